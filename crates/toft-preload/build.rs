@@ -1,0 +1,17 @@
+//! Link options of `libtoft.so`.
+
+fn main() {
+    for argument in [
+        // Programs may link against it: libtoft.so.0 is the name of this interface.
+        "-Wl,-soname,libtoft.so.0",
+        // Blocks outlive whoever loaded the library, and so must the code that takes them back.
+        "-Wl,-z,nodelete",
+        // Relocations are done at load time and their memory is read-only afterwards.
+        "-Wl,-z,relro,-z,now",
+        // Our own calls among these names are ours, whatever else is preloaded.
+        "-Wl,-Bsymbolic",
+    ] {
+        println!("cargo:rustc-cdylib-link-arg={argument}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+}

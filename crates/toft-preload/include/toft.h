@@ -1,0 +1,32 @@
+/* Toft: a memory allocator in which every call site gets its own plot of memory.
+ *
+ * Programs need nothing of this header to run on Toft: libtoft.so replaces malloc and its family,
+ * declared in <stdlib.h> and <malloc.h>, by LD_PRELOAD or by linking with -ltoft. What is declared
+ * here comes on top. All functions are safe from any thread.
+ */
+#ifndef TOFT_H
+#define TOFT_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The library's version, such as "0.1.0". A constant string, never NULL. */
+const char *toft_version(void);
+
+/* Writes the allocator's figures (live blocks and bytes, slabs, call sites) to a file descriptor as
+ * one line of JSON. Bytes are usable bytes; "allocated" counts since the start. Allocates nothing.
+ * Returns 0, or -1 when no allocator could be started. Write errors are ignored. */
+int toft_stats_json(int fd);
+
+/* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */
+void free_sized(void *ptr, size_t size);
+void free_aligned_sized(void *ptr, size_t alignment, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

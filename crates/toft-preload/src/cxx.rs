@@ -1,0 +1,199 @@
+//! `operator new` and `operator delete` in all their forms, each with its own caller as call site.
+//!
+//! Where memory runs out, a form of `new` jumps to the C++ library's function of the same name, with
+//! its own arguments and return address: that calls the new-handler, tries again through `malloc`,
+//! and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust code.
+
+use core::ffi::{CStr, c_void};
+use toft_core::entry::{Call, process};
+
+type Pointer = *mut c_void;
+
+extern "C" fn new_at(size: usize, site: usize) -> Pointer {
+    // SAFETY: (1) no duties.
+    unsafe { process::malloc_at(size, site) }
+}
+
+extern "C" fn new_aligned_at(size: usize, align: usize, site: usize) -> Pointer {
+    let align = if align.is_power_of_two() { align } else { 1 };
+    // SAFETY: (1) no duties.
+    unsafe { process::aligned_at(align, size, site) }
+}
+
+/// The C++ library's own function of this name. Called only when there is no memory.
+extern "C" fn library_function(name: *const u8) -> Pointer {
+    // SAFETY: callers pass one of the C strings below.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.cast()) };
+    if found.is_null() {
+        toft_core::os::process::write_all(
+            libc::STDERR_FILENO,
+            b"toft: operator new: no memory, and no C++ library to throw std::bad_alloc\n",
+        );
+        toft_core::os::process::abort();
+    }
+    found
+}
+
+/// `new!(name, target, register for the site)`: saves both arguments, so that they are there again
+/// for the C++ library. The frame is described for the unwinder, because the call below may run a
+/// signal handler that walks the stack.
+macro_rules! new {
+    ($name:ident, $target:path, $register:literal) => {
+        #[doc = concat!("`", stringify!($name), "`, a form of `operator new`.")]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            const NAME: &CStr = {
+                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }
+            };
+            static TEXT: Name = Name(NAME.as_ptr().cast());
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                concat!("mov ", $register, ", [rsp + 16]"),
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "call {target}",
+                "test rax, rax",
+                "jz 2f",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                ".cfi_adjust_cfa_offset 24",
+                "2:",
+                "mov rdi, [rip + {text}]",
+                "call {library}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp rax",
+                ".cfi_endproc",
+                target = sym $target,
+                text = sym TEXT,
+                library = sym library_function,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "stp x29, x30, [sp, -32]!",
+                ".cfi_adjust_cfa_offset 32",
+                ".cfi_rel_offset x29, 0",
+                ".cfi_rel_offset x30, 8",
+                "stp x0, x1, [sp, 16]",
+                concat!("mov ", $register, ", x30"),
+                "bl {target}",
+                "cbz x0, 2f",
+                "ldp x29, x30, [sp], 32",
+                "ret",
+                "2:",
+                "adrp x0, {text}",
+                "ldr x0, [x0, :lo12:{text}]",
+                "bl {library}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, 16]",
+                "ldp x29, x30, [sp], 32",
+                "br x16",
+                ".cfi_endproc",
+                target = sym $target,
+                text = sym TEXT,
+                library = sym library_function,
+            );
+        }
+    };
+}
+
+/// A C string's address in a static.
+#[repr(transparent)]
+struct Name(*const u8);
+// SAFETY: leads to constant bytes.
+unsafe impl Sync for Name {}
+
+#[cfg(target_arch = "x86_64")]
+mod forms {
+    use super::*;
+    new!(_Znwm, new_at, "rsi");
+    new!(_Znam, new_at, "rsi");
+    new!(_ZnwmRKSt9nothrow_t, new_at, "rsi");
+    new!(_ZnamRKSt9nothrow_t, new_at, "rsi");
+    new!(_ZnwmSt11align_val_t, new_aligned_at, "rdx");
+    new!(_ZnamSt11align_val_t, new_aligned_at, "rdx");
+}
+#[cfg(target_arch = "aarch64")]
+mod forms {
+    use super::*;
+    new!(_Znwm, new_at, "x1");
+    new!(_Znam, new_at, "x1");
+    new!(_ZnwmRKSt9nothrow_t, new_at, "x1");
+    new!(_ZnamRKSt9nothrow_t, new_at, "x1");
+    new!(_ZnwmSt11align_val_t, new_aligned_at, "x2");
+    new!(_ZnamSt11align_val_t, new_aligned_at, "x2");
+}
+
+/// The aligned nothrow forms have a third argument that nobody reads: the C++ library's function of
+/// that name gets it back by being called anew from scratch.
+extern "C" fn new_aligned_nothrow_at(
+    size: usize,
+    align: usize,
+    nothrow: usize,
+    site: usize,
+    name: *const u8,
+) -> Pointer {
+    let block = new_aligned_at(size, align, site);
+    if !block.is_null() {
+        return block;
+    }
+    let found = library_function(name);
+    // SAFETY: the C++ library's function of this name takes these three and throws nothing.
+    let function: extern "C" fn(usize, usize, usize) -> Pointer =
+        unsafe { core::mem::transmute(found) };
+    function(size, align, nothrow)
+}
+
+macro_rules! new_aligned_nothrow {
+    ($name:ident, $target:ident) => {
+        extern "C" fn $target(size: usize, align: usize, nothrow: usize, site: usize) -> Pointer {
+            let name = concat!(stringify!($name), "\0").as_ptr();
+            new_aligned_nothrow_at(size, align, nothrow, site, name)
+        }
+        shim!($name, $target, "rcx", "x3");
+    };
+}
+
+new_aligned_nothrow!(_ZnwmSt11align_val_tRKSt9nothrow_t, new_single_aligned_nothrow);
+new_aligned_nothrow!(_ZnamSt11align_val_tRKSt9nothrow_t, new_array_aligned_nothrow);
+
+/// `delete!(names)`: sizes and alignments are believed in this build.
+macro_rules! delete {
+    ($($name:ident)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "`, a form of `operator delete`.")]
+            ///
+            /// # Safety
+            /// 1. As for C's free.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(address: Pointer) {
+                // SAFETY: (1) the caller's.
+                unsafe { process::free_for(address, Call::Delete) }
+            }
+        )*
+    };
+}
+
+delete! {
+    _ZdlPv _ZdaPv
+    _ZdlPvm _ZdaPvm
+    _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
+    _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t
+    _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t
+    _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
+}

@@ -1,0 +1,28 @@
+//! Toft as a drop-in malloc: the C and C++ names, and nothing else.
+//!
+//! Each name is a shim of two instructions that adds the address it will return to, the call site,
+//! to its arguments, and jumps to the function of the same meaning in `toft::entry::process`. This
+//! is the only crate that exports `malloc`, and nothing depends on it.
+//!
+//! | file | names |
+//! |---|---|
+//! | `c.rs` | the C and POSIX allocation functions, and glibc's own names for them |
+//! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
+//! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
+//! | `life.rs` | what happens when the library is loaded and when the program ends |
+
+#![no_std]
+
+#[macro_use]
+mod shim;
+mod c;
+mod cxx;
+mod glibc;
+mod life;
+
+/// Nothing here panics; a symbol of this must exist all the same.
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    toft_core::os::process::abort()
+}

@@ -1,0 +1,6 @@
+//! L4: where one thread finds a free slot of one (partition, class): the current slab and the
+//! slabs after it.
+
+mod bins;
+
+pub use bins::{Bins, slab_at};

@@ -1,0 +1,232 @@
+//! The allocator: all its parts, built once, over any operating system.
+
+use crate::large::Blocks;
+use crate::options::Options;
+use crate::os::{Error, Os};
+use crate::region::{Layout, MEDIUM, Plots, SMALL, Windows};
+use crate::site::SiteHash;
+use crate::slab::{SlotState, Slab, Violation};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::thread::{Heap, HeapState, Heaps};
+
+/// Where the states of heaps lie within the tables' part of the metadata window.
+const STATES_OFFSET: usize = 32 << 20;
+
+/// A whole allocator. Never changes after it is built, but for what its parts point to, so the
+/// process's own one lies in read-only memory.
+#[derive(Debug)]
+pub struct Allocator<O> {
+    /// First address of the data window, and bytes in its small tier: what every free reads.
+    pub(super) base: usize,
+    pub(super) span: usize,
+    pub(super) small: Plots<SMALL>,
+    pub(super) medium: Plots<MEDIUM>,
+    pub(super) large: Blocks,
+    /// All heaps.
+    pub heaps: Heaps,
+    pub(super) hash: SiteHash,
+    pub(super) os: O,
+    pub(super) options: Options,
+    /// Whether addresses may be written to stderr.
+    pub(super) hide_addresses: bool,
+    misuses: *const AtomicUsize,
+}
+
+// SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
+// is never written after the allocator is built.
+unsafe impl<O: Sync> Sync for Allocator<O> {}
+// SAFETY: as above; nothing is tied to a thread.
+unsafe impl<O: Send> Send for Allocator<O> {}
+
+/// What an address is to the allocator.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found<'a> {
+    /// The start of a slot.
+    Slot(&'a Slab, usize),
+    /// Within a slab, but not the start of a slot.
+    InSlab(&'a Slab, usize),
+    /// The start of a large block.
+    Large(&'a crate::large::Block),
+    /// Within a large block's extent.
+    InLarge(&'a crate::large::Block),
+    /// Not ours.
+    Foreign,
+}
+
+impl<O> Allocator<O> {
+    /// An allocator to which every address is foreign.
+    pub const fn unready(os: O) -> Allocator<O> {
+        Allocator {
+            base: 0,
+            span: 0,
+            small: Plots::none(),
+            medium: Plots::none(),
+            large: Blocks::none(),
+            heaps: Heaps::none(),
+            hash: SiteHash::single(),
+            os,
+            options: Options::DEFAULT,
+            hide_addresses: false,
+            misuses: core::ptr::null(),
+        }
+    }
+}
+
+impl<O: Os> Allocator<O> {
+    /// Builds an allocator: chooses its windows and maps its tables.
+    pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
+        let windows = Windows::choose(&os)?;
+        let layout = Layout::new(windows, os.page_size());
+        let (data, span, partitions) = (windows.data, windows.span, options.partitions);
+
+        let heaps_at = layout.tables + 64;
+        let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
+        let medium_at = (small_at + Plots::<SMALL>::table_bytes(partitions)).next_multiple_of(64);
+        let large_at = (medium_at + Plots::<MEDIUM>::table_bytes(partitions)).next_multiple_of(64);
+        let end = large_at + Blocks::table_bytes(partitions);
+        debug_assert!(end - layout.tables <= STATES_OFFSET);
+        os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
+
+        let hash = SiteHash::new(partitions, os.random()?);
+        let keep = options.large_keep;
+        let heap_window = (layout.heaps, layout.end);
+        let states = layout.tables + STATES_OFFSET;
+        // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
+        // (2) its own part of the two windows, which nobody else uses.
+        let (small, medium, large, heaps) = unsafe {
+            let large_base = data + 2 * span;
+            (
+                Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
+                Plots::new(&os, data + span, span, partitions, layout.medium_slabs, medium_at)?,
+                Blocks::new(&os, large_base, 2 * span, layout.large_blocks, large_at, keep)?,
+                Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
+            )
+        };
+        Ok(Allocator {
+            base: data,
+            span,
+            small,
+            medium,
+            large,
+            heaps,
+            hash,
+            os,
+            options,
+            hide_addresses,
+            misuses: core::ptr::with_exposed_provenance(layout.tables),
+        })
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The operating system underneath.
+    pub fn os(&self) -> &O {
+        &self.os
+    }
+
+    /// Bad calls so far.
+    pub fn misuses(&self) -> &AtomicUsize {
+        // SAFETY: the first word of the tables, which live for ever.
+        unsafe { &*self.misuses }
+    }
+
+    /// What an address is. Touches nothing but metadata.
+    pub(super) fn find(&self, address: usize) -> Found<'_> {
+        let offset = address.wrapping_sub(self.base);
+        if offset < self.span {
+            in_slab(self.small.slab_at(offset), offset & 0xFFFF)
+        } else if offset < 2 * self.span {
+            let offset = offset - self.span;
+            in_slab(self.medium.slab_at(offset), offset & 0xF_FFFF)
+        } else if offset < 4 * self.span {
+            let offset = offset - 2 * self.span;
+            match self.large.block_at(offset) {
+                Some(block) => Found::Large(block),
+                None => match self.large.block_around(offset) {
+                    Some(block) => Found::InLarge(block),
+                    None => Found::Foreign,
+                },
+            }
+        } else {
+            Found::Foreign
+        }
+    }
+
+    /// Every slab of both tiers.
+    pub fn for_each_slab(&self, mut each: impl FnMut(&Slab)) {
+        self.small.for_each(&mut each);
+        self.medium.for_each(&mut each);
+    }
+
+    /// All large blocks.
+    pub fn large(&self) -> &Blocks {
+        &self.large
+    }
+
+    /// Bytes mapped for slabs, and for all metadata.
+    pub fn mapped_bytes(&self) -> (usize, usize) {
+        let (small, small_metadata) = self.small.mapped_bytes();
+        let (medium, medium_metadata) = self.medium.mapped_bytes();
+        let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
+        (small + medium, metadata)
+    }
+
+    /// Verifies every slab, and every heap's lists. For tests and the fuzzer: no other thread may be
+    /// using the allocator.
+    pub fn check(&self) -> Result<(), Violation> {
+        let mut result = Ok(());
+        self.for_each_slab(|slab| {
+            if result.is_ok() {
+                result = slab.check();
+            }
+        });
+        result?;
+        for number in 0..self.heaps.count() {
+            if self.heaps.who(number) != HeapState::None {
+                self.heaps.heap(number).check(self.options.partitions)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `body` with a heap that no thread has, for a call that cannot use the thread's own.
+    pub(super) fn with_borrowed_heap<R>(&self, body: impl FnOnce(&Heap) -> R) -> Option<R> {
+        let heap = self.heaps.acquire(&self.os).ok()?;
+        let result = body(heap);
+        self.heaps.orphan(heap);
+        Some(result)
+    }
+
+    /// In the child of a fork.
+    pub fn after_fork_in_child(&self, mine: &Heap) {
+        crate::thread::repair_after_fork(&self.heaps, mine, |each| {
+            self.for_each_slab(|slab| each(slab));
+        });
+    }
+
+    /// What a slot of ours is doing; `None` when the address is not the start of a slot.
+    pub fn slot_state(&self, address: usize) -> Option<SlotState> {
+        match self.find(address) {
+            Found::Slot(slab, slot) => Some(slab.state(slot)),
+            _ => None,
+        }
+    }
+
+    /// Number of bad calls so far.
+    pub fn misuse_count(&self) -> usize {
+        self.misuses().load(Ordering::Relaxed)
+    }
+}
+
+fn in_slab(slab: Option<&Slab>, offset: usize) -> Found<'_> {
+    match slab {
+        Some(slab) if slab.is_open() => match slab.slot_at(offset) {
+            Some(slot) if slot < slab.slots() => Found::Slot(slab, slot),
+            _ => Found::InSlab(slab, offset),
+        },
+        _ => Found::Foreign,
+    }
+}

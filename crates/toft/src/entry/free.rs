@@ -1,0 +1,108 @@
+//! free: the fast path, and every way in which a free can be something else.
+
+use super::allocator::Found;
+use super::{Allocator, Call};
+use crate::large::{Block, BlockState};
+use crate::os::Os;
+use crate::remote::{Marked, announce, mark_remote};
+use crate::slab::{FULL, PENDING, Slab};
+use crate::sync::Ordering::Relaxed;
+use crate::thread::Heap;
+
+impl<O: Os> Allocator<O> {
+    /// Takes back the block at `address`; names what is wrong with it otherwise.
+    ///
+    /// The usual way, a small block of this thread's own: the slab by shifts and one comparison
+    /// with the plot's bounds, the slot by one multiplication, the owner by one comparison, the
+    /// live bit by one load and one store.
+    #[inline(always)]
+    pub fn free(&self, heap: &Heap, address: usize, call: Call) {
+        let offset = address.wrapping_sub(self.base);
+        if offset < self.span
+            && let Some(slab) = self.small.slab_at(offset)
+            && let Some(slot) = slab.slot_at(offset & 0xFFFF)
+        {
+            return self.free_slot(heap, slab, slot, address, call);
+        }
+        self.free_other(heap, address, call);
+    }
+
+    #[inline(always)]
+    fn free_slot(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if slab.owner.load(Relaxed) == heap.address() {
+            if slab.put(slot) {
+                return;
+            }
+            return self.misused(call, address);
+        }
+        self.free_flagged(heap, slab, slot, call);
+    }
+
+    #[inline(never)]
+    fn free_other(&self, heap: &Heap, address: usize, call: Call) {
+        let offset = address.wrapping_sub(self.base).wrapping_sub(self.span);
+        if offset < self.span
+            && let Some(slab) = self.medium.slab_at(offset)
+            && let Some(slot) = slab.slot_at(offset & 0xF_FFFF)
+        {
+            return self.free_slot(heap, slab, slot, address, call);
+        }
+        match self.find(address) {
+            Found::Large(block) => self.free_large(block, address, call),
+            _ => self.misused(call, address),
+        }
+    }
+
+    /// The slab is another heap's, or it is ours and has a flag set.
+    #[inline(never)]
+    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, call: Call) {
+        if heap.owns(slab) {
+            return self.free_flagged_mine(heap, slab, slot, call);
+        }
+        if !slab.is_live_for_others(slot) {
+            return self.freed_twice(slab, slot, call);
+        }
+        match mark_remote(slab, slot) {
+            Marked::Done => {}
+            Marked::Twice => self.freed_twice(slab, slot, call),
+            Marked::Unannounced => {
+                // Between setting PENDING and the push, a fork must find this heap torn.
+                let _seat = if heap.is_nobodys() { None } else { heap.sit() };
+                announce(slab);
+            }
+        }
+    }
+
+    fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, call: Call) {
+        let flags = slab.owner.load(Relaxed);
+        let freed_elsewhere = flags & PENDING != 0 && slab.is_remote(slot);
+        if freed_elsewhere || !slab.put(slot) {
+            return self.freed_twice(slab, slot, call);
+        }
+        if flags & FULL != 0
+            && let Some(seat) = heap.sit()
+        {
+            heap.relist(&seat, slab);
+        }
+    }
+
+    fn free_large(&self, block: &Block, address: usize, call: Call) {
+        if !self.large.free(&self.os, block) {
+            self.misused(call, address);
+        }
+    }
+
+    /// Bytes that the program may use at `address`; names what is wrong with it otherwise.
+    pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
+        match self.find(address) {
+            Found::Slot(slab, slot) if slab.is_live_for_others(slot) && !slab.is_remote(slot) => {
+                Some(slab.size())
+            }
+            Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
+            _ => {
+                self.misused(call, address);
+                None
+            }
+        }
+    }
+}

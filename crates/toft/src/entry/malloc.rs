@@ -1,0 +1,171 @@
+//! malloc: the fast path, and what happens when a bin is empty.
+
+use super::{Allocator, Call};
+use crate::os::{Error, Os};
+use crate::slab::{
+    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, Slab, class_of_medium, class_of_small,
+};
+use crate::thread::{Heap, Seat};
+use crate::region::{MEDIUM, SMALL, Tier};
+
+/// The largest request that any allocation honours: a pointer difference must be able to span it.
+pub(super) const SIZE_MAX: usize = isize::MAX as usize;
+
+impl<O: Os> Allocator<O> {
+    /// `size` bytes for the call site `site`; `None` when there is no memory.
+    ///
+    /// The usual way: class by one table load, partition by one multiplication, bin by one load,
+    /// slot by counting zeros in the claim. No atomic operation, no lock, no search.
+    #[inline(always)]
+    pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        let class = if size <= SMALL_MAX {
+            class_of_small(size)
+        } else if size <= MEDIUM_MAX {
+            class_of_medium(size)
+        } else {
+            return self.allocate_large(size, 1, site).map(|(address, _)| address);
+        };
+        let index = heap.hash.row(site) + class;
+        match heap.bins().current(index).pop() {
+            Some(address) => Some(address),
+            None => self.allocate_slow(heap, class, site),
+        }
+    }
+
+    /// As `allocate`, with every byte zero. Pages that nobody has written are not written here.
+    #[inline]
+    pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        if size > MEDIUM_MAX {
+            let (address, zero) = self.allocate_large(size, 1, site)?;
+            if !zero {
+                clear(address, size);
+            }
+            return Some(address);
+        }
+        let address = self.allocate(heap, size, site)?;
+        if size > SMALL_MAX {
+            // The slot came from the current slab of the bin, or, on a slow path with a borrowed
+            // heap, from another: ask the slab that it lies in.
+            let slab = self.medium.slab_at(address - self.base - self.span);
+            if slab.is_some_and(|slab| slab.popped_fresh(address)) {
+                return Some(address);
+            }
+        }
+        clear(address, size);
+        Some(address)
+    }
+
+    /// `size` bytes at a multiple of `align`, a power of two.
+    pub fn allocate_aligned(
+        &self,
+        heap: &Heap,
+        size: usize,
+        align: usize,
+        site: usize,
+    ) -> Option<usize> {
+        if align <= 16 {
+            return self.allocate(heap, size, site);
+        }
+        let Some(class) = Class::of_aligned(size, align) else {
+            return self.allocate_large(size, align, site).map(|(address, _)| address);
+        };
+        let index = heap.hash.row(site) + class.index();
+        match heap.bins().current(index).pop() {
+            Some(address) => Some(address),
+            None => self.allocate_slow(heap, class.index(), site),
+        }
+    }
+
+    /// The bin has no claimed slot left. With a seat, everything else is tried in order of cost.
+    #[cold]
+    #[inline(never)]
+    pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+        let index = self.hash.row(site) + class;
+        if !heap.is_nobodys()
+            && let Some(seat) = heap.sit()
+        {
+            return self.refill(heap, &seat, index, site);
+        }
+        // A thread that has no heap, or a signal handler that interrupted a change of this one.
+        self.with_borrowed_heap(|heap| {
+            let seat = heap.sit()?;
+            self.refill(heap, &seat, index, site)
+        })?
+    }
+
+    fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
+        let bins = heap.bins();
+        // 1. free slots of this bin's slabs
+        if bins.advance(index) {
+            return bins.current(index).pop();
+        }
+        // 2. what other threads have freed
+        let collected =
+            heap.collect(seat, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
+        if collected && bins.advance(index) {
+            return bins.current(index).pop();
+        }
+        // 3. what threads that have ended left behind
+        let taken = self.heaps.search_orphans(|orphan| {
+            let Some(seat_there) = orphan.sit() else { return false };
+            orphan
+                .collect(&seat_there, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
+            heap.take_over(seat, orphan, index)
+        });
+        if taken && bins.advance(index) {
+            return bins.current(index).pop();
+        }
+        // 4. address space that nobody has had
+        let slab = self.new_slab(heap, index, site)?;
+        bins.list(index, slab);
+        bins.advance(index);
+        bins.current(index).pop()
+    }
+
+    fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
+        let (partition, class) = (index / CLASSES, index % CLASSES);
+        let take = || {
+            if class < SMALL_CLASSES {
+                self.small.take(&self.os, partition)
+            } else {
+                self.medium.take(&self.os, partition)
+            }
+        };
+        let (slab, base) = match take() {
+            Err(Error::NoMemory) if self.drop_kept() != 0 => take(),
+            result => result,
+        }
+        .ok()?;
+        let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
+        slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        slab.publish(heap.address());
+        Some(slab)
+    }
+
+    /// A block of its own extent, and whether it is all zero.
+    #[cold]
+    #[inline(never)]
+    pub fn allocate_large(&self, size: usize, align: usize, site: usize) -> Option<(usize, bool)> {
+        if size > SIZE_MAX || align > SIZE_MAX {
+            return None;
+        }
+        let partition = self.hash.partition(site);
+        let allocate = || self.large.allocate(&self.os, size, align, partition, site);
+        match allocate() {
+            Err(Error::NoMemory) if self.drop_kept() != 0 => allocate(),
+            result => result,
+        }
+        .ok()
+    }
+
+    /// Gives back the pages of all free large blocks; says how many bytes.
+    pub fn drop_kept(&self) -> usize {
+        self.large.drop_kept(&self.os, self.options.partitions)
+    }
+}
+
+fn clear(address: usize, size: usize) {
+    let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: the block was allocated a moment ago with at least `size` bytes, for nobody else yet.
+    unsafe { target.write_bytes(0, size) };
+}

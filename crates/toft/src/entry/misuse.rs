@@ -1,0 +1,222 @@
+//! Naming a bad call: one line, from a fixed buffer, and then the end or going on.
+
+use super::Allocator;
+use super::allocator::Found;
+use crate::large::BlockState;
+use crate::os::Os;
+use crate::slab::{Slab, SlotState};
+use crate::sync::Ordering::Relaxed;
+
+/// Which call was given a bad pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `free`, `cfree`, and deletes.
+    Free,
+    /// `operator delete` in all its forms.
+    Delete,
+    /// `free_sized`.
+    FreeSized,
+    /// `free_aligned_sized`.
+    FreeAlignedSized,
+    /// `realloc` and `reallocarray`.
+    Realloc,
+    /// `malloc_usable_size`.
+    UsableSize,
+    /// Seen by the owner when it collected the frees of other threads.
+    RemoteFree,
+}
+
+impl Call {
+    fn name(self) -> &'static str {
+        match self {
+            Call::Free => "free",
+            Call::Delete => "operator delete",
+            Call::FreeSized => "free_sized",
+            Call::FreeAlignedSized => "free_aligned_sized",
+            Call::Realloc => "realloc",
+            Call::UsableSize => "malloc_usable_size",
+            Call::RemoteFree => "free by another thread",
+        }
+    }
+}
+
+/// A line being written. What does not fit is cut off; nothing is ever allocated.
+#[derive(Debug)]
+pub struct Line {
+    bytes: [u8; 320],
+    len: usize,
+    hide_addresses: bool,
+}
+
+impl Line {
+    /// An empty line.
+    pub fn new(hide_addresses: bool) -> Line {
+        Line { bytes: [0; 320], len: 0, hide_addresses }
+    }
+
+    /// Appends text.
+    pub fn text(&mut self, text: &str) -> &mut Line {
+        self.raw(text.as_bytes())
+    }
+
+    /// Appends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Line {
+        // The last byte is kept for the newline.
+        for &byte in bytes {
+            if self.len + 1 < self.bytes.len()
+                && let Some(place) = self.bytes.get_mut(self.len)
+            {
+                *place = byte;
+                self.len += 1;
+            }
+        }
+        self
+    }
+
+    /// Appends a number in decimal digits.
+    pub fn number(&mut self, mut number: u64) -> &mut Line {
+        let mut digits = [b'0'; 20];
+        let mut first = 20;
+        for place in digits.iter_mut().rev() {
+            first -= 1;
+            *place = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.raw(digits.get(first..).unwrap_or(&[]))
+    }
+
+    /// Appends an address, unless addresses are nobody's business.
+    pub fn address(&mut self, address: usize) -> &mut Line {
+        self.text("0x");
+        if self.hide_addresses {
+            return self.text("?");
+        }
+        let bits = usize::BITS - (address | 1).leading_zeros();
+        for digit in (0..bits.div_ceil(4)).rev() {
+            let value = (address >> (4 * digit) & 15) as u8;
+            self.raw(&[if value < 10 { b'0' + value } else { b'a' + value - 10 }]);
+        }
+        self
+    }
+
+    /// The line so far, ended by a newline.
+    pub fn end(&mut self) -> &[u8] {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = b'\n';
+        }
+        self.bytes.get(..=self.len).unwrap_or(&[])
+    }
+}
+
+impl<O: Os> Allocator<O> {
+    /// A call was given an address that is not a live block: says what it is instead.
+    #[cold]
+    #[inline(never)]
+    pub fn misused(&self, call: Call, address: usize) {
+        let mut line = Line::new(self.hide_addresses);
+        match self.find(address) {
+            Found::Slot(slab, slot) => self.describe_slot(&mut line, call, slab, slot),
+            Found::InSlab(slab, offset) => {
+                let slot = offset / slab.size();
+                if slot >= slab.slots() {
+                    head(&mut line, "invalid free", call, address);
+                    line.text("not a block of this allocator");
+                } else {
+                    self.describe_inside(&mut line, call, slab, slot, offset % slab.size());
+                }
+            }
+            Found::Large(block) => {
+                head(&mut line, "double free", call, address);
+                line.text("this ").number(block.bytes() as u64).text("-byte block is already free");
+                line.text(" (large block, partition ").number(block.partition() as u64);
+                line.text("; call site ").address(block.site()).text(")");
+            }
+            Found::InLarge(block) => {
+                let begin = self.large.address(block);
+                head(&mut line, "invalid free", call, address);
+                line.number((address - begin) as u64).text(" bytes inside the ");
+                line.number(block.bytes() as u64).text("-byte block at ").address(begin);
+                line.text(" (large block, partition ").number(block.partition() as u64);
+                let live = block.state() == BlockState::Live;
+                line.text(if live { ", live" } else { ", free" });
+                line.text("; call site ").address(block.site()).text(")");
+            }
+            Found::Foreign => {
+                head(&mut line, "invalid free", call, address);
+                line.text("not a block of this allocator");
+            }
+        }
+        self.conclude(&mut line);
+    }
+
+    /// A slot that is not live was freed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn freed_twice(&self, slab: &Slab, slot: usize, call: Call) {
+        let mut line = Line::new(self.hide_addresses);
+        self.describe_slot(&mut line, call, slab, slot);
+        self.conclude(&mut line);
+    }
+
+    fn describe_slot(&self, line: &mut Line, call: Call, slab: &Slab, slot: usize) {
+        let address = slab.base() + slot * slab.size();
+        if slab.state(slot) == SlotState::Fresh {
+            head(line, "invalid free", call, address);
+            line.text("never handed out (").text(tier(slab)).text(" slab, ");
+            line.number(slab.size() as u64).text("-byte slot ").number(slot as u64);
+            line.text(", partition ").number(slab.partition() as u64);
+        } else {
+            head(line, "double free", call, address);
+            line.text("this ").number(slab.size() as u64).text("-byte block is already free (");
+            line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
+            line.text(", partition ").number(slab.partition() as u64);
+        }
+        line.text("; call site ").address(slab.site()).text(")");
+    }
+
+    fn describe_inside(
+        &self,
+        line: &mut Line,
+        call: Call,
+        slab: &Slab,
+        slot: usize,
+        inside: usize,
+    ) {
+        let begin = slab.base() + slot * slab.size();
+        head(line, "invalid free", call, begin + inside);
+        line.number(inside as u64).text(" bytes inside the ").number(slab.size() as u64);
+        line.text("-byte block at ").address(begin).text(" (").text(tier(slab));
+        line.text(" slab, slot ").number(slot as u64);
+        line.text(", partition ").number(slab.partition() as u64);
+        line.text(match slab.state(slot) {
+            SlotState::Live => ", live",
+            SlotState::Fresh => ", never handed out",
+            SlotState::Free | SlotState::Remote => ", free",
+        });
+        line.text("; call site ").address(slab.site()).text(")");
+    }
+
+    fn conclude(&self, line: &mut Line) {
+        self.os.report(line.end());
+        if self.misuses_are_fatal() {
+            self.os.abort();
+        }
+        self.misuses().fetch_add(1, Relaxed);
+    }
+
+    fn misuses_are_fatal(&self) -> bool {
+        !self.options.warn_only
+    }
+}
+
+fn head(line: &mut Line, what: &str, call: Call, address: usize) {
+    line.text("toft: ").text(what).text(": ").text(call.name());
+    line.text("(").address(address).text("): ");
+}
+
+fn tier(slab: &Slab) -> &'static str {
+    if slab.class().is_small() { "small" } else { "medium" }
+}

@@ -1,0 +1,21 @@
+//! L7: malloc, free, realloc, aligned, usable size.
+//!
+//! ```text
+//! malloc:  entry -> site -> bin -> slab -> region -> os         (large: entry -> large -> region -> os)
+//! free:    entry -> region (owner) -> bin (mine) | remote (another thread's) | large
+//! ```
+
+mod allocator;
+mod free;
+mod global;
+mod malloc;
+mod misuse;
+pub mod process;
+mod realloc;
+mod scope;
+mod start;
+
+pub use allocator::Allocator;
+pub use global::Toft;
+pub use misuse::Call;
+pub use realloc::Resized;

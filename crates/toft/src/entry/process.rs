@@ -1,0 +1,193 @@
+//! The process's own allocator, and the calls that C, C++ and Rust make on it.
+//!
+//! Every function takes the call site from its caller: the C and C++ names are two-instruction
+//! shims in front of these (crate `toft-preload`), so that the site is the program's own code.
+
+use super::start::{allocator, heap_or_start, ready};
+use super::{Allocator, Call, Resized};
+use crate::os::{Linux, process};
+use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
+use crate::sync::Ordering::Relaxed;
+use crate::thread::{Heap, current_heap};
+use core::ffi::c_void;
+use core::ptr::null_mut;
+
+type Pointer = *mut c_void;
+
+fn pointer(address: Option<usize>) -> Pointer {
+    match address {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => no_memory(),
+    }
+}
+
+#[cold]
+fn no_memory() -> Pointer {
+    process::set_errno(libc::ENOMEM);
+    null_mut()
+}
+
+/// Runs `body` with the thread's heap, or with a borrowed one where the thread has none any more.
+#[cold]
+fn with_heap<R>(body: impl FnOnce(&Allocator<Linux>, &Heap) -> Option<R>) -> Option<R> {
+    let heap = heap_or_start()?;
+    body(allocator(), heap)
+}
+
+/// malloc.
+///
+/// # Safety
+/// 1. None beyond those of C's malloc; `site` may be any number.
+#[inline(always)]
+pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
+    if size > SMALL_MAX {
+        return malloc_medium(size, site);
+    }
+    let heap = current_heap();
+    let class = class_of_small(size);
+    match heap.bins().current(heap.hash.row(site) + class).pop() {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => malloc_slow(class, site),
+    }
+}
+
+/// The same path for the medium tier, kept apart so that each is straight code.
+#[inline(never)]
+extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
+    if size > MEDIUM_MAX {
+        return malloc_large(size, site);
+    }
+    let heap = current_heap();
+    let class = class_of_medium(size);
+    match heap.bins().current(heap.hash.row(site) + class).pop() {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => malloc_slow(class, site),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slow(class: usize, site: usize) -> Pointer {
+    pointer(with_heap(|allocator, heap| allocator.allocate_slow(heap, class, site)))
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
+    pointer(with_heap(|allocator, _| Some(allocator.allocate_large(size, 1, site)?.0)))
+}
+
+/// calloc.
+///
+/// # Safety
+/// 1. None beyond those of C's calloc.
+pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
+    let Some(bytes) = count.checked_mul(size) else { return no_memory() };
+    let heap = current_heap();
+    if bytes <= SMALL_MAX
+        && let Some(address) = heap.bins().current(heap.hash.row(site) + class_of_small(bytes)).pop()
+    {
+        let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: a slot of at least `bytes` bytes, handed out a moment ago.
+        unsafe { target.write_bytes(0, bytes) };
+        return target.cast();
+    }
+    pointer(with_heap(|allocator, heap| allocator.allocate_zeroed(heap, bytes, site)))
+}
+
+/// aligned allocation; `align` is a power of two.
+///
+/// # Safety
+/// 1. None beyond those of C's aligned_alloc.
+pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
+    pointer(with_heap(|allocator, heap| allocator.allocate_aligned(heap, size, align, site)))
+}
+
+/// free, for whatever call named `call`.
+///
+/// # Safety
+/// 1. `address` is zero, or a live block, or else is named and ends the process: no bad pointer is
+///    followed. The program does not use the block afterwards.
+#[inline(always)]
+pub unsafe fn free_for(address: Pointer, call: Call) {
+    let address = address.addr();
+    let allocator = allocator();
+    if address.wrapping_sub(allocator.base) < allocator.span {
+        allocator.free(current_heap(), address, call);
+    } else {
+        free_not_small(address, call);
+    }
+}
+
+#[inline(never)]
+fn free_not_small(address: usize, call: Call) {
+    if address != 0 {
+        // The first call of a process may be a bad free: the options must be known to treat it.
+        ready();
+        allocator().free(current_heap(), address, call);
+    }
+}
+
+/// free.
+///
+/// # Safety
+/// 1. As for [`free_for`].
+#[inline(always)]
+pub unsafe fn free(address: Pointer) {
+    // SAFETY: (1) the caller's.
+    unsafe { free_for(address, Call::Free) }
+}
+
+/// realloc with C's meaning for null and for size zero.
+///
+/// # Safety
+/// 1. As for [`free_for`]; on success the old pointer is not used afterwards.
+pub unsafe fn realloc_at(address: Pointer, size: usize, site: usize) -> Pointer {
+    if address.is_null() {
+        // SAFETY: (1) no duties.
+        return unsafe { malloc_at(size, site) };
+    }
+    if size == 0 {
+        // SAFETY: (1) the caller's.
+        unsafe { free_for(address, Call::Realloc) };
+        return null_mut();
+    }
+    let Some(heap) = heap_or_start() else { return no_memory() };
+    match allocator().resize(heap, address.addr(), size, site) {
+        Resized::At(to) => core::ptr::with_exposed_provenance_mut(to),
+        Resized::NoMemory => no_memory(),
+        Resized::Misused => {
+            process::set_errno(libc::EINVAL);
+            null_mut()
+        }
+    }
+}
+
+/// malloc_usable_size.
+///
+/// # Safety
+/// 1. As for [`free_for`], but the block stays.
+pub unsafe fn usable_size(address: Pointer) -> usize {
+    if address.is_null() {
+        return 0;
+    }
+    ready();
+    allocator().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
+}
+
+/// Gives back what can be given back; says whether anything was.
+pub fn trim() -> bool {
+    ready() && allocator().drop_kept() != 0
+}
+
+/// The process's allocator, for statistics; `None` before the first allocation.
+pub fn instance() -> Option<&'static Allocator<Linux>> {
+    ready().then(allocator)
+}
+
+/// Number of bad calls that were ignored.
+pub fn misuses() -> usize {
+    instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))
+}
+
+pub use super::scope::{at_exit, at_start};

@@ -1,0 +1,61 @@
+//! realloc: in place where it can, by moving pages where the block is large, else by copying.
+
+use super::allocator::Found;
+use super::malloc::SIZE_MAX;
+use super::{Allocator, Call};
+use crate::large::{BlockState, Resize};
+use crate::os::Os;
+use crate::slab::MEDIUM_MAX;
+use crate::thread::Heap;
+
+/// What a resize came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    /// The block is here now.
+    At(usize),
+    /// No memory; the old block is untouched.
+    NoMemory,
+    /// The pointer was not a live block; it has been named.
+    Misused,
+}
+
+impl<O: Os> Allocator<O> {
+    /// Changes the size of the live block at `address` to `size` bytes, more than none.
+    pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
+        let Some(usable) = self.usable_size(address, Call::Realloc) else {
+            return Resized::Misused;
+        };
+        if size > SIZE_MAX {
+            return Resized::NoMemory;
+        }
+        if let Found::Large(block) = self.find(address)
+            && block.state() == BlockState::Live
+            && size > MEDIUM_MAX
+        {
+            match self.large.resize(&self.os, block, size) {
+                Resize::InPlace => return Resized::At(address),
+                Resize::Moved(to) => return Resized::At(to),
+                Resize::No => {}
+            }
+        }
+        if size <= usable && is_worth_keeping(size, usable) {
+            return Resized::At(address);
+        }
+        let Some(to) = self.allocate(heap, size, site) else {
+            // A smaller size always fits where the block is.
+            return if size <= usable { Resized::At(address) } else { Resized::NoMemory };
+        };
+        let from: *const u8 = core::ptr::with_exposed_provenance(address);
+        let target: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
+        // SAFETY: both blocks are live and distinct, and hold at least the smaller of the sizes.
+        unsafe { core::ptr::copy_nonoverlapping(from, target, size.min(usable)) };
+        self.free(heap, address, Call::Realloc);
+        Resized::At(to)
+    }
+}
+
+/// Whether a block of `usable` bytes is left in place for `size`: moving would save less than half,
+/// or less than a copy is worth.
+fn is_worth_keeping(size: usize, usable: usize) -> bool {
+    size >= usable / 2 || usable <= 128
+}

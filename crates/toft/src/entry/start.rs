@@ -1,0 +1,209 @@
+//! The start of the process's allocator, the birth of a thread's heap, and its end.
+//!
+//! The first call to anything builds the allocator by raw system calls only, gives the calling
+//! thread a heap, and only then asks libc for notices of thread exit and fork: libc may allocate for
+//! them, and by then it can. Other threads see the allocator when all of it is done.
+
+use super::Allocator;
+use super::misuse::Line;
+use super::scope;
+use crate::options::{Options, Problem};
+use crate::os::{Error, Linux, Os, process};
+use crate::sync::{AtomicU32, Ordering, pause};
+use crate::thread::{EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+
+/// The allocator on pages of its own, so that they can be made read-only.
+#[repr(C, align(4096))]
+struct Global(UnsafeCell<Allocator<Linux>>);
+
+// SAFETY: written once, before STATE says ready and before any pointer into it is used by another
+// thread; read-only afterwards.
+unsafe impl Sync for Global {}
+
+static GLOBAL: Global = Global(UnsafeCell::new(Allocator::unready(Linux::undetected())));
+
+const FRESH: u32 = 0;
+const STARTING: u32 = 1;
+const READY: u32 = 2;
+
+/// Where the start is. FRESH -> STARTING by exchange, by one thread; the rest by that thread.
+static STATE: AtomicU32 = AtomicU32::new(FRESH);
+/// The thread key that tells of thread exits, plus one; zero without.
+static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// How long another thread looks at a start that does not end (a child forked in the middle of its
+/// parent's first allocation) before it says that there is no memory.
+const START_SPINS: u32 = 50_000_000;
+/// How often a thread's exit lets the destructors of other keys run first.
+const EXIT_ROUNDS: u32 = 2;
+
+/// The allocator, ready or not: before the start every address is foreign to it.
+#[inline(always)]
+pub(super) fn allocator() -> &'static Allocator<Linux> {
+    // SAFETY: written once, in `start`, before the state says so to others; a thread that reads it
+    // before sees an allocator of nothing, because its span is written last.
+    unsafe { &*GLOBAL.0.get() }
+}
+
+/// Makes sure that the allocator is there.
+#[inline]
+pub(super) fn ready() -> bool {
+    STATE.load(Acquire) == READY || start()
+}
+
+/// The thread's heap. A thread that has none gets one; a thread that has ended keeps none.
+#[cold]
+pub(super) fn heap_or_start() -> Option<&'static Heap> {
+    let heap = current_heap();
+    if !heap.is_nobodys() {
+        return Some(heap);
+    }
+    if !ready() {
+        return None;
+    }
+    // The start gives the thread that runs it a heap.
+    let heap = current_heap();
+    if !core::ptr::eq(heap, EMPTY_HEAP.heap()) {
+        return Some(heap);
+    }
+    birth()
+}
+
+fn birth() -> Option<&'static Heap> {
+    let allocator = allocator();
+    let heap = allocator.heaps.acquire(allocator.os()).ok()?;
+    set_current_heap(heap);
+    // May allocate: the heap is in place, so that is an ordinary call.
+    if let Some(key) = EXIT_KEY.load(Acquire).checked_sub(1) {
+        process::arm_thread_exit(key, (&raw const *heap).cast());
+    }
+    Some(heap)
+}
+
+/// A thread ends. Its heap stays as it is, for the next one.
+unsafe extern "C" fn thread_exits(heap: *mut c_void) {
+    let heap: &'static Heap = {
+        // SAFETY: the value is what `birth` armed the key with, and heaps live for ever.
+        unsafe { &*heap.cast() }
+    };
+    let rounds = heap.exit_rounds.load(Relaxed);
+    if rounds < EXIT_ROUNDS
+        && let Some(key) = EXIT_KEY.load(Acquire).checked_sub(1)
+    {
+        // Destructors of other keys may still allocate and free: let them go first.
+        heap.exit_rounds.store(rounds + 1, Relaxed);
+        process::arm_thread_exit(key, (&raw const *heap).cast());
+        return;
+    }
+    set_current_heap(EXITED_HEAP.heap());
+    allocator().heaps.orphan(heap);
+}
+
+unsafe extern "C" fn forked() {
+    if STATE.load(Acquire) == READY {
+        allocator().after_fork_in_child(current_heap());
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn start() -> bool {
+    match STATE.compare_exchange(FRESH, STARTING, AcqRel, Acquire) {
+        Ok(_) => {
+            let done = build();
+            STATE.store(if done { READY } else { FRESH }, Release);
+            done
+        }
+        Err(READY) => true,
+        // Re-entry of the starting thread: it has its heap by now, or cannot be served.
+        Err(_) if !current_heap().is_nobodys() => true,
+        Err(_) => {
+            for _ in 0..START_SPINS {
+                match STATE.load(Acquire) {
+                    READY => return true,
+                    FRESH => return false,
+                    _ => pause(),
+                }
+            }
+            false
+        }
+    }
+}
+
+fn build() -> bool {
+    let secure = process::is_secure();
+    let mut options = Options::DEFAULT;
+    if !secure {
+        scope::for_each_variable(|variable| {
+            if let Err(problem) = options.take(variable) {
+                complain(variable, problem);
+            }
+        });
+    }
+    let allocator = match Allocator::new(Linux::detect(), options, secure) {
+        Ok(allocator) => allocator,
+        Err(Error::Unsupported) => {
+            process::write_all(
+                libc::STDERR_FILENO,
+                b"toft: the kernel gives no random numbers; there is no safe way to go on\n",
+            );
+            process::abort();
+        }
+        Err(_) => return false,
+    };
+    // SAFETY: STATE is STARTING, so this thread is the only one that writes, and nobody else uses
+    // more of the old value than its empty bounds.
+    unsafe { GLOBAL.0.get().write(allocator) };
+    if birth().is_none() {
+        return false;
+    }
+    let key = process::thread_exit_key(thread_exits);
+    if let Some(key) = key {
+        EXIT_KEY.store(key + 1, Release);
+        process::arm_thread_exit(key, (&raw const *current_heap()).cast());
+    }
+    process::on_fork_child(forked);
+    if super::start::allocator().os().page_size() == 4096 {
+        // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
+        unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
+    }
+    true
+}
+
+fn complain(variable: &[u8], problem: Problem) {
+    let mut line = Line::new(false);
+    let name_len = variable.iter().position(|&byte| byte == b'=').unwrap_or(variable.len());
+    match problem {
+        Problem::Unknown => {
+            line.text("toft: unknown option ").raw(&variable[..name_len]);
+        }
+        Problem::BadValue(entry) => {
+            line.text("toft: ").raw(variable).text(" is not ");
+            match entry.kind {
+                crate::options::Kind::Number(low, high) => {
+                    line.text("a number from ").number(low as u64);
+                    line.text(" to ").number(high as u64);
+                }
+                crate::options::Kind::Size => {
+                    line.text("a size such as 64k, 8m or 1g");
+                }
+                crate::options::Kind::Word(words) => {
+                    for (i, word) in words.iter().enumerate() {
+                        line.text(if i == 0 { "" } else { " or " }).text(word);
+                    }
+                }
+                crate::options::Kind::Flag => {
+                    line.text("1 or 0");
+                }
+                crate::options::Kind::Descriptor => {
+                    line.text("a file descriptor");
+                }
+            }
+            line.text("; using ").text(entry.default);
+        }
+    }
+    process::write_all(libc::STDERR_FILENO, line.end());
+}

@@ -1,0 +1,540 @@
+//! Allocation, growth and release of large blocks.
+
+use super::{Block, BlockState, stack};
+use crate::os::{Error, Os};
+use crate::region::Carve;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed};
+
+const UNIT_SHIFT: u32 = 16;
+const UNIT: usize = 1 << UNIT_SHIFT;
+/// Bytes of descriptors mapped at a time.
+const DESCRIPTOR_STEP: usize = 64 << 10;
+/// Live blocks with a mapping of their own. Beyond these, whole extents are mapped so that
+/// neighbours share one mapping, and the guards are page-table guards where the kernel has them:
+/// the number of mappings that a process may have is limited (65 530 by default).
+const SEPARATE_MAX: usize = 8192;
+/// Places to try when something foreign lies in the way, and stack entries to try for an alignment.
+const TRIES: usize = 8;
+
+/// Classes per doubling, as a shift.
+const STEPS: u32 = 3;
+const CLASS_BASE: u32 = 17;
+/// Number of large classes.
+pub const LARGE_CLASSES: usize = ((usize::BITS - CLASS_BASE) << STEPS) as usize;
+
+/// The class of a large block: eight per doubling from 128 KiB, so that a stack's extents hold any
+/// request of the class.
+pub fn large_class(bytes: usize) -> usize {
+    let top = (bytes - 1).ilog2();
+    let step = (bytes - 1) >> (top - STEPS) & ((1 << STEPS) - 1);
+    (((top - CLASS_BASE) << STEPS) as usize) + step
+}
+
+/// Bytes that the largest request of a class needs.
+fn class_bytes(class: usize) -> usize {
+    let top = CLASS_BASE + (class as u32 >> STEPS);
+    let step = class & ((1 << STEPS) - 1);
+    (1usize << top) + ((step + 1) << (top - STEPS))
+}
+
+/// What `resize` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// The block has its new size where it is.
+    InPlace,
+    /// The block's pages are now at this address.
+    Moved(usize),
+    /// Nothing happened: copy instead.
+    No,
+}
+
+/// Counters and frontiers; lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Units handed out from the first one on. Any thread.
+    next: AtomicUsize,
+    descriptors: Carve,
+    /// Bytes of free blocks that are still resident. Any thread.
+    kept: AtomicUsize,
+    live_bytes: AtomicUsize,
+    live_blocks: AtomicUsize,
+    peak_bytes: AtomicUsize,
+    allocations: AtomicU64,
+    /// Blocks that have a mapping of their own, live or kept.
+    separate: AtomicUsize,
+}
+
+/// All large blocks.
+#[derive(Debug)]
+pub struct Blocks {
+    base: usize,
+    /// Units in the tier.
+    units: usize,
+    /// The first unit in use, at a random place.
+    first: usize,
+    page_size: usize,
+    keep: usize,
+    /// Descriptors, by unit.
+    blocks: usize,
+    state: *const State,
+    stacks: *const AtomicU64,
+}
+
+impl Blocks {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub fn table_bytes(partitions: usize) -> usize {
+        size_of::<State>().next_multiple_of(64) + partitions * LARGE_CLASSES * 8
+    }
+
+    /// Before anything is known: contains no address.
+    pub const fn none() -> Blocks {
+        Blocks {
+            base: 0,
+            units: 0,
+            first: 0,
+            page_size: 4096,
+            keep: 0,
+            blocks: 0,
+            state: core::ptr::null(),
+            stacks: core::ptr::null(),
+        }
+    }
+
+    /// The blocks of a tier of `span` bytes from `base`, with descriptors from `blocks` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `table_bytes(partitions)` zero bytes that live for ever, are
+    ///    aligned to 64, and belong to this object alone.
+    /// 2. The span, and descriptors for it from `blocks` on, are address space for this object alone.
+    pub unsafe fn new(
+        os: &impl Os,
+        base: usize,
+        span: usize,
+        blocks: usize,
+        tables: usize,
+        keep: usize,
+    ) -> Result<Blocks, Error> {
+        let units = span >> UNIT_SHIFT;
+        // Descriptors begin on a page of their own.
+        let unit = os.page_size() / size_of::<Block>();
+        let places = (units / 4 / unit).max(1) as u128;
+        let first = (u128::from(os.random()?) * places >> 64) as usize * unit;
+        let stacks = tables + size_of::<State>().next_multiple_of(64);
+        Ok(Blocks {
+            base,
+            units,
+            first,
+            page_size: os.page_size(),
+            keep,
+            blocks,
+            state: core::ptr::with_exposed_provenance(tables),
+            stacks: core::ptr::with_exposed_provenance(stacks),
+        })
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    fn stack(&self, partition: usize, class: usize) -> &AtomicU64 {
+        // SAFETY: `new` duty 1: there is one word for each partition and class.
+        unsafe { &*self.stacks.add(partition * LARGE_CLASSES + class) }
+    }
+
+    fn block(&self, unit: usize) -> &Block {
+        let address = self.blocks + unit * size_of::<Block>();
+        // SAFETY: callers name units whose descriptors `reach` has mapped, or that `is_mapped`
+        // confirms; zero bytes are a `Block`, and all its fields are atomics.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    fn is_mapped(&self, unit: usize) -> bool {
+        let mapped = self.state().descriptors.mapped() / size_of::<Block>();
+        unit.wrapping_sub(self.first) < mapped
+    }
+
+    fn unit_of(&self, block: &Block) -> usize {
+        ((&raw const *block).addr() - self.blocks) / size_of::<Block>()
+    }
+
+    /// The address where a block begins.
+    pub fn address(&self, block: &Block) -> usize {
+        self.base + (self.unit_of(block) << UNIT_SHIFT)
+    }
+
+    /// The block that begins at an offset from the tier's base.
+    pub fn block_at(&self, offset: usize) -> Option<&Block> {
+        let unit = offset >> UNIT_SHIFT;
+        if offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
+            return None;
+        }
+        Some(self.block(unit)).filter(|block| block.state() != BlockState::None)
+    }
+
+    /// The block that an offset lies inside, for naming what a wild pointer hit. Not fast.
+    pub fn block_around(&self, offset: usize) -> Option<&Block> {
+        let mut unit = offset >> UNIT_SHIFT;
+        while self.is_mapped(unit) {
+            let block = self.block(unit);
+            if block.state() != BlockState::None {
+                let begin = unit << UNIT_SHIFT;
+                return (offset - begin < block.extent()).then_some(block);
+            }
+            unit = unit.checked_sub(1)?;
+        }
+        None
+    }
+
+    /// A block of at least `size` bytes at a multiple of `align` (a power of two), and whether it
+    /// is all zero.
+    pub fn allocate(
+        &self,
+        os: &impl Os,
+        size: usize,
+        align: usize,
+        partition: usize,
+        site: usize,
+    ) -> Result<(usize, bool), Error> {
+        let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
+        let class = large_class(bytes.max(1 << CLASS_BASE | 1));
+        let (block, zero) = match self.reuse(os, partition, class, bytes, align) {
+            Some(taken) => taken?,
+            None => (self.fresh(os, partition, class, bytes, align)?, true),
+        };
+        block.site.store(site, Relaxed);
+        block.publish();
+        self.count(block.bytes());
+        Ok((self.address(block), zero))
+    }
+
+    /// A free block of this partition and class, mapped for `bytes`.
+    fn reuse(
+        &self,
+        os: &impl Os,
+        partition: usize,
+        class: usize,
+        bytes: usize,
+        align: usize,
+    ) -> Option<Result<(&Block, bool), Error>> {
+        let head = self.stack(partition, class);
+        let mut unfit = [0; TRIES];
+        let mut tried = 0;
+        let mut found = None;
+        while tried < TRIES {
+            let Some(unit) = stack::pop(head, |unit| self.block(unit)) else { break };
+            if (self.base + (unit << UNIT_SHIFT)) & (align - 1) == 0 {
+                found = Some(unit);
+                break;
+            }
+            unfit[tried] = unit;
+            tried += 1;
+        }
+        for &unit in &unfit[..tried] {
+            stack::push(head, unit, self.block(unit));
+        }
+        let unit = found?;
+        let block = self.block(unit);
+        let mapped = block.mapped.load(Relaxed);
+        let zero = mapped == 0;
+        self.state().kept.fetch_sub(mapped, Relaxed);
+        if let Err(error) = self.map_to(os, block, bytes) {
+            self.state().kept.fetch_add(block.mapped.load(Relaxed), Relaxed);
+            stack::push(head, unit, block);
+            return Some(Err(error));
+        }
+        Some(Ok((block, zero)))
+    }
+
+    /// A block in an extent that nobody has had.
+    fn fresh(
+        &self,
+        os: &impl Os,
+        partition: usize,
+        class: usize,
+        bytes: usize,
+        align: usize,
+    ) -> Result<&Block, Error> {
+        let extent = class_bytes(class)
+            .max(bytes)
+            .checked_add(self.page_size)
+            .and_then(|extent| extent.checked_next_multiple_of(UNIT))
+            .ok_or(Error::NoMemory)?;
+        for _ in 0..TRIES {
+            let unit = self.take_units(extent >> UNIT_SHIFT, align)?;
+            let start = self.blocks + self.first * size_of::<Block>();
+            let end = self.blocks + (unit + 1) * size_of::<Block>();
+            let step = DESCRIPTOR_STEP.max(self.page_size);
+            self.state().descriptors.reach(os, start, end, step)?;
+            let block = self.block(unit);
+            block.class.store(class as u32, Relaxed);
+            block.partition.store(partition as u32, Relaxed);
+            block.extent.store(extent, Relaxed);
+            match self.map_to(os, block, bytes) {
+                Ok(()) => return Ok(block),
+                // Something foreign lies here: leave the extent alone for ever.
+                Err(Error::Occupied) => {}
+                Err(error) => {
+                    // The address space is ours; a later request may have more luck with it.
+                    block.publish_free();
+                    stack::push(self.stack(partition, class), unit, block);
+                    return Err(error);
+                }
+            }
+        }
+        Err(Error::NoMemory)
+    }
+
+    /// The first of `units` units that nobody has had, at a multiple of `align`.
+    fn take_units(&self, units: usize, align: usize) -> Result<usize, Error> {
+        let next = &self.state().next;
+        let mut seen = next.load(Relaxed);
+        loop {
+            let address = self.base + ((self.first + seen) << UNIT_SHIFT);
+            let start = address.checked_next_multiple_of(align).ok_or(Error::NoMemory)?;
+            let unit = (start - self.base) >> UNIT_SHIFT;
+            let end = unit.checked_add(units).filter(|&end| end <= self.units);
+            let end = end.ok_or(Error::NoMemory)?;
+            match next.compare_exchange_weak(seen, end - self.first, AcqRel, Acquire) {
+                Ok(_) => return Ok(unit),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Maps the held block for `bytes`, from whatever it has now.
+    fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
+        let mapped = block.mapped.load(Relaxed);
+        let address = self.address(block);
+        if mapped >= bytes {
+            block.bytes.store(if self.is_shared(block) { bytes } else { mapped }, Relaxed);
+            return Ok(());
+        }
+        let state = self.state();
+        if mapped == 0 && state.separate.load(Relaxed) >= SEPARATE_MAX {
+            let extent = block.extent();
+            os.map(address, extent)?;
+            // SAFETY: (1) the tail of what the line above mapped; nobody has it.
+            let _ = unsafe { os.guard(address + bytes, extent - bytes) };
+            block.mapped.store(extent, Relaxed);
+        } else {
+            os.map(address + mapped, bytes - mapped)?;
+            if mapped == 0 {
+                state.separate.fetch_add(1, Relaxed);
+            }
+            block.mapped.store(bytes, Relaxed);
+        }
+        block.bytes.store(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Whether the block's whole extent is mapped, so that it may share a mapping with neighbours.
+    fn is_shared(&self, block: &Block) -> bool {
+        block.mapped.load(Relaxed) == block.extent()
+    }
+
+    /// Frees a block; says no when it is free already.
+    pub fn free(&self, os: &impl Os, block: &Block) -> bool {
+        if !block.take() {
+            return false;
+        }
+        self.uncount(block.bytes());
+        let mapped = block.mapped.load(Relaxed);
+        let kept = self.state().kept.fetch_add(mapped, Relaxed);
+        if kept.saturating_add(mapped) > self.keep || self.is_shared(block) {
+            self.state().kept.fetch_sub(mapped, Relaxed);
+            self.drop_pages(os, block);
+        }
+        self.push_free(block);
+        true
+    }
+
+    fn push_free(&self, block: &Block) {
+        let class = block.class.load(Relaxed) as usize;
+        stack::push(self.stack(block.partition(), class), self.unit_of(block), block);
+    }
+
+    /// Gives the pages of a held, free block back; its address stays with its partition.
+    fn drop_pages(&self, os: &impl Os, block: &Block) {
+        let (address, mapped) = (self.address(block), block.mapped.load(Relaxed));
+        let separate = !self.is_shared(block);
+        // SAFETY: (1) the block is free and held by the caller, so nobody needs its contents.
+        if mapped != 0 && unsafe { os.unmap(address, mapped) }.is_ok() {
+            block.mapped.store(0, Relaxed);
+            if separate {
+                self.state().separate.fetch_sub(1, Relaxed);
+            }
+        } else if mapped != 0 {
+            // At the limit of mappings even giving back can fail; the pages at least can go.
+            // SAFETY: (1) as above.
+            let _ = unsafe { os.discard(address, mapped) };
+            self.state().kept.fetch_add(mapped, Relaxed);
+        }
+    }
+
+    /// Changes the size of a live block without copying, where that can be done.
+    pub fn resize(&self, os: &impl Os, block: &Block, size: usize) -> Resize {
+        let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
+        let (old, address) = (block.bytes(), self.address(block));
+        if self.is_shared(block) {
+            return if bytes <= old && bytes >= old / 2 { Resize::InPlace } else { Resize::No };
+        }
+        if bytes <= old {
+            if bytes < old {
+                // SAFETY: (1) the tail that the program has just given up.
+                if unsafe { os.unmap(address + bytes, old - bytes) }.is_err() {
+                    return Resize::InPlace;
+                }
+                self.change_size(block, bytes);
+            }
+            return Resize::InPlace;
+        }
+        if bytes <= block.extent() - self.page_size {
+            if os.map(address + old, bytes - old).is_err() {
+                return Resize::No;
+            }
+            self.change_size(block, bytes);
+            return Resize::InPlace;
+        }
+        self.relocate(os, block, bytes)
+    }
+
+    fn change_size(&self, block: &Block, bytes: usize) {
+        self.uncount(block.bytes());
+        block.mapped.store(bytes, Relaxed);
+        block.bytes.store(bytes, Relaxed);
+        self.count_bytes(bytes);
+    }
+
+    /// Moves a block's pages to a larger extent of the same partition.
+    fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Resize {
+        let (old, address) = (block.bytes(), self.address(block));
+        let class = large_class(bytes);
+        let Some(extent) = class_bytes(class)
+            .checked_add(self.page_size)
+            .and_then(|extent| extent.checked_next_multiple_of(UNIT))
+        else {
+            return Resize::No;
+        };
+        let Ok(unit) = self.take_units(extent >> UNIT_SHIFT, UNIT) else { return Resize::No };
+        let start = self.blocks + self.first * size_of::<Block>();
+        let end = self.blocks + (unit + 1) * size_of::<Block>();
+        let step = DESCRIPTOR_STEP.max(self.page_size);
+        if self.state().descriptors.reach(os, start, end, step).is_err() {
+            return Resize::No;
+        }
+        let target = self.block(unit);
+        target.class.store(class as u32, Relaxed);
+        target.partition.store(block.partition() as u32, Relaxed);
+        target.extent.store(extent, Relaxed);
+        target.site.store(block.site(), Relaxed);
+        let to = self.address(target);
+        // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
+        if unsafe { os.relocate(address, old, to, bytes) }.is_err() {
+            target.publish_free();
+            self.push_free(target);
+            return Resize::No;
+        }
+        target.mapped.store(bytes, Relaxed);
+        target.bytes.store(bytes, Relaxed);
+        target.publish();
+        self.uncount(old);
+        self.count_bytes(bytes);
+        // The old extent keeps its address and has no pages.
+        block.mapped.store(0, Relaxed);
+        if block.take() {
+            self.push_free(block);
+        }
+        Resize::Moved(to)
+    }
+
+    /// Gives back the pages of every free block; says how many bytes went.
+    pub fn drop_kept(&self, os: &impl Os, partitions: usize) -> usize {
+        let mut dropped = 0;
+        for index in 0..partitions * LARGE_CLASSES {
+            // SAFETY: `new` duty 1: there is one word for each partition and class.
+            let head = unsafe { &*self.stacks.add(index) };
+            let mut held = 0u32;
+            while let Some(unit) = stack::pop(head, |unit| self.block(unit)) {
+                let block = self.block(unit);
+                let mapped = block.mapped.load(Relaxed);
+                if mapped != 0 {
+                    self.state().kept.fetch_sub(mapped, Relaxed);
+                    self.drop_pages(os, block);
+                    dropped += mapped;
+                }
+                block.below.store(held, Relaxed);
+                held = unit as u32 + 1;
+            }
+            while let Some(unit) = held.checked_sub(1) {
+                let block = self.block(unit as usize);
+                held = block.below.load(Relaxed);
+                stack::push(head, unit as usize, block);
+            }
+        }
+        dropped
+    }
+
+    fn count(&self, bytes: usize) {
+        self.state().allocations.fetch_add(1, Relaxed);
+        self.count_bytes(bytes);
+    }
+
+    fn count_bytes(&self, bytes: usize) {
+        let state = self.state();
+        state.live_blocks.fetch_add(1, Relaxed);
+        let live = state.live_bytes.fetch_add(bytes, Relaxed) + bytes;
+        state.peak_bytes.fetch_max(live, Relaxed);
+    }
+
+    fn uncount(&self, bytes: usize) {
+        self.state().live_blocks.fetch_sub(1, Relaxed);
+        self.state().live_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Live blocks, live bytes, most live bytes ever, allocations ever, and resident free bytes.
+    pub fn figures(&self) -> (usize, usize, usize, u64, usize) {
+        let state = self.state();
+        (
+            state.live_blocks.load(Relaxed),
+            state.live_bytes.load(Relaxed),
+            state.peak_bytes.load(Relaxed),
+            state.allocations.load(Relaxed),
+            state.kept.load(Relaxed),
+        )
+    }
+
+    /// Every block, live or free, in address order.
+    pub fn for_each(&self, mut each: impl FnMut(&Block)) {
+        let mut unit = self.first;
+        while self.is_mapped(unit) {
+            let block = self.block(unit);
+            match block.state() {
+                BlockState::None => unit += 1,
+                _ => {
+                    each(block);
+                    unit += (block.extent() >> UNIT_SHIFT).max(1);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_monotonic_and_hold_their_requests() {
+        let mut last = 0;
+        for bytes in ((128 << 10) + 1..64 << 20).step_by(4093) {
+            let class = large_class(bytes);
+            assert!(class >= last && class < LARGE_CLASSES);
+            assert!(class_bytes(class) >= bytes, "{bytes}");
+            assert!(class == 0 || class_bytes(class - 1) < bytes, "{bytes}");
+            last = class;
+        }
+        assert!(large_class(isize::MAX as usize) < LARGE_CLASSES);
+    }
+}

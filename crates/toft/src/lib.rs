@@ -1,0 +1,58 @@
+//! Toft: a memory allocator in which every call site gets its own plot of memory.
+//!
+//! ```text
+//! malloc:  entry -> site -> bin -> slab -> region -> os         (large: entry -> large -> region -> os)
+//! free:    entry -> region (owner) -> bin (mine) | remote (another thread's) | large
+//! ```
+//!
+//! The folders are layers, and a folder uses only those below it, and `options`, `stats`, `sync`
+//! (`tests/layers.rs` holds it):
+//!
+//! | layer | folder | what |
+//! |---|---|---|
+//! | 7 | `entry` | malloc, free, realloc, aligned, usable size |
+//! | 6 | `thread` | the heap that a thread owns |
+//! | 5 | `site` | call site to partition |
+//! | 4 | `bin`, `remote` | free slots for this thread; frees by others |
+//! | 3 | `slab`, `large` | slots in a run of address space; one block to an extent |
+//! | 2 | `region` | which addresses are ours and whose they are |
+//! | 1 | `os` | the only system calls |
+//! | 0 | `sync`, `options` | atomics; the table of options |
+//!
+//! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
+//! Nothing in this crate allocates, panics, or waits for another thread.
+
+#![cfg_attr(not(test), no_std)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod sync;
+
+pub mod remote;
+pub mod slab;
+
+#[cfg(not(loom))]
+pub mod bin;
+#[cfg(not(loom))]
+pub mod entry;
+#[cfg(not(loom))]
+pub mod large;
+#[cfg(not(loom))]
+pub mod options;
+#[cfg(not(loom))]
+pub mod os;
+#[cfg(not(loom))]
+pub mod region;
+#[cfg(not(loom))]
+pub mod site;
+#[cfg(not(loom))]
+pub mod stats;
+#[cfg(not(loom))]
+pub mod thread;
+
+#[cfg(not(loom))]
+pub use entry::{Allocator, Toft};
+
+/// This library's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,183 @@
+//! L0: the options, as one table that the parser, the defaults and the documentation share.
+
+mod parse;
+
+pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_size, parse_word};
+
+/// What an option's value looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number within these bounds.
+    Number(usize, usize),
+    /// Bytes, with an optional suffix `k`, `m` or `g`.
+    Size,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `1` or `0`.
+    Flag,
+    /// A file descriptor.
+    Descriptor,
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Environment variable.
+    pub name: &'static str,
+    /// Default, as it would be written.
+    pub default: &'static str,
+    /// What a value looks like.
+    pub kind: Kind,
+    /// One line for a person.
+    pub doc: &'static str,
+}
+
+/// Every option there is.
+pub const TABLE: &[Entry] = &[
+    Entry {
+        name: "TOFT_PARTITIONS",
+        default: "64",
+        kind: Kind::Number(1, crate::site::PARTITIONS_MAX),
+        doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator",
+    },
+    Entry {
+        name: "TOFT_ON_MISUSE",
+        default: "abort",
+        kind: Kind::Word(&["abort", "warn"]),
+        doc: "what a bad free does after it is named: end the process, or be ignored",
+    },
+    Entry {
+        name: "TOFT_LARGE_KEEP",
+        default: "8m",
+        kind: Kind::Size,
+        doc: "bytes of freed large blocks that stay resident for reuse",
+    },
+    Entry {
+        name: "TOFT_SCOPE",
+        default: "children",
+        kind: Kind::Word(&["program", "children"]),
+        doc: "whether child processes inherit the library",
+    },
+    Entry {
+        name: "TOFT_REPORT_FD",
+        default: "none",
+        kind: Kind::Descriptor,
+        doc: "descriptor to which the library says that it is in place (used by `toft run`)",
+    },
+    Entry {
+        name: "TOFT_STATS",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "write statistics at exit, to the report descriptor or to stderr",
+    },
+];
+
+/// The options in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Number of partitions, a power of two.
+    pub partitions: usize,
+    /// Whether misuse is only named, not fatal.
+    pub warn_only: bool,
+    /// Bytes of freed large blocks kept resident.
+    pub large_keep: usize,
+    /// Whether children do not inherit the library.
+    pub program_only: bool,
+    /// Where to report to.
+    pub report_descriptor: Option<i32>,
+    /// Whether to write statistics at exit.
+    pub stats: bool,
+}
+
+impl Options {
+    /// The defaults of [`TABLE`].
+    pub const DEFAULT: Options = Options {
+        partitions: 64,
+        warn_only: false,
+        large_keep: 8 << 20,
+        program_only: false,
+        report_descriptor: None,
+        stats: false,
+    };
+
+    /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our business.
+    pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
+        let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
+        let bad = Err(Problem::BadValue(entry));
+        match entry.name {
+            "TOFT_PARTITIONS" => match parse_number(value) {
+                Some(n) if (1..=crate::site::PARTITIONS_MAX).contains(&n) => {
+                    self.partitions = n.next_power_of_two();
+                }
+                _ => return bad,
+            },
+            "TOFT_ON_MISUSE" => match parse_word(value, &["abort", "warn"]) {
+                Some(word) => self.warn_only = word == 1,
+                None => return bad,
+            },
+            "TOFT_LARGE_KEEP" => match parse_size(value) {
+                Some(bytes) => self.large_keep = bytes,
+                None => return bad,
+            },
+            "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
+                Some(word) => self.program_only = word == 0,
+                None => return bad,
+            },
+            "TOFT_REPORT_FD" => match parse_number(value) {
+                Some(n) if n <= i32::MAX as usize => self.report_descriptor = Some(n as i32),
+                _ => return bad,
+            },
+            _ => match parse_flag(value) {
+                Some(flag) => self.stats = flag,
+                None => return bad,
+            },
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_in_the_table_is_the_default_in_force() {
+        for entry in TABLE.iter().filter(|entry| entry.default != "none") {
+            let mut options = Options::DEFAULT;
+            options.take(format!("{}={}", entry.name, entry.default).as_bytes()).unwrap();
+            assert_eq!(options, Options::DEFAULT, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_option_changes_something() {
+        for (text, entry) in [
+            ("TOFT_PARTITIONS=5", 0),
+            ("TOFT_ON_MISUSE=warn", 1),
+            ("TOFT_LARGE_KEEP=1k", 2),
+            ("TOFT_SCOPE=program", 3),
+            ("TOFT_REPORT_FD=7", 4),
+            ("TOFT_STATS=1", 5),
+        ] {
+            let mut options = Options::DEFAULT;
+            options.take(text.as_bytes()).unwrap();
+            assert_ne!(options, Options::DEFAULT, "{text}");
+            assert!(text.starts_with(TABLE[entry].name));
+        }
+    }
+
+    #[test]
+    fn bad_values_and_names_are_told_and_change_nothing() {
+        let mut options = Options::DEFAULT;
+        for text in ["TOFT_PARTITIONS=0", "TOFT_PARTITIONS=4097", "TOFT_PARTITIONS=abc",
+            "TOFT_PARTITIONS=", "TOFT_ON_MISUSE=ignore", "TOFT_LARGE_KEEP=1x",
+            "TOFT_LARGE_KEEP=99999999999999999999", "TOFT_SCOPE=", "TOFT_STATS=2",
+            "TOFT_REPORT_FD=-1"] {
+            let problem = options.take(text.as_bytes());
+            assert!(matches!(problem, Err(Problem::BadValue(_))), "{text}");
+        }
+        assert!(matches!(options.take(b"TOFT_FOO=1"), Err(Problem::Unknown)));
+        assert!(options.take(b"PATH=/bin").is_ok() && options.take(b"TOFT=1").is_ok());
+        assert_eq!(options, Options::DEFAULT);
+    }
+}

@@ -1,0 +1,139 @@
+//! Linux, by raw system calls.
+
+use super::syscall::syscall;
+use super::{Error, Os, process};
+
+/// The running Linux kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux {
+    page_size: usize,
+}
+
+/// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no mapping of their own.
+const MADV_GUARD_INSTALL: usize = 102;
+
+fn result(code: isize) -> Result<usize, Error> {
+    if (-4095..0).contains(&code) {
+        return Err(match -code as i32 {
+            libc::EEXIST => Error::Occupied,
+            libc::EINVAL | libc::ENOSYS | libc::EPERM => Error::Unsupported,
+            _ => Error::NoMemory,
+        });
+    }
+    Ok(code as usize)
+}
+
+impl Linux {
+    /// The running kernel, with its page size read from the auxiliary vector.
+    pub fn detect() -> Linux {
+        Linux {
+            page_size: process::page_size(),
+        }
+    }
+
+    /// Before detection: only good for a static that nobody uses yet.
+    pub const fn undetected() -> Linux {
+        Linux { page_size: 4096 }
+    }
+}
+
+// SAFETY: (1) MAP_FIXED_NOREPLACE of private anonymous memory is exact, zero and never over another
+// mapping, and an older kernel's different address is undone below; (2) the ranges are passed on as
+// they are; (3) a raw system call does none of it.
+unsafe impl Os for Linux {
+    fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    fn address_space(&self) -> usize {
+        if cfg!(target_arch = "x86_64") {
+            1 << 47
+        } else {
+            1 << 48
+        }
+    }
+
+    fn map(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        // SAFETY: (1) NOREPLACE changes no existing mapping.
+        let got = result(unsafe {
+            syscall(
+                libc::SYS_mmap,
+                [addr, len, protection, flags as usize, usize::MAX, 0],
+            )
+        })?;
+        if got == addr {
+            return Ok(());
+        }
+        // A kernel before 4.17 takes the address for a hint.
+        // SAFETY: (1) this mapping was made a moment ago and nobody knows it.
+        unsafe { syscall(libc::SYS_munmap, [got, len, 0, 0, 0, 0]) };
+        Err(Error::Occupied)
+    }
+
+    unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: (1) the caller's duty 1.
+        result(unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) }).map(drop)
+    }
+
+    unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let advice = libc::MADV_DONTNEED as usize;
+        // SAFETY: (1) the caller's duty 1.
+        result(unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) }).map(drop)
+    }
+
+    unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: (1) the caller's duty 1.
+        let code =
+            unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0]) };
+        result(code).map(drop)
+    }
+
+    unsafe fn relocate(
+        &self,
+        old: usize,
+        old_len: usize,
+        new: usize,
+        new_len: usize,
+    ) -> Result<(), Error> {
+        // MREMAP_FIXED replaces whatever is at its target, so the target is claimed first and only
+        // a mapping that is certainly ours is replaced.
+        self.map(new, new_len)?;
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+        // SAFETY: (1) the caller's duties 1 and 2; the target was mapped by the line above.
+        let moved = result(unsafe {
+            syscall(libc::SYS_mremap, [old, old_len, new_len, flags, new, 0])
+        });
+        if let Err(error) = moved {
+            // SAFETY: (1) as above; on failure the target may or may not be there any more.
+            unsafe { syscall(libc::SYS_munmap, [new, new_len, 0, 0, 0, 0]) };
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn random(&self) -> Result<u64, Error> {
+        let mut word = 0u64;
+        let mut filled = 0;
+        while filled < 8 {
+            let target = (&raw mut word as usize) + filled;
+            // SAFETY: (1) the kernel writes at most the rest of `word`.
+            let code =
+                unsafe { syscall(libc::SYS_getrandom, [target, 8 - filled, 0, 0, 0, 0]) };
+            if code == -(libc::EINTR as isize) {
+                continue;
+            }
+            filled += result(code)?;
+        }
+        Ok(word)
+    }
+
+    fn report(&self, line: &[u8]) {
+        process::write_all(libc::STDERR_FILENO, line);
+    }
+
+    fn abort(&self) -> ! {
+        process::abort()
+    }
+}

@@ -1,0 +1,86 @@
+//! L1: everything that talks to the operating system.
+//!
+//! [`Os`] is the whole of what the allocator asks of a system: fixed mappings, their release, and
+//! entropy. [`Linux`] answers with raw system calls, which never touch `errno`, never enter libc
+//! and so can never call back into malloc; [`fake::Fake`] answers from an array and fails on
+//! demand, so that the whole core runs in property tests and under the fuzzer.
+
+mod linux;
+pub mod process;
+mod syscall;
+
+#[cfg(any(test, feature = "fake-os"))]
+pub mod fake;
+
+pub use linux::Linux;
+
+/// Why a call to the system did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Something else is already mapped there.
+    Occupied,
+    /// The system has no memory, address space or mappings left for us.
+    NoMemory,
+    /// This system does not know the call.
+    Unsupported,
+}
+
+/// What the allocator asks of a system.
+///
+/// # Safety
+///
+/// An implementation promises:
+/// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
+///    mapped before the call;
+/// 2. `unmap`, `discard`, `guard` and `relocate` touch exactly the ranges they are given;
+/// 3. no method allocates through this allocator, panics, or waits for another thread.
+pub unsafe trait Os {
+    /// Bytes in a page: a power of two, at least 4096.
+    fn page_size(&self) -> usize;
+
+    /// The end of the address space that may be tried first, in bytes: a power of two.
+    fn address_space(&self) -> usize;
+
+    /// Maps `len` bytes at exactly `addr`, readable, writable and zero, and never over anything else.
+    fn map(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Gives a range back altogether.
+    ///
+    /// # Safety
+    /// 1. The range was mapped by `map` of this object and nothing refers into it any more.
+    unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Gives the pages of a range back; they read as zero afterwards.
+    ///
+    /// # Safety
+    /// 1. The range was mapped by `map` of this object and its contents are not needed any more.
+    unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Makes a mapped range fault on every access without splitting its mapping.
+    ///
+    /// # Safety
+    /// 1. As for `discard`.
+    unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`.
+    ///
+    /// # Safety
+    /// 1. The old range was mapped by `map` of this object, and nothing refers into it afterwards.
+    /// 2. The new range belongs to the caller and does not overlap the old one.
+    unsafe fn relocate(
+        &self,
+        old: usize,
+        old_len: usize,
+        new: usize,
+        new_len: usize,
+    ) -> Result<(), Error>;
+
+    /// A word that an attacker cannot predict, or an error: never a weak one.
+    fn random(&self) -> Result<u64, Error>;
+
+    /// One line for a person, already ended by a newline.
+    fn report(&self, line: &[u8]);
+
+    /// Ends the process at once, in a way that no handler can turn into going on.
+    fn abort(&self) -> !;
+}

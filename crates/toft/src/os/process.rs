@@ -1,0 +1,156 @@
+//! What the allocator needs of the process it lives in: the auxiliary vector, the environment,
+//! thread-exit and fork notices, writing a line, and the end.
+//!
+//! The few libc functions named here are those that neither allocate nor take a lock that
+//! allocation needs (`pthread_setspecific` may allocate for late keys: it is called when the
+//! thread's heap is already in place, so that the re-entry is an ordinary call).
+
+use super::syscall::syscall;
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+        dso: *mut c_void,
+    ) -> c_int;
+    static mut environ: *mut *mut u8;
+}
+
+/// Bytes in a page, from the auxiliary vector.
+pub fn page_size() -> usize {
+    // SAFETY: getauxval reads a table that the loader has filled before any code of ours ran.
+    let size = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
+    if size.is_power_of_two() && size >= 4096 {
+        size
+    } else {
+        4096
+    }
+}
+
+/// Whether the kernel asks for secure execution (setuid, file capabilities): then the environment
+/// is an attacker's and no address goes to stderr.
+pub fn is_secure() -> bool {
+    // SAFETY: as in `page_size`.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The environment block: an array of pointers to `NAME=value`, ended by null; may be null early on.
+pub fn environment() -> *mut *mut u8 {
+    // SAFETY: a plain read of a pointer that libc owns; only start-up code calls this.
+    unsafe { environ }
+}
+
+/// Writes all of `bytes`, as far as the descriptor takes it.
+pub fn write_all(descriptor: c_int, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let args = [descriptor as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
+        // SAFETY: the kernel only reads `bytes`.
+        let code = unsafe { syscall(libc::SYS_write, args) };
+        if code == -(libc::EINTR as isize) {
+            continue;
+        }
+        if code <= 0 {
+            return;
+        }
+        bytes = &bytes[code as usize..];
+    }
+}
+
+/// Reads a file in pieces and hands each to `each`; silently nothing where it cannot be opened.
+pub fn read_file(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
+    let mut buffer = [0u8; 4096];
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    let at = libc::AT_FDCWD as isize as usize;
+    // SAFETY: the path is a C string and the kernel only reads it.
+    let file =
+        unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
+    if file < 0 {
+        return;
+    }
+    loop {
+        let args = [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0];
+        // SAFETY: the kernel writes at most the buffer.
+        let got = unsafe { syscall(libc::SYS_read, args) };
+        if got == -(libc::EINTR as isize) {
+            continue;
+        }
+        if got <= 0 {
+            break;
+        }
+        each(&buffer[..got as usize]);
+    }
+    // SAFETY: the descriptor is ours.
+    unsafe { syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// The process's number.
+pub fn pid() -> usize {
+    // SAFETY: no arguments, no effects.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as usize }
+}
+
+/// Sets `errno` of the calling thread.
+#[cold]
+pub fn set_errno(code: c_int) {
+    // SAFETY: libc's errno is a thread-local int that always exists.
+    unsafe { *libc::__errno_location() = code };
+}
+
+/// Makes pages of the library's own data read-only for the rest of the process's life.
+///
+/// # Safety
+/// 1. Nothing writes to the range afterwards, and it is whole pages.
+pub unsafe fn seal(addr: usize, len: usize) -> bool {
+    let read = libc::PROT_READ as usize;
+    // SAFETY: duty 1.
+    unsafe { syscall(libc::SYS_mprotect, [addr, len, read, 0, 0, 0]) == 0 }
+}
+
+/// Asks to be told in the child of every fork. No prepare handler: nothing is held across a fork.
+pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
+    // SAFETY: the handler lives as long as the process: the library is never unloaded (NODELETE).
+    unsafe { __register_atfork(None, None, Some(handler), core::ptr::null_mut()) == 0 }
+}
+
+/// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds all.
+pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
+    let mut key = MaybeUninit::<libc::pthread_key_t>::uninit();
+    // SAFETY: libc writes the key on success.
+    let code = unsafe { libc::pthread_key_create(key.as_mut_ptr(), Some(destructor)) };
+    // SAFETY: written, as the code says.
+    (code == 0).then(|| unsafe { key.assume_init() })
+}
+
+/// Arms the destructor for the calling thread.
+pub fn arm_thread_exit(key: u32, value: *const c_void) {
+    // SAFETY: the key was made by `thread_exit_key`.
+    unsafe { libc::pthread_setspecific(key, value) };
+}
+
+/// Dies by SIGABRT; a handler may run, but the process does not go on after it.
+pub fn abort() -> ! {
+    // Block everything else, restore the default action, raise, and unblock: a handler installed
+    // for SIGABRT must not be able to longjmp out and continue on a heap known to be misused.
+    // SAFETY: plain kernel calls on zeroed, properly sized kernel structures of this thread.
+    unsafe {
+        let default_action = [0usize; 4];
+        let abort = libc::SIGABRT as usize;
+        let action = &raw const default_action as usize;
+        syscall(libc::SYS_rt_sigaction, [abort, action, 0, 8, 0, 0]);
+        let unblock = 1u64 << (libc::SIGABRT - 1);
+        let how = libc::SIG_UNBLOCK as usize;
+        syscall(
+            libc::SYS_rt_sigprocmask,
+            [how, &raw const unblock as usize, 0, 8, 0, 0],
+        );
+        let process = syscall(libc::SYS_getpid, [0; 6]) as usize;
+        let thread = syscall(libc::SYS_gettid, [0; 6]) as usize;
+        syscall(libc::SYS_tgkill, [process, thread, abort, 0, 0, 0]);
+        loop {
+            syscall(libc::SYS_exit_group, [134, 0, 0, 0, 0, 0]);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Where the windows are: chosen once, at random, and tried out.
+
+use crate::os::{Error, Os};
+
+/// The most heaps' worth of metadata address space, in bytes.
+const HEAPS_SPAN: usize = 1 << 36;
+/// Smallest useful span of a tier: below this the address space is too small for Toft.
+const SPAN_MIN: usize = 1 << 28;
+
+/// The two windows of address space that Toft uses, by their first address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// First address of the data window.
+    pub data: usize,
+    /// Bytes in the small tier, and in the medium tier; the large tier has twice as many.
+    pub span: usize,
+    /// First address of the metadata window.
+    pub metadata: usize,
+}
+
+/// Where each part of the metadata window begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The windows.
+    pub windows: Windows,
+    /// Tables of plots, partitions and stacks.
+    pub tables: usize,
+    /// Descriptors of small slabs, by slab index.
+    pub small_slabs: usize,
+    /// Descriptors of medium slabs, by slab index.
+    pub medium_slabs: usize,
+    /// Descriptors of large blocks, by unit.
+    pub large_blocks: usize,
+    /// Heaps, by number.
+    pub heaps: usize,
+    /// The end of the metadata window.
+    pub end: usize,
+}
+
+impl Windows {
+    /// Picks windows at random places, halving them until the system lets us map at their ends.
+    pub fn choose(os: &impl Os) -> Result<Windows, Error> {
+        let page = os.page_size();
+        let mut space = os.address_space();
+        while space / 8 >= SPAN_MIN {
+            // The middle of the address space holds the program and its brk heap (from two thirds),
+            // the top holds libraries and stacks; the places below stay clear of both.
+            let span = space / 8;
+            let low = space / 128 + random_below(os, space / 64 * 9)?;
+            let high = space / 64 * 45 + random_below(os, space / 64 * 10)?;
+            let windows = Windows {
+                data: low & !((1 << 20) - 1),
+                span,
+                metadata: high & !(page - 1),
+            };
+            let last = windows.data + 4 * span - page;
+            let end = Layout::new(windows, page).end - page;
+            if [windows.data, last, windows.metadata, end].iter().all(|&a| can_map(os, a, page)) {
+                return Ok(windows);
+            }
+            space /= 2;
+        }
+        Err(Error::NoMemory)
+    }
+}
+
+impl Layout {
+    /// Lays the metadata out, each part followed by a gap that is never mapped.
+    pub fn new(windows: Windows, page: usize) -> Layout {
+        let gap = 64 * page;
+        let span = windows.span;
+        let tables = windows.metadata;
+        let small_slabs = tables + (1 << 26) + gap;
+        let medium_slabs = small_slabs + (span >> 16) * 256 + gap;
+        let large_blocks = medium_slabs + (span >> 20) * 256 + gap;
+        let heaps = large_blocks + (span >> 15) * 64 + gap;
+        let end = heaps + HEAPS_SPAN.min(span / 16);
+        Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }
+    }
+}
+
+fn random_below(os: &impl Os, limit: usize) -> Result<usize, Error> {
+    Ok(((u128::from(os.random()?) * limit as u128) >> 64) as usize)
+}
+
+fn can_map(os: &impl Os, addr: usize, len: usize) -> bool {
+    if os.map(addr, len).is_err() {
+        return false;
+    }
+    // SAFETY: (1) mapped by the line above and known to nobody.
+    unsafe { os.unmap(addr, len) }.is_ok()
+}

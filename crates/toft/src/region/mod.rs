@@ -1,0 +1,24 @@
+//! L2: which addresses are ours and whose they are.
+//!
+//! Nothing is reserved. Toft owns a *window* of addresses at a random place and maps pieces of it as
+//! they are needed, never over anything else (decision 0001): a limit on address space holds for
+//! what is used, not for what is reserved, and a fallback for small systems is a smaller window.
+//!
+//! ```text
+//! base            + span           + 2 span          + 4 span
+//!  | small plots    | medium plots   | large blocks     |        data window, at a random place
+//!
+//!  | tables | small slabs | medium slabs | large blocks | heaps |  metadata, at another
+//! ```
+//!
+//! A tier's span is cut into *plots*: each partition draws its slabs from a plot of its own, from a
+//! random place in it upwards, and moves to another plot when the first is used up. So the
+//! addresses of two call sites are far apart, and what lies between them is not mapped.
+
+mod carve;
+mod layout;
+mod plot;
+
+pub use carve::Carve;
+pub use layout::{Layout, Windows};
+pub use plot::{MEDIUM, Plots, SMALL, Tier, TierNumber};

@@ -1,0 +1,200 @@
+//! Size classes: which slot size a request gets, and the numbers that go with it.
+//!
+//! Sixteen-byte steps to 256 bytes, then eight classes per doubling to 1 KiB (the small tier), then
+//! four per doubling to 128 KiB (the medium tier). Waste inside a slot is at most 15 bytes at the
+//! bottom, 11 % to 1 KiB and 20 % above.
+
+/// Number of classes; a power of two, so that a bin's index is a row plus a class.
+pub const CLASSES: usize = 64;
+/// Classes of the small tier; the rest are medium.
+pub const SMALL_CLASSES: usize = 32;
+/// The largest request of the small tier, in bytes.
+pub const SMALL_MAX: usize = 1024;
+/// The largest request of the medium tier, in bytes.
+pub const MEDIUM_MAX: usize = 128 << 10;
+
+const USED: usize = SMALL_CLASSES + 28;
+const _: () = assert!(USED <= CLASSES);
+const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
+const _: () = assert!(SIZES[USED - 1] as usize == MEDIUM_MAX);
+
+/// Slot size of each class in bytes.
+static SIZES: [u32; USED] = {
+    let mut sizes = [0; USED];
+    let mut i = 0;
+    while i < USED {
+        sizes[i] = match i {
+            0..16 => 16 * (i + 1),
+            16..24 => 256 + 32 * (i - 15),
+            24..32 => 512 + 64 * (i - 23),
+            _ => (1024 << ((i - 32) / 4)) / 4 * (5 + (i - 32) % 4),
+        } as u32;
+        i += 1;
+    }
+    sizes
+};
+
+/// Class of a small request, by `(size + 15) / 16`.
+static SMALL: [u8; SMALL_MAX / 16 + 1] = {
+    let mut table = [0; SMALL_MAX / 16 + 1];
+    let mut class = 0;
+    let mut i = 1;
+    while i < table.len() {
+        if i * 16 > SIZES[class] as usize {
+            class += 1;
+        }
+        table[i] = class as u8;
+        i += 1;
+    }
+    table
+};
+
+/// Class of a medium request, by `(size - 1) / 256`.
+static MEDIUM: [u8; MEDIUM_MAX / 256] = {
+    let mut table = [SMALL_CLASSES as u8; MEDIUM_MAX / 256];
+    let mut class = SMALL_CLASSES;
+    let mut i = SMALL_MAX / 256;
+    while i < table.len() {
+        if (i + 1) * 256 > SIZES[class] as usize {
+            class += 1;
+        }
+        table[i] = class as u8;
+        i += 1;
+    }
+    table
+};
+
+/// The class of a request of at most [`SMALL_MAX`] bytes; zero bytes get the smallest slot.
+#[inline(always)]
+pub fn class_of_small(size: usize) -> usize {
+    // SAFETY: size <= SMALL_MAX, checked by the caller's branch and here in debug builds, so the
+    // index is at most SMALL_MAX / 16, the last of the table.
+    debug_assert!(size <= SMALL_MAX);
+    unsafe { *SMALL.get_unchecked(size.wrapping_add(15) >> 4) as usize }
+}
+
+/// The class of a request of more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
+#[inline(always)]
+pub fn class_of_medium(size: usize) -> usize {
+    debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
+    // SAFETY: 0 < size <= MEDIUM_MAX, so the index is below MEDIUM_MAX / 256, the table's length.
+    unsafe { *MEDIUM.get_unchecked((size - 1) >> 8) as usize }
+}
+
+/// A size class and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class(u8);
+
+impl Class {
+    /// The class of an index below the number of classes in use.
+    #[inline]
+    pub fn new(index: usize) -> Class {
+        debug_assert!(index < USED);
+        Class(index as u8)
+    }
+
+    /// The smallest class that holds `size` bytes, or `None` when the request is large.
+    #[inline]
+    pub fn of(size: usize) -> Option<Class> {
+        match size {
+            0..=SMALL_MAX => Some(Class(class_of_small(size) as u8)),
+            _ if size <= MEDIUM_MAX => Some(Class(class_of_medium(size) as u8)),
+            _ => None,
+        }
+    }
+
+    /// The smallest class that holds `size` bytes in slots aligned to `align` (a power of two).
+    ///
+    /// Slabs are aligned to at least their largest slot, so a slot is aligned to whatever its size
+    /// is a multiple of.
+    pub fn of_aligned(size: usize, align: usize) -> Option<Class> {
+        let mut class = Class::of(size.max(align))?;
+        while class.size() & (align - 1) != 0 {
+            class.0 += 1;
+            if class.index() == USED {
+                return None;
+            }
+        }
+        Some(class)
+    }
+
+    /// All classes in use.
+    pub fn all() -> impl Iterator<Item = Class> {
+        (0..USED).map(Class::new)
+    }
+
+    /// The class's number.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Bytes in a slot.
+    #[inline]
+    pub fn size(self) -> usize {
+        SIZES[self.0 as usize] as usize
+    }
+
+    /// Whether the class belongs to the small tier.
+    #[inline]
+    pub fn is_small(self) -> bool {
+        (self.0 as usize) < SMALL_CLASSES
+    }
+
+    /// `ceil(2^64 / size)`. For an offset below 2^32, the high word of `offset * reciprocal` is
+    /// `offset / size`, and the low word is below `reciprocal` exactly when the division is exact.
+    pub fn reciprocal(self) -> u64 {
+        u64::MAX / self.size() as u64 + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_gets_the_smallest_class_that_holds_it() {
+        for size in 0..=MEDIUM_MAX {
+            let class = Class::of(size).unwrap();
+            assert!(class.size() >= size, "{size}");
+            if class.index() > 0 {
+                assert!(Class::new(class.index() - 1).size() < size.max(1), "{size}");
+            }
+        }
+        assert_eq!(Class::of(MEDIUM_MAX + 1), None);
+    }
+
+    #[test]
+    fn reciprocals_divide_every_offset_exactly() {
+        for class in Class::all() {
+            let slab = if class.is_small() { 64 << 10 } else { 1 << 20 };
+            for offset in 0..slab as u64 {
+                let product = u128::from(offset) * u128::from(class.reciprocal());
+                assert_eq!((product >> 64) as u64, offset / class.size() as u64);
+                let exact = (product as u64) < class.reciprocal();
+                assert_eq!(exact, offset % class.size() as u64 == 0, "{class:?} {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_multiples_of_sixteen_and_of_their_tiers_granule() {
+        for class in Class::all() {
+            assert_eq!(class.size() % if class.is_small() { 16 } else { 256 }, 0);
+        }
+    }
+
+    #[test]
+    fn aligned_classes_hold_and_align() {
+        for shift in 0..=17 {
+            for size in [0, 1, 17, 100, 1000, 1025, 5000, 70_000, MEDIUM_MAX] {
+                let align = 1 << shift;
+                if let Some(class) = Class::of_aligned(size, align) {
+                    assert!(class.size() >= size && class.size() % align == 0);
+                } else {
+                    assert!(size.max(align) > MEDIUM_MAX / 2);
+                }
+            }
+        }
+    }
+}

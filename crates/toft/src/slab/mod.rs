@@ -1,0 +1,15 @@
+//! L3: slots in a run of address space: size classes, the descriptor with its bitmaps, `check()`.
+
+mod class;
+#[allow(clippy::module_inception)]
+mod slab;
+
+pub use class::{
+    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, class_of_medium, class_of_small,
+};
+#[cfg(not(loom))]
+pub use slab::EMPTY_SLAB;
+pub use slab::{
+    FULL, LINK_OPEN, NO_WORD, OWNER_FLAGS, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Violation,
+    WORDS, WORD_SLOTS,
+};

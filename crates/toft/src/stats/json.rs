@@ -1,0 +1,162 @@
+//! The snapshot as one line of JSON, and the call sites behind it.
+
+use super::snapshot;
+use crate::entry::Allocator;
+use crate::large::BlockState;
+use crate::os::{Os, process};
+
+/// Call sites that one report tells of; the largest are kept.
+const SITES: usize = 64;
+
+/// What one call site's slabs and blocks hold.
+#[derive(Clone, Copy, Default)]
+struct Site {
+    address: usize,
+    large: bool,
+    live_bytes: usize,
+    live_blocks: usize,
+    allocated_bytes: u64,
+    allocated_blocks: u64,
+}
+
+/// The sites with the most bytes, in a fixed table: when it is full the smallest makes room, so a
+/// site that allocates much is never missed for long.
+struct Sites {
+    sites: [Site; SITES],
+    len: usize,
+}
+
+impl Sites {
+    fn add(&mut self, site: Site) {
+        let same = |other: &&mut Site| other.address == site.address && other.large == site.large;
+        if let Some(known) = self.sites[..self.len].iter_mut().find(same) {
+            known.live_bytes += site.live_bytes;
+            known.live_blocks += site.live_blocks;
+            known.allocated_bytes += site.allocated_bytes;
+            known.allocated_blocks += site.allocated_blocks;
+        } else if self.len < SITES {
+            self.sites[self.len] = site;
+            self.len += 1;
+        } else if let Some(least) = self.sites.iter_mut().min_by_key(|s| s.allocated_bytes)
+            && least.allocated_bytes < site.allocated_bytes
+        {
+            *least = site;
+        }
+    }
+}
+
+/// Text for a descriptor, written through a fixed buffer.
+struct Writer {
+    descriptor: i32,
+    buffer: [u8; 1024],
+    len: usize,
+}
+
+impl Writer {
+    fn text(&mut self, text: &str) {
+        for &byte in text.as_bytes() {
+            if self.len == self.buffer.len() {
+                self.flush();
+            }
+            self.buffer[self.len] = byte;
+            self.len += 1;
+        }
+    }
+
+    fn digits(&mut self, mut number: u64, base: u64) {
+        let mut digits = [0u8; 20];
+        let mut first = digits.len();
+        loop {
+            first -= 1;
+            digits[first] = b"0123456789abcdef"[(number % base) as usize];
+            number /= base;
+            if number == 0 {
+                break;
+            }
+        }
+        for &digit in &digits[first..] {
+            self.text(core::str::from_utf8(&[digit]).unwrap_or(""));
+        }
+    }
+
+    fn field(&mut self, name: &str, value: u64) {
+        self.text(",\"");
+        self.text(name);
+        self.text("\":");
+        self.digits(value, 10);
+    }
+
+    fn flush(&mut self) {
+        process::write_all(self.descriptor, &self.buffer[..self.len]);
+        self.len = 0;
+    }
+}
+
+/// Writes the snapshot of `allocator` as one line to a descriptor.
+pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) {
+    let s = snapshot(allocator);
+    let mut w = Writer { descriptor, buffer: [0; 1024], len: 0 };
+    w.text("{\"toft\":\"");
+    w.text(env!("CARGO_PKG_VERSION"));
+    w.text("\"");
+    w.field("pid", process::pid() as u64);
+    w.field("partitions", allocator.options().partitions as u64);
+    w.field("threads", s.threads as u64);
+    w.field("heaps", s.heaps as u64);
+    w.field("allocations", s.allocations);
+    w.field("live_blocks", s.live_blocks as u64);
+    w.field("live_bytes", s.live_bytes() as u64);
+    w.field("small_bytes", s.small_bytes as u64);
+    w.field("medium_bytes", s.medium_bytes as u64);
+    w.field("large_bytes", s.large_bytes as u64);
+    w.field("kept_bytes", s.kept_bytes as u64);
+    w.field("peak_bytes", s.peak_bytes as u64);
+    w.field("slabs", s.slabs as u64);
+    w.field("mapped_bytes", s.mapped_bytes as u64);
+    w.field("metadata_bytes", s.metadata_bytes as u64);
+    w.field("remote_frees_pending", s.remote_pending as u64);
+    w.field("misuse", s.misuses as u64);
+    w.text(",\"sites\":[");
+    let sites = collect(allocator);
+    for (i, site) in sites.sites[..sites.len].iter().enumerate() {
+        w.text(if i == 0 { "{\"site\":\"0x" } else { ",{\"site\":\"0x" });
+        w.digits(site.address as u64, 16);
+        w.text("\"");
+        w.field("live_bytes", site.live_bytes as u64);
+        w.field("live_blocks", site.live_blocks as u64);
+        w.field("allocated_bytes", site.allocated_bytes);
+        w.field("allocated_blocks", site.allocated_blocks);
+        w.text(if site.large { ",\"large\":true}" } else { ",\"large\":false}" });
+    }
+    w.text("]}\n");
+    w.flush();
+}
+
+fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
+    let mut sites = Sites { sites: [Site::default(); SITES], len: 0 };
+    allocator.for_each_slab(|slab| {
+        let live = slab.live_slots();
+        sites.add(Site {
+            address: slab.site(),
+            large: false,
+            live_bytes: live * slab.size(),
+            live_blocks: live,
+            allocated_bytes: slab.allocations() * slab.size() as u64,
+            allocated_blocks: slab.allocations(),
+        });
+    });
+    allocator.large().for_each(|block| {
+        let live = block.state() == BlockState::Live;
+        sites.add(Site {
+            address: block.site(),
+            large: true,
+            live_bytes: if live { block.bytes() } else { 0 },
+            live_blocks: usize::from(live),
+            allocated_bytes: block.bytes() as u64,
+            allocated_blocks: 1,
+        });
+    });
+    let len = sites.len;
+    sites.sites[..len].sort_unstable_by_key(|site| core::cmp::Reverse(site.allocated_bytes));
+    sites
+}

@@ -1,0 +1,39 @@
+//! L0: the atomics that the rest of the crate uses.
+//!
+//! Nothing outside this folder names `core::sync::atomic`, so that the protocols of
+//! `remote/` and `thread/` can be run under the loom model checker (`--cfg loom`) unchanged.
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+
+/// Tells the processor that this is a spin loop.
+#[inline]
+pub fn pause() {
+    #[cfg(not(loom))]
+    core::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+/// How often a thread looks again before it takes another way round.
+///
+/// Spinning is only ever a courtesy to a thread that is between two instructions; no path of the
+/// allocator depends on it ending, so this bound is what makes law 5 hold.
+pub const SPIN_LIMIT: u32 = if cfg!(loom) { 2 } else { 2_000 };
+
+/// Orders a read-modify-write of one location before a load of another.
+///
+/// In the real build both are SeqCst, which is enough and costs nothing more; loom models SeqCst
+/// accesses as AcqRel and needs the fence.
+#[inline(always)]
+pub fn fence_between_locations() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}

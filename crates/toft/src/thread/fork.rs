@@ -1,0 +1,77 @@
+//! What the child of a fork does, before anything else of the program runs in it.
+//!
+//! There is no prepare handler: nothing of ours is held across a fork, so a thread inside stdio can
+//! still allocate (promise 23). Instead the child repairs what a thread that no longer exists may
+//! have left half done:
+//!
+//! - heaps of other threads become orphans;
+//! - where such a thread was changing its heap's lists, the lists are built anew from the slabs;
+//! - a slab that was about to be pushed on a pending stack is collected directly.
+//!
+//! Growth of plots and metadata needs no repair: an unpublished mapping is met again as `Occupied`,
+//! and gone round. A large block in transit is lost to its stack, not to the address space.
+
+use super::{Heap, Heaps};
+use crate::slab::{CLASSES, FULL, LINK_OPEN, OWNER_FLAGS, PENDING, Slab};
+use crate::sync::Ordering::Relaxed;
+
+/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `for_each_slab`
+/// names every slab.
+///
+/// Costs a few instructions a heap; only when some thread was in the middle of a change, or slabs
+/// were pending, a walk over all descriptors on top.
+pub fn repair_after_fork(
+    heaps: &Heaps,
+    mine: &Heap,
+    mut for_each_slab: impl FnMut(&mut dyn FnMut(&Slab)),
+) {
+    let mine_number = (!mine.is_nobodys()).then_some(mine.number);
+    heaps.orphan_all_but(mine_number);
+    let all = || (0..heaps.count()).map(|number| heaps.heap(number));
+    let torn = all().any(|heap| Some(heap.number) != mine_number && heap.is_torn());
+    if !torn {
+        return;
+    }
+    // A fork from a signal handler that interrupted this very thread's change: that change goes on
+    // in the child when the handler returns, so its heap is left alone.
+    let keep = mine_number.filter(|_| mine.is_torn());
+    for heap in all().filter(|heap| Some(heap.number) != keep) {
+        heap.inbox.reset();
+        if heap.is_torn() && Some(heap.number) != mine_number {
+            for index in 0..heaps.partitions() * CLASSES {
+                heap.bins().clear(index);
+            }
+        }
+    }
+    for_each_slab(&mut |slab| repair_slab(heaps, mine_number, keep, slab));
+    for heap in all() {
+        if Some(heap.number) != mine_number {
+            heap.clear_torn();
+        }
+    }
+}
+
+fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab) {
+    let owner = slab.owner.load(Relaxed) & !OWNER_FLAGS;
+    let Some(heap) = (0..heaps.count()).map(|n| heaps.heap(n)).find(|h| h.address() == owner)
+    else {
+        return;
+    };
+    if Some(heap.number) == keep {
+        return;
+    }
+    // The stacks were reset above, so whatever was pending is collected here. A slot that is not
+    // live was freed twice by threads that are gone: there is nobody left to tell.
+    slab.link.store(LINK_OPEN, Relaxed);
+    slab.clear_owner_flag(PENDING);
+    slab.collect(|_| {});
+    let rebuilt = heap.is_torn() && Some(heap.number) != mine;
+    if rebuilt {
+        slab.unclaim();
+        slab.set_next(0);
+    }
+    if rebuilt || slab.owner.load(Relaxed) & FULL != 0 {
+        slab.clear_owner_flag(FULL);
+        heap.bins().list(Heap::bin_of(slab), slab);
+    }
+}

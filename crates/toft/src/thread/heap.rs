@@ -1,0 +1,184 @@
+//! The heap of one thread.
+//!
+//! ```text
+//! line 0  inbox      written by other threads
+//! line 1  site hash  read by every malloc; busy, number
+//! then    bins       partitions x 64 words, zero at first
+//! ```
+
+use crate::bin::Bins;
+use crate::remote::Inbox;
+use crate::site::SiteHash;
+use crate::slab::{CLASSES, Class, FULL, OWNER_FLAGS, PENDING, Slab};
+use crate::sync::{AtomicU32, Ordering};
+use Ordering::Relaxed;
+
+/// What a thread owns. Only its holder uses it, but for the inbox and the number.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Heap {
+    /// Slabs that others have freed into. The heap's address is the inbox's address.
+    pub(crate) inbox: Inbox,
+    /// Written once, at birth.
+    pub(crate) hash: SiteHash,
+    /// The heap's number; `NO_NUMBER` for the two constant heaps.
+    pub(crate) number: u32,
+    /// Not zero while the holder changes lists: a signal handler that finds it so, or a child made
+    /// by fork, must not trust them.
+    busy: AtomicU32,
+    /// How often this thread's exit was postponed, so that other exit handlers come first.
+    pub(crate) exit_rounds: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Heap>() == HEADER_BYTES);
+const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
+
+/// Bytes before the bins.
+pub(crate) const HEADER_BYTES: usize = 128;
+/// Number of a heap that is nobody's.
+pub(crate) const NO_NUMBER: u32 = u32::MAX;
+
+/// The right to change a heap's lists, while it lasts: sets and clears `busy`.
+#[derive(Debug)]
+pub struct Seat<'a>(&'a Heap);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        crate::sync::compiler_fence(Ordering::SeqCst);
+        self.0.busy.store(0, Relaxed);
+    }
+}
+
+impl Heap {
+    /// A heap without memory: every allocation misses.
+    pub const fn empty() -> Heap {
+        Heap {
+            inbox: Inbox::new(),
+            hash: SiteHash::single(),
+            number: NO_NUMBER,
+            busy: AtomicU32::new(0),
+            exit_rounds: AtomicU32::new(0),
+        }
+    }
+
+    /// A new heap.
+    pub(crate) fn new(hash: SiteHash, number: u32) -> Heap {
+        Heap { hash, number, ..Heap::empty() }
+    }
+
+    /// The heap's address, as slabs keep it in `owner`.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        (&raw const *self).expose_provenance()
+    }
+
+    /// Whether this is one of the two constant heaps, which own nothing.
+    #[inline]
+    pub fn is_nobodys(&self) -> bool {
+        self.number == NO_NUMBER
+    }
+
+    /// The bins. Holder only.
+    #[inline(always)]
+    pub fn bins(&self) -> Bins {
+        // SAFETY: (1) a heap is followed by one word for each bin, zero at first; (2) the caller
+        // holds the heap; (3) only `Bins` writes there.
+        unsafe { Bins::at(self.address() + HEADER_BYTES) }
+    }
+
+    /// Takes the seat; `None` when this very thread already has it, in a call that a signal handler
+    /// has interrupted.
+    pub fn sit(&self) -> Option<Seat<'_>> {
+        if self.busy.load(Relaxed) != 0 {
+            return None;
+        }
+        self.busy.store(1, Relaxed);
+        crate::sync::compiler_fence(Ordering::SeqCst);
+        Some(Seat(self))
+    }
+
+    /// Whether a change was under way; for the child of a fork.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.busy.load(Relaxed) != 0
+    }
+
+    pub(crate) fn clear_torn(&self) {
+        self.busy.store(0, Relaxed);
+    }
+
+    /// The bin that a slab belongs to.
+    pub fn bin_of(slab: &Slab) -> usize {
+        slab.partition() * CLASSES + slab.class().index()
+    }
+
+    /// Collects what other threads have freed into this heap's slabs, and lists the slabs that have
+    /// room again. Tells each slot that was not live. Says whether any slab was collected.
+    pub fn collect(&self, _seat: &Seat, mut bad: impl FnMut(&Slab, usize)) -> bool {
+        let bins = self.bins();
+        let mut any = false;
+        self.inbox.drain(|slab| {
+            slab.collect(|slot| bad(slab, slot));
+            if slab.owner.load(Relaxed) & FULL != 0 {
+                slab.clear_owner_flag(FULL);
+                bins.list(Heap::bin_of(slab), slab);
+            }
+            any = true;
+        });
+        any
+    }
+
+    /// After a free into a slab that was FULL: lists it again.
+    pub fn relist(&self, _seat: &Seat, slab: &Slab) {
+        if slab.clear_owner_flag(FULL) & FULL != 0 {
+            self.bins().list(Heap::bin_of(slab), slab);
+        }
+    }
+
+    /// Takes over the slabs of one bin of an orphan that the caller holds. Slabs that somebody is
+    /// just freeing into stay where they are.
+    pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
+        let mut next = orphan.bins().take_list(index);
+        let mut any = false;
+        while let Some(slab) = next {
+            next = crate::bin::slab_at(slab.next());
+            slab.unclaim();
+            if slab.change_owner(orphan.address(), self.address()) {
+                self.bins().list(index, slab);
+                any = true;
+            } else {
+                debug_assert_ne!(slab.owner.load(Relaxed) & PENDING, 0);
+                orphan.bins().list(index, slab);
+            }
+        }
+        any
+    }
+
+    /// Whether the slab is this heap's, whatever its flags.
+    #[inline]
+    pub fn owns(&self, slab: &Slab) -> bool {
+        slab.owner.load(Relaxed) & !OWNER_FLAGS == self.address()
+    }
+
+    /// Verifies B1 and B2 and every listed slab. Holder only.
+    pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
+        use crate::slab::Violation;
+        for partition in 0..partitions {
+            for class in Class::all() {
+                let index = partition * CLASSES + class.index();
+                for slab in self.bins().listed(index) {
+                    slab.check()?;
+                    if Heap::bin_of(slab) != index {
+                        return Err(Violation("B1: slab in another bin"));
+                    }
+                    if slab.owner.load(Relaxed) & FULL != 0 {
+                        return Err(Violation("B1: listed and FULL"));
+                    }
+                    if !self.owns(slab) {
+                        return Err(Violation("B1: listed but not ours"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! All heaps: birth, adoption, and the orphans between.
+//!
+//! ```text
+//!            birth                      exit
+//!   (none) --------> LIVE(a thread's) -------> ORPHAN <--- release --- HELD
+//!                      ^------- adoption ---------|  '--- hold --------^
+//! ```
+//!
+//! Each heap's state is one byte of its own table. The change from ORPHAN is a compare and exchange,
+//! so exactly one thread becomes the holder.
+
+use super::Heap;
+use super::heap::HEADER_BYTES;
+use crate::os::{Error, Os};
+use crate::region::Carve;
+use crate::site::SiteHash;
+use crate::slab::CLASSES;
+use crate::sync::{AtomicU8, AtomicU32, Ordering, SPIN_LIMIT, pause};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Who has a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HeapState {
+    /// Not born yet.
+    None = 0,
+    /// A running thread's.
+    Live = 1,
+    /// Nobody's: its thread has ended.
+    Orphan = 2,
+    /// Nobody's, and a thread is taking something out of it.
+    Held = 3,
+}
+
+/// Lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Heaps born.
+    count: AtomicU32,
+    /// Heaps that are orphans; a hint.
+    orphans: AtomicU32,
+    /// Where the next search for an orphan begins.
+    cursor: AtomicU32,
+    heaps: Carve,
+    states: Carve,
+}
+
+/// How many orphans one search looks into.
+const SEARCH: u32 = 4;
+
+/// All heaps.
+#[derive(Debug)]
+pub struct Heaps {
+    base: usize,
+    stride: usize,
+    limit: u32,
+    states: usize,
+    page_size: usize,
+    partitions: usize,
+    hash: SiteHash,
+    state: *const State,
+}
+
+impl Heaps {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// Before anything is known.
+    pub const fn none() -> Heaps {
+        Heaps {
+            base: 0,
+            stride: 0,
+            limit: 0,
+            states: 0,
+            page_size: 4096,
+            partitions: 1,
+            hash: SiteHash::single(),
+            state: core::ptr::null(),
+        }
+    }
+
+    /// Heaps from `base` to `end`, with one byte of state each from `states` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
+    ///    and belong to this object alone.
+    /// 2. `base..end`, and a byte from `states` on for each heap, are address space for this object
+    ///    alone.
+    pub unsafe fn new(
+        os: &impl Os,
+        (base, end): (usize, usize),
+        states: usize,
+        partitions: usize,
+        hash: SiteHash,
+        tables: usize,
+    ) -> Heaps {
+        let page_size = os.page_size();
+        let bytes = HEADER_BYTES + partitions * CLASSES * size_of::<usize>();
+        let stride = bytes.next_multiple_of(page_size);
+        Heaps {
+            base,
+            stride,
+            limit: ((end - base) / stride).min(1 << 24) as u32,
+            states,
+            page_size,
+            partitions,
+            hash,
+            state: core::ptr::with_exposed_provenance(tables),
+        }
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    fn state_of(&self, number: u32) -> &AtomicU8 {
+        // SAFETY: `new` duty 2, and `birth` maps the byte before it counts the heap.
+        unsafe { &*core::ptr::with_exposed_provenance(self.states + number as usize) }
+    }
+
+    /// The heap of a number below `count`.
+    pub fn heap(&self, number: u32) -> &'static Heap {
+        let address = self.base + number as usize * self.stride;
+        // SAFETY: `new` duty 2, and `birth` writes the heap before it counts it.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// Heaps born so far.
+    pub fn count(&self) -> u32 {
+        self.state().count.load(Acquire)
+    }
+
+    /// Number of partitions, and so of rows of bins in each heap.
+    pub fn partitions(&self) -> usize {
+        self.partitions
+    }
+
+    /// Who has a heap.
+    pub fn who(&self, number: u32) -> HeapState {
+        match self.state_of(number).load(Acquire) {
+            0 => HeapState::None,
+            1 => HeapState::Live,
+            2 => HeapState::Orphan,
+            _ => HeapState::Held,
+        }
+    }
+
+    /// Heaps that running threads have.
+    pub fn live(&self) -> usize {
+        (0..self.count()).filter(|&number| self.who(number) == HeapState::Live).count()
+    }
+
+    /// A heap for a new thread: an orphan if there is one, else a new one.
+    pub fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+        if self.state().orphans.load(Relaxed) != 0 {
+            for number in 0..self.count() {
+                if self.change(number, HeapState::Orphan, HeapState::Live) {
+                    self.state().orphans.fetch_sub(1, Relaxed);
+                    let heap = self.heap(number);
+                    heap.exit_rounds.store(0, Relaxed);
+                    return Ok(heap);
+                }
+            }
+        }
+        self.birth(os)
+    }
+
+    fn change(&self, number: u32, from: HeapState, to: HeapState) -> bool {
+        // hold heap: Acquire pairs with the Release by which the last holder let go.
+        self.state_of(number)
+            .compare_exchange(from as u8, to as u8, AcqRel, Relaxed)
+            .is_ok()
+    }
+
+    fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+        let state = self.state();
+        let mut spins = 0;
+        loop {
+            let count = state.count.load(Acquire);
+            if count >= self.limit {
+                return Err(Error::NoMemory);
+            }
+            let bytes = count as usize + 1;
+            state.states.reach(os, self.states, self.states + bytes, self.page_size)?;
+            let end = self.base + bytes * self.stride;
+            match state.heaps.reach(os, self.base, end, self.page_size) {
+                Ok(()) => {}
+                Err(Error::Occupied) if spins < SPIN_LIMIT => {
+                    spins += 1;
+                    pause();
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            // The state byte decides who gets the number; only then is the heap written.
+            if self.change(count, HeapState::None, HeapState::Held) {
+                let address = self.base + count as usize * self.stride;
+                let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
+                // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone.
+                unsafe { heap.write(Heap::new(self.hash, count)) };
+                self.state_of(count).store(HeapState::Live as u8, Release);
+                state.count.store(count + 1, Release);
+                return Ok(self.heap(count));
+            }
+            if spins == SPIN_LIMIT {
+                // In the child of a fork: whoever was being born here is no more. Skip the number.
+                let _ = state.count.compare_exchange(count, count + 1, AcqRel, Relaxed);
+                spins = 0;
+            }
+            spins += 1;
+            pause();
+        }
+    }
+
+    /// The thread that has this heap has ended.
+    pub fn orphan(&self, heap: &Heap) {
+        self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
+        self.state().orphans.fetch_add(1, Relaxed);
+    }
+
+    /// Offers a few orphans to `each`, one at a time, held; stops when it says true.
+    pub fn search_orphans(&self, mut each: impl FnMut(&'static Heap) -> bool) -> bool {
+        let state = self.state();
+        let orphans = state.orphans.load(Relaxed);
+        if orphans == 0 {
+            return false;
+        }
+        let count = self.count();
+        let mut left = SEARCH.min(orphans);
+        let begin = state.cursor.load(Relaxed);
+        for step in 0..count {
+            let number = (begin.wrapping_add(step)) % count;
+            if !self.change(number, HeapState::Orphan, HeapState::Held) {
+                continue;
+            }
+            state.cursor.store(number + 1, Relaxed);
+            let done = each(self.heap(number));
+            self.state_of(number).store(HeapState::Orphan as u8, Release);
+            left -= 1;
+            if done || left == 0 {
+                return done;
+            }
+        }
+        false
+    }
+
+    /// In the child of a fork: every heap but `mine` is an orphan, whatever its thread was doing.
+    pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
+        let mut orphans = 0;
+        for number in 0..self.count() {
+            if Some(number) == mine || self.who(number) == HeapState::None {
+                continue;
+            }
+            self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
+            orphans += 1;
+        }
+        self.state().orphans.store(orphans, Relaxed);
+    }
+
+    /// Bytes of metadata mapped for heaps.
+    pub fn mapped_bytes(&self) -> usize {
+        self.state().heaps.mapped() + self.state().states.mapped()
+    }
+}

@@ -1,0 +1,15 @@
+//! L6: the heap that a thread owns: the TLS slot, birth, exit, adoption, fork.
+//!
+//! A heap outlives its thread. When a thread ends, its heap stays as it is and becomes an *orphan*:
+//! the next thread to be born takes the whole of it, and until then threads that would need a new
+//! slab take slabs with room out of it. Nothing is flushed, moved or lost.
+
+mod fork;
+mod heap;
+mod heaps;
+mod tls;
+
+pub use fork::repair_after_fork;
+pub use heap::{Heap, Seat};
+pub use heaps::{HeapState, Heaps};
+pub use tls::{current_heap, set_current_heap, EMPTY_HEAP, EXITED_HEAP};
