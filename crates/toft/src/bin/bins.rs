@@ -8,10 +8,10 @@
 //! A bin is one word: the slab's address less the address of [`EMPTY_SLAB`]. Fresh memory is
 //! therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
 //! needs no null check. Invariants:
-//! - B1 a slab of this heap is either in its bin's list or has FULL set in `owner`, never both.
-//! - B2 a slab with FULL set has no free slot, but for those that other threads have freed.
+//! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
+//! - B2 a slab leaves the list only when it has no free slot, but for those freed by others.
 
-use crate::slab::{EMPTY_SLAB, FULL, Slab};
+use crate::slab::{EMPTY_SLAB, Slab};
 use crate::sync::{AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -55,6 +55,7 @@ impl Bins {
     /// Lists a slab that has free slots, behind the current one.
     pub fn list(self, index: usize, slab: &Slab) {
         let current = self.current(index);
+        slab.relist();
         if is_empty(current) {
             slab.set_next(0);
             self.set(index, address_of(slab));
@@ -65,7 +66,7 @@ impl Bins {
     }
 
     /// The current slab's claim is used up: claims more from it, or from the next slab that has free
-    /// slots; slabs without are taken off and marked FULL. False when the bin has nothing left.
+    /// slots; slabs without are taken off. False when the bin has nothing left.
     pub fn advance(self, index: usize) -> bool {
         loop {
             let slab = self.current(index);
@@ -76,8 +77,7 @@ impl Bins {
                 return true;
             }
             self.set(index, slab.next());
-            slab.set_next(0);
-            slab.set_owner_flag(FULL);
+            slab.unlist();
         }
     }
 

@@ -3,9 +3,9 @@
 use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::{Error, Os};
-use crate::region::{Layout, MEDIUM, Plots, SMALL, Windows};
+use crate::region::{Layout, Plots, Windows};
 use crate::site::SiteHash;
-use crate::slab::{SlotState, Slab, Violation};
+use crate::slab::{MEDIUM, SMALL, SlotState, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::thread::{Heap, HeapState, Heaps};
 
@@ -16,10 +16,11 @@ const STATES_OFFSET: usize = 32 << 20;
 /// process's own one lies in read-only memory.
 #[derive(Debug)]
 pub struct Allocator<O> {
-    /// First address of the data window, and bytes in its small tier: what every free reads.
+    /// What every free reads.
+    pub(super) small: Plots<SMALL>,
+    /// First address of the data window, and bytes in each of its small tiers.
     pub(super) base: usize,
     pub(super) span: usize,
-    pub(super) small: Plots<SMALL>,
     pub(super) medium: Plots<MEDIUM>,
     pub(super) large: Blocks,
     /// All heaps.
@@ -81,8 +82,8 @@ impl<O: Os> Allocator<O> {
 
         let heaps_at = layout.tables + 64;
         let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
-        let medium_at = (small_at + Plots::<SMALL>::table_bytes(partitions)).next_multiple_of(64);
-        let large_at = (medium_at + Plots::<MEDIUM>::table_bytes(partitions)).next_multiple_of(64);
+        let medium_at = (small_at + Plots::<SMALL>::table_bytes(span, partitions)).next_multiple_of(64);
+        let large_at = (medium_at + Plots::<MEDIUM>::table_bytes(span, partitions)).next_multiple_of(64);
         let end = large_at + Blocks::table_bytes(partitions);
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
@@ -137,10 +138,9 @@ impl<O: Os> Allocator<O> {
     pub(super) fn find(&self, address: usize) -> Found<'_> {
         let offset = address.wrapping_sub(self.base);
         if offset < self.span {
-            in_slab(self.small.slab_at(offset), offset & 0xFFFF)
+            in_slab::<SMALL>(self.small.slab_at(address), address)
         } else if offset < 2 * self.span {
-            let offset = offset - self.span;
-            in_slab(self.medium.slab_at(offset), offset & 0xF_FFFF)
+            in_slab::<MEDIUM>(self.medium.slab_at(address), address)
         } else if offset < 4 * self.span {
             let offset = offset - 2 * self.span;
             match self.large.block_at(offset) {
@@ -221,9 +221,10 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-fn in_slab(slab: Option<&Slab>, offset: usize) -> Found<'_> {
+fn in_slab<const TIER: TierNumber>(slab: Option<&Slab>, address: usize) -> Found<'_> {
+    let offset = address & (Tier::of(TIER).slab_bytes() - 1);
     match slab {
-        Some(slab) if slab.is_open() => match slab.slot_at(offset) {
+        Some(slab) if slab.is_open() => match slab.slot_at::<TIER>(offset) {
             Some(slot) if slot < slab.slots() => Found::Slot(slab, slot),
             _ => Found::InSlab(slab, offset),
         },

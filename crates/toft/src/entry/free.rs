@@ -5,7 +5,7 @@ use super::{Allocator, Call};
 use crate::large::{Block, BlockState};
 use crate::os::Os;
 use crate::remote::{Marked, announce, mark_remote};
-use crate::slab::{FULL, PENDING, Slab};
+use crate::slab::{MEDIUM, Put, SMALL, Slab};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 
@@ -17,35 +17,35 @@ impl<O: Os> Allocator<O> {
     /// live bit by one load and one store.
     #[inline(always)]
     pub fn free(&self, heap: &Heap, address: usize, call: Call) {
-        let offset = address.wrapping_sub(self.base);
-        if offset < self.span
-            && let Some(slab) = self.small.slab_at(offset)
-            && let Some(slot) = slab.slot_at(offset & 0xFFFF)
-        {
-            return self.free_slot(heap, slab, slot, address, call);
+        if self.small.is_mapped(address) {
+            let slab = self.small.mapped_slab(address);
+            if let Some(slot) = slab.slot_at::<SMALL>(address & 0xFFFF) {
+                return self.free_slot(heap, slab, slot, address, call);
+            }
         }
         self.free_other(heap, address, call);
     }
 
     #[inline(always)]
-    fn free_slot(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    pub(super) fn free_slot(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slab.owner.load(Relaxed) == heap.address() {
-            if slab.put(slot) {
-                return;
-            }
-            return self.misused(call, address);
+            return match slab.put(slot) {
+                Put::Done => {}
+                Put::Relist => relist(heap, slab),
+                Put::NotLive => self.misused(call, address),
+            };
         }
         self.free_flagged(heap, slab, slot, call);
     }
 
+    /// Frees what is not the start of a small slot.
     #[inline(never)]
-    fn free_other(&self, heap: &Heap, address: usize, call: Call) {
-        let offset = address.wrapping_sub(self.base).wrapping_sub(self.span);
-        if offset < self.span
-            && let Some(slab) = self.medium.slab_at(offset)
-            && let Some(slot) = slab.slot_at(offset & 0xF_FFFF)
-        {
-            return self.free_slot(heap, slab, slot, address, call);
+    pub fn free_other(&self, heap: &Heap, address: usize, call: Call) {
+        if self.medium.is_mapped(address) {
+            let slab = self.medium.mapped_slab(address);
+            if let Some(slot) = slab.slot_at::<MEDIUM>(address & 0xF_FFFF) {
+                return self.free_slot(heap, slab, slot, address, call);
+            }
         }
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
@@ -59,7 +59,7 @@ impl<O: Os> Allocator<O> {
         if heap.owns(slab) {
             return self.free_flagged_mine(heap, slab, slot, call);
         }
-        if !slab.is_live_for_others(slot) {
+        if !slab.is_live(slot) {
             return self.freed_twice(slab, slot, call);
         }
         match mark_remote(slab, slot) {
@@ -67,22 +67,20 @@ impl<O: Os> Allocator<O> {
             Marked::Twice => self.freed_twice(slab, slot, call),
             Marked::Unannounced => {
                 // Between setting PENDING and the push, a fork must find this heap torn.
-                let _seat = if heap.is_nobodys() { None } else { heap.sit() };
+                let _seat = heap.sit();
                 announce(slab);
             }
         }
     }
 
     fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, call: Call) {
-        let flags = slab.owner.load(Relaxed);
-        let freed_elsewhere = flags & PENDING != 0 && slab.is_remote(slot);
-        if freed_elsewhere || !slab.put(slot) {
+        if slab.is_remote(slot) {
             return self.freed_twice(slab, slot, call);
         }
-        if flags & FULL != 0
-            && let Some(seat) = heap.sit()
-        {
-            heap.relist(&seat, slab);
+        match slab.put(slot) {
+            Put::Done => {}
+            Put::Relist => relist(heap, slab),
+            Put::NotLive => self.freed_twice(slab, slot, call),
         }
     }
 
@@ -95,7 +93,7 @@ impl<O: Os> Allocator<O> {
     /// Bytes that the program may use at `address`; names what is wrong with it otherwise.
     pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
         match self.find(address) {
-            Found::Slot(slab, slot) if slab.is_live_for_others(slot) && !slab.is_remote(slot) => {
+            Found::Slot(slab, slot) if slab.is_live(slot) && !slab.is_remote(slot) => {
                 Some(slab.size())
             }
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
@@ -104,5 +102,16 @@ impl<O: Os> Allocator<O> {
                 None
             }
         }
+    }
+}
+
+/// A slab has enough free slots to be drawn from again. Where a signal handler has interrupted a
+/// change of the lists, the slab stays off them until its next time.
+#[cold]
+#[inline(never)]
+fn relist(heap: &Heap, slab: &Slab) {
+    match heap.sit() {
+        Some(seat) => heap.relist(&seat, slab),
+        None => slab.unlist(),
     }
 }

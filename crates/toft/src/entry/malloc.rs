@@ -3,10 +3,10 @@
 use super::{Allocator, Call};
 use crate::os::{Error, Os};
 use crate::slab::{
-    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, Slab, class_of_medium, class_of_small,
+    CLASSES, Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
+    class_of_small,
 };
 use crate::thread::{Heap, Seat};
-use crate::region::{MEDIUM, SMALL, Tier};
 
 /// The largest request that any allocation honours: a pointer difference must be able to span it.
 pub(super) const SIZE_MAX: usize = isize::MAX as usize;
@@ -46,7 +46,7 @@ impl<O: Os> Allocator<O> {
         if size > SMALL_MAX {
             // The slot came from the current slab of the bin, or, on a slow path with a borrowed
             // heap, from another: ask the slab that it lies in.
-            let slab = self.medium.slab_at(address - self.base - self.span);
+            let slab = self.medium.slab_at(address);
             if slab.is_some_and(|slab| slab.popped_fresh(address)) {
                 return Some(address);
             }
@@ -80,13 +80,16 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
-        let index = self.hash.row(site) + class;
-        if !heap.is_nobodys()
-            && let Some(seat) = heap.sit()
-        {
-            return self.refill(heap, &seat, index, site);
+        let index = heap.hash.row(site) + class;
+        if let Some(seat) = heap.sit() {
+            let slab = heap.bins().current(index);
+            if slab.refill() {
+                return slab.pop();
+            }
+            return self.refill(heap, &seat, self.hash.row(site) + class, site);
         }
         // A thread that has no heap, or a signal handler that interrupted a change of this one.
+        let index = self.hash.row(site) + class;
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
             self.refill(heap, &seat, index, site)

@@ -6,7 +6,7 @@
 use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::os::{Linux, process};
-use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, SMALL, SMALL_MAX, class_of_medium, class_of_small};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
@@ -112,11 +112,13 @@ pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
 pub unsafe fn free_for(address: Pointer, call: Call) {
     let address = address.addr();
     let allocator = allocator();
-    if address.wrapping_sub(allocator.base) < allocator.span {
-        allocator.free(current_heap(), address, call);
-    } else {
-        free_not_small(address, call);
+    if allocator.small.is_mapped(address) {
+        let slab = allocator.small.mapped_slab(address);
+        if let Some(slot) = slab.slot_at::<SMALL>(address & 0xFFFF) {
+            return allocator.free_slot(current_heap(), slab, slot, address, call);
+        }
     }
+    free_not_small(address, call);
 }
 
 #[inline(never)]
@@ -124,7 +126,7 @@ fn free_not_small(address: usize, call: Call) {
     if address != 0 {
         // The first call of a process may be a bad free: the options must be known to treat it.
         ready();
-        allocator().free(current_heap(), address, call);
+        allocator().free_other(current_heap(), address, call);
     }
 }
 

@@ -21,4 +21,4 @@ mod plot;
 
 pub use carve::Carve;
 pub use layout::{Layout, Windows};
-pub use plot::{MEDIUM, Plots, SMALL, Tier, TierNumber};
+pub use plot::Plots;

@@ -5,74 +5,64 @@
 //! plot   | .....first|slab slab slab ... count|next step............|
 //! ```
 //!
-//! `bounds[plot]` packs `(first, count)`: slab indices `first .. first + count` are mapped, with
-//! their descriptors. Any thread reads it to recognise a pointer: one load, one subtraction, one
-//! comparison, and never a fault.
+//! `bounds[address >> 32]` is `(first, count)`: in that 4 GiB of the address space, the slab indices
+//! `first .. first + count` have descriptors. Any thread reads it to recognise a pointer, any
+//! pointer at all: one shift, one subtraction, two comparisons, and never a fault. A slab index is
+//! an address shifted right; nothing is subtracted from it first.
+//!
+//! A plot is 4 GiB. Where the address space is too small for that, plots are smaller, share a
+//! *granule* of 4 GiB, and the whole granule's descriptors are mapped at once.
 //!
 //! Invariants
-//! - P1 `first` of a plot never changes once set; `count` only grows.
-//! - P2 below `first + count` both the slabs and their descriptors are mapped.
-//! - P3 `next[plot] <= count`: only mapped slabs are handed out, each once.
+//! - P1 `first` of a granule never changes once set; `count` only grows.
+//! - P2 below `first + count` the descriptors are mapped; a descriptor whose slab was not handed out
+//!   is all zero and fails every free.
+//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
 
 use super::Carve;
 use crate::os::{Error, Os};
-use crate::slab::{SLAB_BYTES, Slab};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, SPIN_LIMIT, pause};
+use crate::slab::{SLAB_BYTES, Slab, Tier, TierNumber};
+use crate::sync::{AtomicU32, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
-
-/// Which tier, as a constant parameter.
-pub type TierNumber = usize;
-/// The small tier.
-pub const SMALL: TierNumber = 0;
-/// The medium tier.
-pub const MEDIUM: TierNumber = 1;
-
-/// What a tier's slabs look like.
-#[derive(Clone, Copy, Debug)]
-pub struct Tier {
-    /// log2 of the bytes in a slab.
-    pub shift: u32,
-    /// Bytes that a plot grows by at first.
-    first_step: usize,
-}
-
-impl Tier {
-    /// The tier of a number.
-    #[inline(always)]
-    pub const fn of(tier: TierNumber) -> Tier {
-        match tier {
-            SMALL => Tier { shift: 16, first_step: 1 << 18 },
-            _ => Tier { shift: 20, first_step: 1 << 20 },
-        }
-    }
-
-    /// Bytes in a slab.
-    pub const fn slab_bytes(self) -> usize {
-        1 << self.shift
-    }
-}
 
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
 /// Bytes of descriptors mapped at a time.
 const DESCRIPTOR_STEP: usize = 64 << 10;
 
+/// log2 of the bytes in a granule.
+const GRANULE_SHIFT: u32 = 32;
+/// Granules in the largest user address space there is (48 bits).
+const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
+
+/// Which slab indices of a granule have descriptors. Written by the thread whose mapping succeeded;
+/// read by every free.
+#[derive(Debug)]
+struct Bounds {
+    first: AtomicU32,
+    count: AtomicU32,
+}
+
 /// What moves as a plot grows. One to a plot.
 #[derive(Debug)]
 struct Growth {
     /// Slabs handed out. Any thread, by compare and exchange.
     next: AtomicU32,
-    /// Descriptors of this plot, as mapped so far.
+    /// Slabs mapped. The thread whose mapping succeeded.
+    mapped: AtomicU32,
+    /// Descriptors of this plot (or, of plot 0 of a shared granule, of the granule), as mapped.
     descriptors: Carve,
 }
 
 /// The plots of one tier.
 #[derive(Debug)]
 pub struct Plots<const TIER: TierNumber> {
-    /// First address of the tier.
+    bounds: *const Bounds,
+    /// Where the descriptor of slab index 0 would be.
+    slabs: usize,
+    /// First address of the tier, and log2 of the bytes in a plot.
     base: usize,
-    /// log2 of the number of slabs in a plot.
-    shift: u32,
+    plot_shift: u32,
     /// Number of plots, a power of two, and of partitions.
     plots: usize,
     partitions: usize,
@@ -80,51 +70,52 @@ pub struct Plots<const TIER: TierNumber> {
     order_key: usize,
     place_key: u64,
     page_size: usize,
-    bounds: *const AtomicU64,
     growth: *const Growth,
     /// The plot that each partition draws from. Any thread, by compare and exchange.
     current: *const AtomicU32,
     /// Plots taken beyond the first of each partition.
     extra: *const AtomicU32,
-    /// Descriptors, by slab index in the tier.
-    slabs: usize,
 }
 
 impl<const TIER: TierNumber> Plots<TIER> {
-    /// How many plots a tier is cut into.
-    pub fn count_for(partitions: usize) -> usize {
-        (4 * partitions).next_power_of_two().max(512)
+    const SHIFT: u32 = Tier::of(TIER).shift;
+
+    /// log2 of the bytes in a plot, for a tier of `span` bytes: a granule where that leaves plenty
+    /// of plots for each partition.
+    fn plot_shift_for(span: usize, partitions: usize) -> u32 {
+        let plots = (4 * partitions).next_power_of_two().max(512);
+        GRANULE_SHIFT.min((span / plots).max(1).ilog2()).max(Self::SHIFT + 5)
     }
 
     /// Bytes of tables that `new` needs, zeroed.
-    pub fn table_bytes(partitions: usize) -> usize {
-        let plots = Self::count_for(partitions);
-        plots * (8 + size_of::<Growth>()) + partitions * 4 + 64
+    pub fn table_bytes(span: usize, partitions: usize) -> usize {
+        let plots = span >> Self::plot_shift_for(span, partitions);
+        GRANULES * size_of::<Bounds>() + plots * size_of::<Growth>() + partitions * 4 + 64
     }
 
-    /// Before anything is known: contains no address.
+    /// Before anything is known: nothing may be asked of it.
     pub const fn none() -> Self {
         Plots {
+            bounds: core::ptr::null(),
+            slabs: 0,
             base: 0,
-            shift: 0,
+            plot_shift: 0,
             plots: 0,
             partitions: 0,
             order_key: 0,
             place_key: 0,
             page_size: 4096,
-            bounds: core::ptr::null(),
             growth: core::ptr::null(),
             current: core::ptr::null(),
             extra: core::ptr::null(),
-            slabs: 0,
         }
     }
 
     /// The plots of a tier of `span` bytes from `base`, with descriptors from `slabs` on.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `table_bytes(partitions)` zero bytes that live for ever, are
-    ///    aligned to 64, and belong to this object alone.
+    /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
+    ///    are aligned to 64, and belong to this object alone.
     /// 2. The span, and descriptors for it from `slabs` on, are address space for this object alone.
     pub unsafe fn new(
         os: &impl Os,
@@ -134,73 +125,78 @@ impl<const TIER: TierNumber> Plots<TIER> {
         slabs: usize,
         tables: usize,
     ) -> Result<Self, Error> {
-        let plots = Self::count_for(partitions);
-        let bounds = core::ptr::with_exposed_provenance(tables);
-        let growth = core::ptr::with_exposed_provenance(tables + plots * 8);
-        let current = tables + plots * (8 + size_of::<Growth>());
-        let extra = core::ptr::with_exposed_provenance(current + partitions * 4);
+        let plot_shift = Self::plot_shift_for(span, partitions);
+        let plots = span >> plot_shift;
+        let growth = tables + GRANULES * size_of::<Bounds>();
+        let current = growth + plots * size_of::<Growth>();
         Ok(Plots {
+            bounds: core::ptr::with_exposed_provenance(tables),
+            slabs: slabs.wrapping_sub((base >> Self::SHIFT) * SLAB_BYTES),
             base,
-            shift: (span / plots).trailing_zeros() - Tier::of(TIER).shift,
+            plot_shift,
             plots,
             partitions,
             order_key: os.random()? as usize,
             place_key: os.random()? | 1,
             page_size: os.page_size(),
-            bounds,
-            growth,
+            growth: core::ptr::with_exposed_provenance(growth),
             current: core::ptr::with_exposed_provenance(current),
-            extra,
-            slabs,
+            extra: core::ptr::with_exposed_provenance(current + partitions * 4),
         })
-    }
-
-    fn bounds(&self, plot: usize) -> &AtomicU64 {
-        debug_assert!(plot < self.plots);
-        // SAFETY: `new` duty 1: the table holds `plots` words that live for ever.
-        unsafe { &*self.bounds.add(plot) }
     }
 
     fn growth(&self, plot: usize) -> &Growth {
         debug_assert!(plot < self.plots);
-        // SAFETY: `new` duty 1, as above; all-zero is a `Growth`.
+        // SAFETY: `new` duty 1: one for each plot; all-zero is a `Growth`.
         unsafe { &*self.growth.add(plot) }
     }
 
     fn current(&self, partition: usize) -> &AtomicU32 {
         debug_assert!(partition < self.partitions);
-        // SAFETY: `new` duty 1, as above.
+        // SAFETY: `new` duty 1: one for each partition.
         unsafe { &*self.current.add(partition) }
     }
 
-    /// The descriptor of the slab that an offset from the tier's base lies in, if it is mapped.
-    ///
-    /// 2 loads, 3 shifts and a comparison; touches nothing but the tables.
     #[inline(always)]
-    pub fn slab_at(&self, offset: usize) -> Option<&Slab> {
-        let index = offset >> Tier::of(TIER).shift;
-        let plot = index >> self.shift;
-        // SAFETY: the caller's offset is below the tier's span (checked in debug builds), so the
-        // plot is below the number of plots, the length of the table (`new` duty 1).
-        debug_assert!(plot < self.plots);
-        let bounds = unsafe { (*self.bounds.add(plot)).load(Acquire) };
-        let (first, count) = (bounds as u32, (bounds >> 32) as u32);
-        if (index as u32).wrapping_sub(first) >= count {
+    fn bounds_at(&self, address: usize) -> Option<&Bounds> {
+        let granule = address >> GRANULE_SHIFT;
+        if granule >= GRANULES {
             return None;
         }
-        Some(self.slab(index))
+        // SAFETY: `new` duty 1: the table has GRANULES pairs.
+        Some(unsafe { &*self.bounds.add(granule) })
+    }
+
+    /// Whether the descriptor of the slab at an address of this tier is mapped; no for any other
+    /// address. Not to be asked of `none()`.
+    ///
+    /// 3 loads, 2 shifts and 2 comparisons; touches nothing but the table.
+    #[inline(always)]
+    pub fn is_mapped(&self, address: usize) -> bool {
+        let Some(bounds) = self.bounds_at(address) else { return false };
+        // publish slabs: `first` is written before the first `count`.
+        let count = bounds.count.load(Acquire);
+        ((address >> Self::SHIFT) as u32).wrapping_sub(bounds.first.load(Relaxed)) < count
+    }
+
+    /// The descriptor of the slab that an address lies in, which `is_mapped` has confirmed.
+    #[inline(always)]
+    pub fn mapped_slab(&self, address: usize) -> &Slab {
+        self.slab(address >> Self::SHIFT)
+    }
+
+    /// The descriptor of the slab that an address lies in, if it is mapped.
+    #[inline]
+    pub fn slab_at(&self, address: usize) -> Option<&Slab> {
+        self.is_mapped(address).then(|| self.mapped_slab(address))
     }
 
     #[inline(always)]
     fn slab(&self, index: usize) -> &Slab {
-        // SAFETY: P2: the descriptor of a mapped slab is mapped; zero bytes are a `Slab`; all
-        // fields are atomics, so shared references are enough for everybody.
-        unsafe { &*core::ptr::with_exposed_provenance(self.slabs + index * SLAB_BYTES) }
-    }
-
-    /// Address of a slab index's first byte.
-    pub fn address(&self, index: usize) -> usize {
-        self.base + (index << Tier::of(TIER).shift)
+        let address = self.slabs.wrapping_add(index * SLAB_BYTES);
+        // SAFETY: P2: the descriptor of an index within bounds is mapped; zero bytes are a `Slab`;
+        // all fields are atomics, so shared references are enough for everybody.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
     /// A slab that nobody has had, for `partition`: its descriptor, still zero, and its address.
@@ -213,7 +209,7 @@ impl<const TIER: TierNumber> Plots<TIER> {
                 current as usize - 1
             };
             match self.take_from(os, plot) {
-                Ok(index) => return Ok((self.slab(index), self.address(index))),
+                Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
                 Err(Error::Occupied) => self.move_on(partition, current)?,
                 Err(error) => return Err(error),
             }
@@ -252,92 +248,104 @@ impl<const TIER: TierNumber> Plots<TIER> {
         let growth = self.growth(plot);
         let mut spins = 0;
         loop {
-            let bounds = self.bounds(plot).load(Acquire);
-            let (first, count) = (bounds as u32, (bounds >> 32) as u32);
+            let mapped = growth.mapped.load(Acquire);
             let next = growth.next.load(Acquire);
-            if next < count {
+            if next < mapped {
                 let taken = growth.next.compare_exchange(next, next + 1, AcqRel, Relaxed);
                 if taken.is_ok() {
-                    return Ok((first + next) as usize);
+                    return Ok(self.first_slab(plot) + next as usize);
                 }
-            } else {
-                match self.grow(os, plot, bounds) {
-                    Ok(()) => {}
-                    // Either another thread is growing this plot just now, and will be seen to have
-                    // done so, or the place is taken for good.
-                    Err(Error::Occupied) if spins < SPIN_LIMIT => {
-                        if self.bounds(plot).load(Acquire) == bounds {
-                            spins += 1;
-                            pause();
-                        }
+                continue;
+            }
+            match self.grow(os, plot, mapped as usize) {
+                Ok(()) => {}
+                // Either another thread is growing this plot just now, and will be seen to have
+                // done so, or the place is taken for good.
+                Err(Error::Occupied) if spins < SPIN_LIMIT => {
+                    if growth.mapped.load(Acquire) == mapped {
+                        spins += 1;
+                        pause();
                     }
-                    Err(error) => return Err(error),
                 }
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Maps the next step of a plot. Only the thread whose mapping succeeds advances `count`.
+    /// Maps the next step of a plot. Only the thread whose mapping succeeds advances `mapped`.
     #[cold]
-    fn grow(&self, os: &impl Os, plot: usize, bounds: u64) -> Result<(), Error> {
+    fn grow(&self, os: &impl Os, plot: usize, mapped: usize) -> Result<(), Error> {
         let tier = Tier::of(TIER);
-        let count = (bounds >> 32) as usize;
-        let first = if bounds == 0 { self.first_slab(plot) } else { bounds as u32 as usize };
-        let room = ((plot + 1) << self.shift) - (first + count);
-        let mapped = count << tier.shift;
-        let full_step = mapped.clamp(tier.first_step, STEP_MAX) >> tier.shift;
+        let first = self.first_slab(plot);
+        let end = (self.base + ((plot + 1) << self.plot_shift)) >> tier.shift;
+        let room = end - (first + mapped);
+        let full_step = (mapped << tier.shift).clamp(tier.first_step, STEP_MAX) >> tier.shift;
         let mut step = full_step.min(room);
         if step == 0 {
             return Err(Error::Occupied);
         }
         loop {
-            match self.map_step(os, plot, first, count, step) {
+            match self.map_step(os, plot, first + mapped, step) {
                 Ok(()) => break,
                 // Near a limit a single slab may still fit.
                 Err(Error::NoMemory) if step > 1 => step = 1,
                 Err(error) => return Err(error),
             }
         }
-        // publish slabs: pairs with `slab_at` and `take_from`.
-        let grown = first as u64 | ((count + step) as u64) << 32;
-        self.bounds(plot).store(grown, Release);
+        // publish step: pairs with `take_from`.
+        self.growth(plot).mapped.store((mapped + step) as u32, Release);
         Ok(())
     }
 
-    fn map_step(
-        &self,
-        os: &impl Os,
-        plot: usize,
-        first: usize,
-        count: usize,
-        step: usize,
-    ) -> Result<(), Error> {
-        let descriptors = &self.growth(plot).descriptors;
-        let start = self.slabs + first * SLAB_BYTES;
-        let end = start + (count + step) * SLAB_BYTES;
-        descriptors.reach(os, start, end, DESCRIPTOR_STEP.max(self.page_size))?;
-        let shift = Tier::of(TIER).shift;
-        os.map(self.address(first + count), step << shift)
+    fn map_step(&self, os: &impl Os, plot: usize, index: usize, step: usize) -> Result<(), Error> {
+        let unit = DESCRIPTOR_STEP.max(self.page_size);
+        let address = index << Self::SHIFT;
+        let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
+            let first = self.first_slab(plot);
+            (first, index + step, &self.growth(plot).descriptors)
+        } else {
+            // Plots that share a granule: all of the granule that is in the tier.
+            let granule = address >> GRANULE_SHIFT << GRANULE_SHIFT;
+            let low = granule.max(self.base);
+            let high = (granule + (1 << GRANULE_SHIFT)).min(self.base + (self.plots << self.plot_shift));
+            let leader = (low - self.base) >> self.plot_shift;
+            (low >> Self::SHIFT, high >> Self::SHIFT, &self.growth(leader).descriptors)
+        };
+        let start = self.slabs.wrapping_add(first * SLAB_BYTES);
+        let bytes = (end - first) * SLAB_BYTES;
+        carve.reach(os, start, start + bytes, unit)?;
+        os.map(address, step << Self::SHIFT)?;
+        // publish slabs: pairs with `is_mapped`. In a granule of its own only the thread that has
+        // just mapped the slabs gets here; in a shared one all threads write the same.
+        if let Some(bounds) = self.bounds_at(address) {
+            bounds.first.store(first as u32, Relaxed);
+            bounds.count.store((end - first) as u32, Release);
+        }
+        Ok(())
     }
 
     /// Where in a plot its slabs begin: a keyed place in its lower half, so that its descriptors
     /// begin on a page of their own.
     fn first_slab(&self, plot: usize) -> usize {
-        let slabs = 1usize << self.shift;
+        let slabs = 1usize << (self.plot_shift - Self::SHIFT);
+        let begin = (self.base >> Self::SHIFT) + plot * slabs;
         let unit = self.page_size / SLAB_BYTES;
+        if self.plot_shift != GRANULE_SHIFT {
+            return begin;
+        }
         let places = (slabs / 2 / unit).max(1);
         let hash = (plot as u64 + 1).wrapping_mul(self.place_key);
         let place = ((u128::from(hash ^ hash.rotate_left(32)) * places as u128) >> 64) as usize;
-        (plot << self.shift) + place * unit
+        begin + place * unit
     }
 
-    /// Every mapped slab descriptor with its plot's partition-independent index, in address order.
+    /// Every slab that was handed out.
     pub fn for_each(&self, mut each: impl FnMut(&Slab)) {
         for plot in 0..self.plots {
-            let bounds = self.bounds(plot).load(Acquire);
-            let first = bounds as u32 as usize;
-            let handed_out = self.growth(plot).next.load(Acquire) as usize;
-            for index in first..first + handed_out.min((bounds >> 32) as usize) {
+            let growth = self.growth(plot);
+            let handed_out = growth.next.load(Acquire).min(growth.mapped.load(Acquire));
+            let first = if handed_out == 0 { 0 } else { self.first_slab(plot) };
+            for index in first..first + handed_out as usize {
                 let slab = self.slab(index);
                 if slab.is_open() {
                     each(slab);
@@ -350,9 +358,8 @@ impl<const TIER: TierNumber> Plots<TIER> {
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);
         for plot in 0..self.plots {
-            let count = (self.bounds(plot).load(Acquire) >> 32) as usize;
-            data += count << Tier::of(TIER).shift;
-            descriptors += (count * SLAB_BYTES).next_multiple_of(self.page_size);
+            data += (self.growth(plot).mapped.load(Acquire) as usize) << Self::SHIFT;
+            descriptors += self.growth(plot).descriptors.mapped();
         }
         (data, descriptors)
     }

@@ -1,6 +1,6 @@
 //! The pending stack of one heap, and the free that ends on it.
 
-use crate::slab::{LINK_OPEN, OWNER_FLAGS, PENDING, Slab};
+use crate::slab::{LINK_OPEN, PENDING, Slab};
 use crate::sync::{AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -133,7 +133,7 @@ pub fn announce(slab: &Slab) {
         // inbox, and heaps live for ever. The heap named by the value that we exchanged is the one
         // that owns the slab until PENDING is clear again (`Slab::change_owner` fails meanwhile).
         let inbox: &Inbox =
-            unsafe { &*core::ptr::with_exposed_provenance(before & !OWNER_FLAGS) };
+            unsafe { &*core::ptr::with_exposed_provenance(before & !PENDING) };
         inbox.push(slab);
     }
 }

@@ -4,6 +4,8 @@
 //! four per doubling to 128 KiB (the medium tier). Waste inside a slot is at most 15 bytes at the
 //! bottom, 11 % to 1 KiB and 20 % above.
 
+use super::{MEDIUM, SMALL, Tier};
+
 /// Number of classes; a power of two, so that a bin's index is a row plus a class.
 pub const CLASSES: usize = 64;
 /// Classes of the small tier; the rest are medium.
@@ -35,7 +37,7 @@ static SIZES: [u32; USED] = {
 };
 
 /// Class of a small request, by `(size + 15) / 16`.
-static SMALL: [u8; SMALL_MAX / 16 + 1] = {
+static SMALL_TABLE: [u8; SMALL_MAX / 16 + 1] = {
     let mut table = [0; SMALL_MAX / 16 + 1];
     let mut class = 0;
     let mut i = 1;
@@ -50,7 +52,7 @@ static SMALL: [u8; SMALL_MAX / 16 + 1] = {
 };
 
 /// Class of a medium request, by `(size - 1) / 256`.
-static MEDIUM: [u8; MEDIUM_MAX / 256] = {
+static MEDIUM_TABLE: [u8; MEDIUM_MAX / 256] = {
     let mut table = [SMALL_CLASSES as u8; MEDIUM_MAX / 256];
     let mut class = SMALL_CLASSES;
     let mut i = SMALL_MAX / 256;
@@ -70,7 +72,7 @@ pub fn class_of_small(size: usize) -> usize {
     // SAFETY: size <= SMALL_MAX, checked by the caller's branch and here in debug builds, so the
     // index is at most SMALL_MAX / 16, the last of the table.
     debug_assert!(size <= SMALL_MAX);
-    unsafe { *SMALL.get_unchecked(size.wrapping_add(15) >> 4) as usize }
+    unsafe { *SMALL_TABLE.get_unchecked(size.wrapping_add(15) >> 4) as usize }
 }
 
 /// The class of a request of more than [`SMALL_MAX`] and at most [`MEDIUM_MAX`] bytes.
@@ -78,7 +80,7 @@ pub fn class_of_small(size: usize) -> usize {
 pub fn class_of_medium(size: usize) -> usize {
     debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
     // SAFETY: 0 < size <= MEDIUM_MAX, so the index is below MEDIUM_MAX / 256, the table's length.
-    unsafe { *MEDIUM.get_unchecked((size - 1) >> 8) as usize }
+    unsafe { *MEDIUM_TABLE.get_unchecked((size - 1) >> 8) as usize }
 }
 
 /// A size class and what follows from it.
@@ -141,10 +143,12 @@ impl Class {
         (self.0 as usize) < SMALL_CLASSES
     }
 
-    /// `ceil(2^64 / size)`. For an offset below 2^32, the high word of `offset * reciprocal` is
-    /// `offset / size`, and the low word is below `reciprocal` exactly when the division is exact.
+    /// `ceil(2^bits / size)` with the tier's bits. For an offset within a slab, the part of
+    /// `offset * reciprocal` above those bits is `offset / size`, and the part below is less than
+    /// `reciprocal` exactly when the division is exact.
     pub fn reciprocal(self) -> u64 {
-        u64::MAX / self.size() as u64 + 1
+        let tier = Tier::of(if self.is_small() { SMALL } else { MEDIUM });
+        (1u64 << tier.reciprocal_bits).div_ceil(self.size() as u64)
     }
 }
 
@@ -167,12 +171,13 @@ mod tests {
     #[test]
     fn reciprocals_divide_every_offset_exactly() {
         for class in Class::all() {
-            let slab = if class.is_small() { 64 << 10 } else { 1 << 20 };
-            for offset in 0..slab as u64 {
-                let product = u128::from(offset) * u128::from(class.reciprocal());
-                assert_eq!((product >> 64) as u64, offset / class.size() as u64);
-                let exact = (product as u64) < class.reciprocal();
-                assert_eq!(exact, offset % class.size() as u64 == 0, "{class:?} {offset}");
+            let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
+            let size = class.size() as u64;
+            for offset in 0..tier.slab_bytes() as u64 {
+                let product = offset.checked_mul(class.reciprocal()).unwrap();
+                let below = product & ((1 << tier.reciprocal_bits) - 1);
+                assert_eq!(product >> tier.reciprocal_bits, offset / size);
+                assert_eq!(below < class.reciprocal(), offset % size == 0, "{class:?} {offset}");
             }
         }
     }

@@ -3,6 +3,7 @@
 mod class;
 #[allow(clippy::module_inception)]
 mod slab;
+mod tier;
 
 pub use class::{
     CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, class_of_medium, class_of_small,
@@ -10,6 +11,7 @@ pub use class::{
 #[cfg(not(loom))]
 pub use slab::EMPTY_SLAB;
 pub use slab::{
-    FULL, LINK_OPEN, NO_WORD, OWNER_FLAGS, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Violation,
+    LINK_OPEN, PENDING, Put, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Violation,
     WORDS, WORD_SLOTS,
 };
+pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

@@ -2,10 +2,10 @@
 //! other threads. Four cache lines, one for each kind of writer.
 //!
 //! ```text
-//! line 0  everyone reads   owner|flags  reciprocal  base  size slots class claim_word  site  link
-//! line 1  owner writes     claim  claim_base  size  fresh ...  next
-//! line 2  owner writes     live[8]    bit s: slot s is live or claimed
-//! line 3  others write     remote[8]  bit s: slot s was freed by a thread that is not the owner
+//! line 0  everyone reads   owner|PENDING  reciprocal  base  size  slots  class  partition  site
+//! line 1  owner writes     claim  claim_base  slot_size  live_word  fresh ...  next
+//! line 2  owner writes     live[7]    bit s: the program has slot s;         credit
+//! line 3  others write     remote[7]  bit s: slot s was freed by another thread;  link
 //! ```
 //!
 //! A slot is in exactly one state ([`SlotState`]), told by three bits:
@@ -13,28 +13,31 @@
 //! ```text
 //!            live  claim  remote
 //! free         0     0      0     never handed out, or freed
-//! claimed      1     1      0     about to be handed out by malloc: the magazine
+//! claimed      0     1      0     next to be handed out by malloc: the magazine
 //! live         1     0      0     the program has it
 //! remote       1     0      1     freed by another thread; the owner will collect it
 //! ```
 //!
-//! The *claim* is the magazine of the design: up to 64 slots of one word of the bitmap, taken from
-//! it in one step and handed out by counting trailing zeros. It holds no pointers, needs no flush,
-//! and a freed slot goes back as one bit (decision 0002).
+//! The *claim* is the magazine of the design: the free slots of one word of the bitmap, looked up in
+//! one step and handed out by counting trailing zeros. It holds no pointers and needs no flush; a
+//! freed slot goes back as one bit; and malloc does not wait for the bits that free has just
+//! changed, because it takes its slots from a copy of them (decision 0002).
 //!
 //! Invariants, verified by [`Slab::check`]:
-//! - I1 `slots` is `min(512, tier slab size / size)`, and no bit at or above it is set anywhere.
-//! - I2 a claimed slot is live in the bitmap and not remote.
-//! - I3 a remote slot is live in the bitmap.
-//! - I4 slots at or above `fresh` were never handed out: none is live unless it is claimed.
+//! - I1 `slots` is `min(448, tier slab size / size)`, and no bit at or above it is set anywhere.
+//! - I2 a claimed slot is neither live nor remote.
+//! - I3 a remote slot is live.
+//! - I4 slots at or above `fresh` were never handed out: none is live.
 //! - I5 `claim_base` is the address of the first slot of the claimed word.
+//! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
+//!   falls short of the threshold for being listed.
 
-use super::Class;
-use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use super::{Class, Tier, TierNumber};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// Most slots a slab can have: one cache line of bits.
-pub const SLOTS_MAX: usize = 512;
+/// Most slots a slab can have: a cache line of bits, less one word for what goes with them.
+pub const SLOTS_MAX: usize = 448;
 /// Words in each bitmap.
 pub const WORDS: usize = SLOTS_MAX / WORD_SLOTS;
 /// Slots that one word of a bitmap speaks for.
@@ -42,15 +45,16 @@ pub const WORD_SLOTS: usize = 64;
 /// Bytes in a descriptor.
 pub const SLAB_BYTES: usize = 256;
 
-/// Flag in `owner`: the slab has no free slot and is on no list; the next free must list it.
-pub const FULL: usize = 1;
 /// Flag in `owner`: another thread has freed a slot here and the slab is on the pending stack.
-pub const PENDING: usize = 2;
-/// All flags in `owner`; heaps are aligned so that these bits of their address are zero.
-pub const OWNER_FLAGS: usize = FULL | PENDING;
+/// Heaps are aligned, so that this bit of their address is zero.
+pub const PENDING: usize = 1;
 
-/// `claim_word` of a slab that has never had a claim.
-pub const NO_WORD: u8 = u8::MAX;
+/// Credit of a slab that has just been put on its bin's list.
+const LISTED: u32 = u32::MAX;
+/// The share of its slots that must be free, as a shift, before a slab that was full is listed
+/// again. With less, every free and every malloc of a steady program would change a list; this is
+/// the slack that law 4 counts with (decision 0003).
+const RELIST_SHIFT: u32 = 3;
 
 /// `link` of a slab whose pusher has not yet written the next one.
 pub const LINK_OPEN: usize = usize::MAX;
@@ -58,7 +62,7 @@ pub const LINK_OPEN: usize = usize::MAX;
 /// Bytes of slots that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
 /// How many doublings a hot slab's claims may grow by.
-const HEAT_MAX: u8 = 2;
+const HEAT_MAX: u32 = 2;
 
 /// What a slot is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,45 +85,64 @@ pub struct Violation(pub &'static str);
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Slab {
-    /// Address of the owning heap, and flags. Written: flags by anyone, atomically; the heap by
-    /// whoever holds the owning heap. Read: by every free.
+    /// Address of the owning heap, and PENDING. Written: the flag by anyone, atomically; the heap
+    /// by whoever holds the owning heap. Read: by every free.
     pub(crate) owner: AtomicUsize,
     /// `Class::reciprocal`; zero means that this is no slab (yet), and fails every free.
     pub(crate) reciprocal: AtomicU64,
     /// Address of slot 0.
     pub(crate) base: AtomicUsize,
     pub(crate) size: AtomicU32,
-    pub(crate) slots: AtomicU16,
-    pub(crate) class: AtomicU8,
-    /// Which word of `live` the claim is from. Written by the owner before `claim`.
-    pub(crate) claim_word: AtomicU8,
+    pub(crate) slots: AtomicU32,
+    pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
-    /// Odd while the owner changes the claim: other threads then look again.
-    pub(crate) claim_sequence: AtomicU32,
     /// The first call site that drew from this slab.
     pub(crate) site: AtomicUsize,
-    /// Next slab on the pending stack. Written by the thread that pushed it.
-    pub(crate) link: AtomicUsize,
-    _line_0: AtomicU64,
+    _line_0: [AtomicU64; 2],
 
-    /// Slots of the claimed word that malloc hands out next. Written by the owner.
+    /// Slots of the claimed word that malloc hands out next. Owner.
     claim: AtomicU64,
     claim_base: AtomicUsize,
+    /// The same as `size`, where malloc needs it.
     slot_size: AtomicU32,
-    /// First slot that was never claimed.
-    fresh: AtomicU16,
-    heat: AtomicU8,
-    _pad: AtomicU8,
+    /// Index in `live` of the claimed word.
+    live_word: AtomicU32,
     /// Slots of the claim that were never handed out before: their memory is zero.
     claim_fresh: AtomicU64,
-    /// Slots ever claimed; less the claim's rest, the number of allocations.
-    claimed_total: AtomicU64,
-    /// Next slab of the same bin. Written by the owner.
+    /// First slot that was never claimed.
+    fresh: AtomicU32,
+    /// How often the claims of this slab have grown.
+    heat: AtomicU32,
+    /// Next slab of the same bin.
     next: AtomicUsize,
-    _line_1: [AtomicU64; 2],
+    /// Whether the slab is on its bin's list.
+    listed: AtomicU32,
+    _line_1: AtomicU32,
+    /// Frees of this slab's slots, but for those that the credit has counted.
+    frees: AtomicU64,
 
+    /// Owner; read by other threads, for the slots that they free.
     live: [AtomicU64; WORDS],
+    /// Counts down by one with every free by the owner; at zero the slab must be listed. Owner, and
+    /// nobody else reads it.
+    credit: AtomicU32,
+    /// What the credit was set to.
+    credit_start: AtomicU32,
+
     remote: [AtomicU64; WORDS],
+    /// Next slab on the pending stack. Written by the thread that pushed it.
+    pub(crate) link: AtomicUsize,
+}
+
+/// What taking a slot back has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The slot is free.
+    Done,
+    /// The slot is free, and enough are for the slab to be listed again.
+    Relist,
+    /// The slot was not live.
+    NotLive,
 }
 
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
@@ -145,18 +168,18 @@ impl Slab {
         unsafe { core::mem::zeroed() }
     }
 
-    /// Turns a fresh descriptor into a slab of `class` at `base`, owned by the heap at `owner`.
+    /// Turns a fresh descriptor into a slab of `class` at `base`.
     pub fn open(&self, base: usize, span: usize, class: Class, partition: usize, site: usize) {
         let slots = (span / class.size()).min(SLOTS_MAX);
         self.base.store(base, Relaxed);
         self.size.store(class.size() as u32, Relaxed);
-        self.slots.store(slots as u16, Relaxed);
-        self.class.store(class.index() as u8, Relaxed);
-        self.claim_word.store(NO_WORD, Relaxed);
+        self.slots.store(slots as u32, Relaxed);
+        self.class.store(class.index() as u32, Relaxed);
         self.partition.store(partition as u32, Relaxed);
         self.site.store(site, Relaxed);
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
+        self.set_credit(LISTED);
     }
 
     /// Makes an opened slab findable: from here on its frees are recognised.
@@ -215,30 +238,32 @@ impl Slab {
 
     /// Which slot starts at `offset` bytes from the slab's base, if one does.
     ///
-    /// One multiplication: its low word tells whether the division is exact, its high word is the
-    /// quotient. A descriptor that is no slab has reciprocal zero and no slot.
+    /// One multiplication: the low part of the product tells whether the division is exact, the
+    /// high part is the quotient. A descriptor that is no slab has reciprocal zero and no slot.
     #[inline(always)]
-    pub fn slot_at(&self, offset: usize) -> Option<usize> {
+    pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
+        let bits = Tier::of(TIER).reciprocal_bits;
         let reciprocal = self.reciprocal.load(Relaxed);
-        let product = (offset as u64 as u128) * (reciprocal as u128);
-        let slot = (product >> 64) as usize;
-        if (product as u64) < reciprocal && slot < SLOTS_MAX {
-            return Some(slot);
-        }
-        None
+        let product = (offset as u64).wrapping_mul(reciprocal);
+        let (slot, rest) = (product >> bits, product & ((1 << bits) - 1));
+        if rest < reciprocal && slot < SLOTS_MAX as u64 { Some(slot as usize) } else { None }
     }
 
     /// Hands out a claimed slot. Owner only.
     ///
-    /// 2 loads, 1 store and 1 multiplication; the only chain from one call to the next is the claim.
+    /// 5 loads, 2 stores and 1 multiplication. What one call leaves for the next is the claim.
     #[inline(always)]
     pub fn pop(&self) -> Option<usize> {
         let claim = self.claim.load(Relaxed);
         if claim == 0 {
             return None;
         }
+        let rest = claim & (claim - 1);
+        self.claim.store(rest, Relaxed);
+        // SAFETY: `claim_from` has set `live_word` to an index below WORDS.
+        let live = unsafe { self.live.get_unchecked(self.live_word.load(Relaxed) as usize) };
+        live.store(live.load(Relaxed) | (claim ^ rest), Relaxed);
         let slot = claim.trailing_zeros() as usize;
-        self.claim.store(claim & (claim - 1), Relaxed);
         let size = self.slot_size.load(Relaxed) as usize;
         Some(self.claim_base.load(Relaxed) + slot * size)
     }
@@ -249,143 +274,151 @@ impl Slab {
         // The claim's slots are at most 64, and both operands are exact multiples of the size.
         let offset = address - self.claim_base.load(Relaxed);
         let slot = offset / self.slot_size.load(Relaxed) as usize;
-        self.claim_fresh.load(Relaxed) >> slot & 1 != 0
+        self.claim_fresh.load(Relaxed) >> (slot % WORD_SLOTS) & 1 != 0
     }
 
-    /// Takes a slot back. Owner only. Says no when the slot is not live.
+    /// Takes a slot back. Owner only.
     ///
-    /// 2 loads and 1 store on the way that is usual.
+    /// 2 loads and 2 stores.
     #[inline(always)]
-    pub fn put(&self, slot: usize) -> bool {
-        let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
-        debug_assert!(word < WORDS);
+    pub fn put(&self, slot: usize) -> Put {
+        debug_assert!(slot < SLOTS_MAX);
         // SAFETY: `slot_at` gives slots below SLOTS_MAX only.
-        let live = unsafe { self.live.get_unchecked(word) };
+        let live = unsafe { self.live.get_unchecked(slot / WORD_SLOTS) };
         let bits = live.load(Relaxed);
-        if bits & bit == 0 || self.is_claimed(word, bit) {
+        let rest = bits & !(1u64 << (slot % WORD_SLOTS));
+        if rest == bits {
+            return Put::NotLive;
+        }
+        live.store(rest, Relaxed);
+        // SAFETY: only the owner touches the credit, and the caller is the owner: a plain
+        // decrement in place is one instruction where an atomic load and store would be three.
+        let credit = unsafe {
+            let credit = self.credit.as_ptr();
+            *credit = (*credit).wrapping_sub(1);
+            *credit
+        };
+        if credit == 0 { Put::Relist } else { Put::Done }
+    }
+
+    fn set_credit(&self, credit: u32) {
+        let spent = self.credit_start.load(Relaxed) - self.credit.load(Relaxed);
+        self.frees.store(self.frees.load(Relaxed) + u64::from(spent), Relaxed);
+        self.credit_start.store(credit, Relaxed);
+        self.credit.store(credit, Relaxed);
+    }
+
+    fn threshold(&self) -> u32 {
+        (self.slots.load(Relaxed) >> RELIST_SHIFT).max(1)
+    }
+
+    /// The slab has no free slot left and leaves its list: it comes back after so many frees.
+    pub fn unlist(&self) {
+        self.next.store(0, Relaxed);
+        self.listed.store(0, Relaxed);
+        self.set_credit(self.threshold());
+    }
+
+    /// The slab goes on its list.
+    pub fn relist(&self) {
+        self.listed.store(1, Relaxed);
+        self.set_credit(LISTED);
+    }
+
+    /// Whether the slab is on its bin's list.
+    pub fn is_listed(&self) -> bool {
+        self.listed.load(Relaxed) != 0
+    }
+
+    /// Counts frees by other threads; says whether the slab must be listed now.
+    fn spend_credit(&self, frees: u32) -> bool {
+        let credit = self.credit.load(Relaxed);
+        if self.is_listed() || frees < credit {
+            self.credit.store(credit.saturating_sub(frees).max(1), Relaxed);
             return false;
         }
-        live.store(bits & !bit, Relaxed);
+        self.frees.store(self.frees.load(Relaxed) + u64::from(frees - credit), Relaxed);
+        self.credit.store(0, Relaxed);
         true
-    }
-
-    #[inline(always)]
-    fn is_claimed(&self, word: usize, bit: u64) -> bool {
-        self.claim_word.load(Relaxed) as usize == word && self.claim.load(Relaxed) & bit != 0
     }
 
     /// Claims free slots for `pop`: the lowest free ones of the lowest word that has any, so that a
     /// slab stays packed. Owner only, with the claim used up. False when the slab is full.
+    #[inline]
     pub fn refill(&self) -> bool {
         debug_assert_eq!(self.claim.load(Relaxed), 0);
         let slots = self.slots();
         let pending = self.owner.load(Relaxed) & PENDING != 0;
-        let mut word = 0;
-        while word * WORD_SLOTS < slots {
-            let live = self.live[word].load(Relaxed);
-            let mut free = !live & valid_bits(slots, word);
+        for (word, live) in self.live.iter().enumerate() {
+            let mut free = !live.load(Relaxed);
+            if free == 0 {
+                continue;
+            }
+            free &= valid_bits(slots, word);
             if pending {
                 // A free slot with its remote bit set was freed twice by racing threads. It must
                 // not be handed out again before `collect` has named it.
                 free &= !self.remote[word].load(Relaxed);
             }
             if free != 0 {
-                self.claim_from(word, live, free);
+                self.claim_from(word, free);
                 return true;
             }
-            word += 1;
         }
         false
     }
 
-    fn claim_from(&self, word: usize, live: u64, free: u64) {
-        let size = self.size();
-        let heat = self.heat.load(Relaxed);
-        let first = free.trailing_zeros();
-        let span = ((CLAIM_SPAN << heat) / size).max(1) as u32;
+    #[inline(always)]
+    fn claim_from(&self, word: usize, free: u64) {
+        let size = self.slot_size.load(Relaxed) as usize;
+        let low = word * WORD_SLOTS;
+        let fresh = self.fresh.load(Relaxed) as usize;
         let mut claim = free;
-        if first + span < 64 {
-            claim &= (1 << (first + span)) - 1;
+        if fresh < self.slots() {
+            claim = self.claim_less(free, size);
         }
+        let end = low + 64 - claim.leading_zeros() as usize;
+        let mut fresh_bits = 0;
+        if end > fresh {
+            self.fresh.store(end as u32, Relaxed);
+            fresh_bits = claim & u64::MAX << fresh.saturating_sub(low).min(63);
+        }
+        self.claim_fresh.store(fresh_bits, Relaxed);
+        self.claim_base.store(self.base() + low * size, Relaxed);
+        self.live_word.store(word as u32, Relaxed);
+        // The claim comes last, so that a signal handler that interrupts here finds the bin empty
+        // rather than half made.
+        crate::sync::compiler_fence(Release);
+        self.claim.store(claim, Relaxed);
+    }
+
+    /// A slab with slots that were never used is touched with care: a claim spans a page or little
+    /// more, so that what is freed is used again before what is fresh.
+    #[cold]
+    fn claim_less(&self, free: u64, size: usize) -> u64 {
+        let heat = self.heat.load(Relaxed);
         if heat < HEAT_MAX {
             self.heat.store(heat + 1, Relaxed);
         }
-
-        let low = word * WORD_SLOTS;
-        let fresh = self.fresh.load(Relaxed) as usize;
-        let fresh_bits = match fresh.saturating_sub(low) {
-            64.. => 0,
-            below => claim & (u64::MAX << below),
-        };
-        let end = low + 64 - claim.leading_zeros() as usize;
-        if end > fresh {
-            self.fresh.store(end as u16, Relaxed);
+        let span = ((CLAIM_SPAN << heat) / size).max(1) as u32;
+        match free.trailing_zeros() + span {
+            end @ 0..64 => free & ((1 << end) - 1),
+            _ => free,
         }
-        let total = self.claimed_total.load(Relaxed) + u64::from(claim.count_ones());
-        self.claimed_total.store(total, Relaxed);
-        self.claim_fresh.store(fresh_bits, Relaxed);
-        self.claim_base.store(self.base() + low * size, Relaxed);
-
-        // Other threads read (claim_word, claim) to recognise a double free; the sequence lets them
-        // know that they read half of a change. The claim itself comes last, so that a signal
-        // handler that interrupts here finds the bin empty rather than half made.
-        let sequence = self.claim_sequence.load(Relaxed);
-        self.claim_sequence.store(sequence.wrapping_add(1), Relaxed);
-        self.live[word].store(live | claim, Release);
-        self.claim_word.store(word as u8, Release);
-        self.claim.store(claim, Release);
-        self.claim_sequence.store(sequence.wrapping_add(2), Release);
     }
 
-    /// Gives an unused claim back to the bitmap. Holder of the owning heap only.
+    /// Gives an unused claim back. Holder of the owning heap only.
     pub fn unclaim(&self) {
-        let word = self.claim_word.load(Relaxed);
-        if word == NO_WORD {
-            return;
-        }
-        let rest = self.claim.load(Relaxed);
         self.claim.store(0, Relaxed);
-        let live = &self.live[word as usize];
-        live.store(live.load(Relaxed) & !rest, Release);
-        let total = self.claimed_total.load(Relaxed) - u64::from(rest.count_ones());
-        self.claimed_total.store(total, Relaxed);
     }
 
-    /// Whether a slot may be freed by a thread that is not the owner: live, not claimed.
+    /// Whether a slot may be freed by a thread that is not the owner.
     ///
-    /// The slot of a correct program is stably live here: it was popped before the pointer was
-    /// handed over, and neither the owner nor anyone else changes its bits until it is freed.
+    /// The slot of a correct program is stably live here: it was handed out before the pointer was
+    /// handed over, and nobody changes its bit until it is freed.
     #[inline]
-    pub fn is_live_for_others(&self, slot: usize) -> bool {
-        let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
-        if self.live[word].load(Acquire) & bit == 0 {
-            return false;
-        }
-        if self.claim_word.load(Acquire) as usize != word || self.claim.load(Acquire) & bit == 0 {
-            return true;
-        }
-        self.is_live_on_second_look(word, bit)
-    }
-
-    /// The owner may have moved its claim to another word between the two loads: believe only a
-    /// pair that was read while nothing changed.
-    #[cold]
-    fn is_live_on_second_look(&self, word: usize, bit: u64) -> bool {
-        for _ in 0..crate::sync::SPIN_LIMIT {
-            let before = self.claim_sequence.load(Acquire);
-            let claimed =
-                self.claim_word.load(Acquire) as usize == word && self.claim.load(Acquire) & bit != 0;
-            if !claimed {
-                return true;
-            }
-            crate::sync::fence(Acquire);
-            if before & 1 == 0 && self.claim_sequence.load(Relaxed) == before {
-                return false;
-            }
-            crate::sync::pause();
-        }
-        // An owner that moves on thousands of times while we look has handed the slot out.
-        true
+    pub fn is_live(&self, slot: usize) -> bool {
+        self.live[slot / WORD_SLOTS].load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
     }
 
     /// Sets a slot's remote bit; says whether it was clear.
@@ -401,9 +434,10 @@ impl Slab {
         self.remote[slot / WORD_SLOTS].load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
     }
 
-    /// Collects what other threads have freed; returns the slots that were not live, a word at a
-    /// time, through `bad`. Holder of the owning heap only.
-    pub fn collect(&self, mut bad: impl FnMut(usize)) {
+    /// Collects what other threads have freed; tells the slots that were not live through `bad`.
+    /// Says whether the slab must be listed again. Holder of the owning heap only.
+    pub fn collect(&self, mut bad: impl FnMut(usize)) -> bool {
+        let mut frees = 0;
         for word in 0..self.slots().div_ceil(WORD_SLOTS) {
             if self.remote[word].load(SeqCst) == 0 {
                 continue;
@@ -411,19 +445,16 @@ impl Slab {
             // collect: pairs with `set_remote`.
             let freed = self.remote[word].swap(0, SeqCst);
             let live = self.live[word].load(Relaxed);
-            let claimed = if self.claim_word.load(Relaxed) as usize == word {
-                self.claim.load(Relaxed)
-            } else {
-                0
-            };
-            let good = freed & live & !claimed;
+            let good = freed & live;
             self.live[word].store(live & !good, Release);
+            frees += good.count_ones();
             let mut wrong = freed & !good;
             while wrong != 0 {
                 bad(word * WORD_SLOTS + wrong.trailing_zeros() as usize);
                 wrong &= wrong - 1;
             }
         }
+        self.spend_credit(frees)
     }
 
     /// Sets flags in `owner`; returns what it was.
@@ -444,14 +475,13 @@ impl Slab {
     /// What a slot is doing, as far as the caller may see it.
     pub fn state(&self, slot: usize) -> SlotState {
         let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
+        let claimed = self.live_word.load(Relaxed) as usize == word
+            && self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed) & bit != 0;
         if self.remote[word].load(Acquire) & bit != 0 {
             SlotState::Remote
-        } else if self.live[word].load(Acquire) & bit != 0 && !self.is_claimed(word, bit) {
+        } else if self.live[word].load(Acquire) & bit != 0 {
             SlotState::Live
-        } else if self.claim_word.load(Relaxed) as usize == word
-            && self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed) & bit != 0
-            || slot >= self.fresh.load(Relaxed) as usize
-        {
+        } else if claimed || slot >= self.fresh.load(Relaxed) as usize {
             SlotState::Fresh
         } else {
             SlotState::Free
@@ -460,12 +490,10 @@ impl Slab {
 
     /// Slots that the program has, remote frees already taken off.
     pub fn live_slots(&self) -> usize {
-        let mut live = 0;
-        for word in 0..WORDS {
-            let remote = self.remote[word].load(Relaxed);
-            live += (self.live[word].load(Relaxed) & !remote).count_ones() as usize;
-        }
-        live.saturating_sub(self.claim.load(Relaxed).count_ones() as usize)
+        let count = |(live, remote): (&AtomicU64, &AtomicU64)| {
+            (live.load(Relaxed) & !remote.load(Relaxed)).count_ones() as usize
+        };
+        self.live.iter().zip(&self.remote).map(count).sum()
     }
 
     /// Slots freed by other threads and not yet collected.
@@ -473,10 +501,12 @@ impl Slab {
         self.remote.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
     }
 
-    /// Allocations ever made from this slab.
+    /// Allocations ever made from this slab: what was freed and what was not. While the owner runs,
+    /// near enough.
     pub fn allocations(&self) -> u64 {
-        let rest = u64::from(self.claim.load(Relaxed).count_ones());
-        self.claimed_total.load(Relaxed).saturating_sub(rest)
+        let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
+        let held: u32 = self.live.iter().map(|word| word.load(Relaxed).count_ones()).sum();
+        self.frees.load(Relaxed) + u64::from(spent) + u64::from(held)
     }
 
     /// Slots that were ever handed out or claimed.
@@ -495,37 +525,42 @@ impl Slab {
         self.fresh.store(0, Relaxed);
     }
 
-    /// Verifies I1 to I5. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I6. Holder of the owning heap only, with no other thread freeing.
     pub fn check(&self) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let slots = self.slots();
         ensure(slots <= SLOTS_MAX && slots > 0, "I1: slots")?;
-        let claim_word = self.claim_word.load(Relaxed);
         let claim = self.claim.load(Relaxed);
-        ensure(claim == 0 || (claim_word as usize) < WORDS, "I2: claim without a word")?;
+        let live_word = self.live_word.load(Relaxed) as usize;
+        ensure(live_word < WORDS, "I5: claimed word")?;
+        let mut used = 0;
         for word in 0..WORDS {
             let live = self.live[word].load(Relaxed);
             let remote = self.remote[word].load(Relaxed);
-            let valid = valid_bits(slots, word);
-            ensure(live & !valid == 0, "I1: live beyond the end")?;
+            let claimed = if live_word == word { claim } else { 0 };
+            ensure((live | claimed) & !valid_bits(slots, word) == 0, "I1: beyond the end")?;
+            ensure(claimed & (live | remote) == 0, "I2: claimed and in use")?;
             ensure(remote & !live == 0, "I3: remote but not live")?;
-            let claimed = if claim_word as usize == word { claim } else { 0 };
-            ensure(claimed & !live == 0, "I2: claimed but not live")?;
-            ensure(claimed & remote == 0, "I2: claimed and remote")?;
-            let low = word * WORD_SLOTS;
-            let fresh = (self.fresh.load(Relaxed) as usize).saturating_sub(low);
+            let fresh = (self.fresh.load(Relaxed) as usize).saturating_sub(word * WORD_SLOTS);
             let untouched = if fresh >= 64 { 0 } else { u64::MAX << fresh };
             ensure(live & untouched == 0, "I4: live but fresh")?;
+            used += live.count_ones();
         }
-        if claim_word != NO_WORD && claim != 0 {
-            let base = self.base() + claim_word as usize * WORD_SLOTS * self.size();
+        if claim != 0 {
+            let base = self.base() + live_word * WORD_SLOTS * self.size();
             ensure(base == self.claim_base.load(Relaxed), "I5: claim base")?;
+        }
+        if !self.is_listed() {
+            ensure(claim == 0, "I6: claim without a list")?;
+            let free = slots as u32 - used;
+            ensure(self.credit.load(Relaxed) + free == self.threshold(), "I6: credit")?;
         }
         Ok(())
     }
 }
 
 /// Bits of a word that belong to slots below `slots`.
+#[inline]
 fn valid_bits(slots: usize, word: usize) -> u64 {
     match slots.saturating_sub(word * WORD_SLOTS) {
         64.. => u64::MAX,

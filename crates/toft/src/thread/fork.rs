@@ -12,7 +12,7 @@
 //! and gone round. A large block in transit is lost to its stack, not to the address space.
 
 use super::{Heap, Heaps};
-use crate::slab::{CLASSES, FULL, LINK_OPEN, OWNER_FLAGS, PENDING, Slab};
+use crate::slab::{CLASSES, LINK_OPEN, PENDING, Slab};
 use crate::sync::Ordering::Relaxed;
 
 /// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `for_each_slab`
@@ -52,7 +52,7 @@ pub fn repair_after_fork(
 }
 
 fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab) {
-    let owner = slab.owner.load(Relaxed) & !OWNER_FLAGS;
+    let owner = slab.owner.load(Relaxed) & !PENDING;
     let Some(heap) = (0..heaps.count()).map(|n| heaps.heap(n)).find(|h| h.address() == owner)
     else {
         return;
@@ -64,14 +64,12 @@ fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab)
     // live was freed twice by threads that are gone: there is nobody left to tell.
     slab.link.store(LINK_OPEN, Relaxed);
     slab.clear_owner_flag(PENDING);
-    slab.collect(|_| {});
-    let rebuilt = heap.is_torn() && Some(heap.number) != mine;
-    if rebuilt {
+    let relist = slab.collect(|_| {});
+    if heap.is_torn() && Some(heap.number) != mine {
+        // Its lists are built anew: every slab goes on one, and leaves it when it proves full.
         slab.unclaim();
-        slab.set_next(0);
-    }
-    if rebuilt || slab.owner.load(Relaxed) & FULL != 0 {
-        slab.clear_owner_flag(FULL);
+        heap.bins().list(Heap::bin_of(slab), slab);
+    } else if relist {
         heap.bins().list(Heap::bin_of(slab), slab);
     }
 }

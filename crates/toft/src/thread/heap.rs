@@ -9,7 +9,7 @@
 use crate::bin::Bins;
 use crate::remote::Inbox;
 use crate::site::SiteHash;
-use crate::slab::{CLASSES, Class, FULL, OWNER_FLAGS, PENDING, Slab};
+use crate::slab::{CLASSES, Class, PENDING, Slab};
 use crate::sync::{AtomicU32, Ordering};
 use Ordering::Relaxed;
 
@@ -56,14 +56,15 @@ impl Heap {
             inbox: Inbox::new(),
             hash: SiteHash::single(),
             number: NO_NUMBER,
-            busy: AtomicU32::new(0),
+            // Nobody may ever sit here.
+            busy: AtomicU32::new(1),
             exit_rounds: AtomicU32::new(0),
         }
     }
 
     /// A new heap.
     pub(crate) fn new(hash: SiteHash, number: u32) -> Heap {
-        Heap { hash, number, ..Heap::empty() }
+        Heap { hash, number, busy: AtomicU32::new(0), ..Heap::empty() }
     }
 
     /// The heap's address, as slabs keep it in `owner`.
@@ -88,6 +89,7 @@ impl Heap {
 
     /// Takes the seat; `None` when this very thread already has it, in a call that a signal handler
     /// has interrupted.
+    #[inline]
     pub fn sit(&self) -> Option<Seat<'_>> {
         if self.busy.load(Relaxed) != 0 {
             return None;
@@ -117,9 +119,7 @@ impl Heap {
         let bins = self.bins();
         let mut any = false;
         self.inbox.drain(|slab| {
-            slab.collect(|slot| bad(slab, slot));
-            if slab.owner.load(Relaxed) & FULL != 0 {
-                slab.clear_owner_flag(FULL);
+            if slab.collect(|slot| bad(slab, slot)) {
                 bins.list(Heap::bin_of(slab), slab);
             }
             any = true;
@@ -127,11 +127,9 @@ impl Heap {
         any
     }
 
-    /// After a free into a slab that was FULL: lists it again.
+    /// Lists a slab that has enough free slots again.
     pub fn relist(&self, _seat: &Seat, slab: &Slab) {
-        if slab.clear_owner_flag(FULL) & FULL != 0 {
-            self.bins().list(Heap::bin_of(slab), slab);
-        }
+        self.bins().list(Heap::bin_of(slab), slab);
     }
 
     /// Takes over the slabs of one bin of an orphan that the caller holds. Slabs that somebody is
@@ -156,7 +154,7 @@ impl Heap {
     /// Whether the slab is this heap's, whatever its flags.
     #[inline]
     pub fn owns(&self, slab: &Slab) -> bool {
-        slab.owner.load(Relaxed) & !OWNER_FLAGS == self.address()
+        slab.owner.load(Relaxed) & !PENDING == self.address()
     }
 
     /// Verifies B1 and B2 and every listed slab. Holder only.
@@ -170,8 +168,8 @@ impl Heap {
                     if Heap::bin_of(slab) != index {
                         return Err(Violation("B1: slab in another bin"));
                     }
-                    if slab.owner.load(Relaxed) & FULL != 0 {
-                        return Err(Violation("B1: listed and FULL"));
+                    if !slab.is_listed() {
+                        return Err(Violation("B1: in the list without saying so"));
                     }
                     if !self.owns(slab) {
                         return Err(Violation("B1: listed but not ours"));
