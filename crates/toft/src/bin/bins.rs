@@ -66,8 +66,9 @@ impl Bins {
     }
 
     /// The current slab's claim is used up: claims more from it, or from the next slab that has free
-    /// slots; slabs without are taken off. False when the bin has nothing left.
-    pub fn advance(self, index: usize) -> bool {
+    /// slots; slabs without are taken off. `wake` maps the pages of a dormant slab; one that cannot
+    /// be woken is given up, which costs address space only. False when the bin has nothing left.
+    pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);
             if is_empty(slab) {
@@ -75,6 +76,9 @@ impl Bins {
             }
             if slab.refill() {
                 return true;
+            }
+            if slab.is_dormant() && wake(slab) {
+                continue;
             }
             self.set(index, slab.next());
             slab.unlist();

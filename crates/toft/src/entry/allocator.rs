@@ -30,7 +30,16 @@ pub struct Allocator<O> {
     pub(super) options: Options,
     /// Whether addresses may be written to stderr.
     pub(super) hide_addresses: bool,
-    misuses: *const AtomicUsize,
+    counters: *const Counters,
+}
+
+/// What the allocator itself writes after it is built; at the start of the tables, zero at first.
+#[derive(Debug)]
+struct Counters {
+    /// Bad calls that were ignored. Any thread.
+    misuses: AtomicUsize,
+    /// Not zero once the system has refused memory. Any thread.
+    pressure: AtomicUsize,
 }
 
 // SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
@@ -68,7 +77,7 @@ impl<O> Allocator<O> {
             os,
             options: Options::DEFAULT,
             hide_addresses: false,
-            misuses: core::ptr::null(),
+            counters: core::ptr::null(),
         }
     }
 }
@@ -95,11 +104,10 @@ impl<O: Os> Allocator<O> {
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
         let (small, medium, large, heaps) = unsafe {
-            let large_base = data + 2 * span;
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
-                Plots::new(&os, data + span, span, partitions, layout.medium_slabs, medium_at)?,
-                Blocks::new(&os, large_base, 2 * span, layout.large_blocks, large_at, keep)?,
+                Plots::new(&os, data + 3 * span, span, partitions, layout.medium_slabs, medium_at)?,
+                Blocks::new(&os, data + span, 2 * span, layout.large_blocks, large_at, keep)?,
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
@@ -114,7 +122,7 @@ impl<O: Os> Allocator<O> {
             os,
             options,
             hide_addresses,
-            misuses: core::ptr::with_exposed_provenance(layout.tables),
+            counters: core::ptr::with_exposed_provenance(layout.tables),
         })
     }
 
@@ -130,8 +138,18 @@ impl<O: Os> Allocator<O> {
 
     /// Bad calls so far.
     pub fn misuses(&self) -> &AtomicUsize {
-        // SAFETY: the first word of the tables, which live for ever.
-        unsafe { &*self.misuses }
+        &self.counters().misuses
+    }
+
+    /// Whether the system has ever refused memory: then what becomes empty is given back at once.
+    pub(super) fn pressure(&self) -> &AtomicUsize {
+        &self.counters().pressure
+    }
+
+    fn counters(&self) -> &Counters {
+        // SAFETY: the start of the tables, which live for ever; all-zero is a `Counters`. Nobody
+        // asks before the allocator is built: it owns nothing then, and misuse is fatal.
+        unsafe { &*self.counters }
     }
 
     /// What an address is. Touches nothing but metadata.
@@ -139,17 +157,16 @@ impl<O: Os> Allocator<O> {
         let offset = address.wrapping_sub(self.base);
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)
-        } else if offset < 2 * self.span {
-            in_slab::<MEDIUM>(self.medium.slab_at(address), address)
-        } else if offset < 4 * self.span {
-            let offset = offset - 2 * self.span;
-            match self.large.block_at(offset) {
+        } else if offset < 3 * self.span {
+            match self.large.block_at(address) {
                 Some(block) => Found::Large(block),
-                None => match self.large.block_around(offset) {
+                None => match self.large.block_around(address) {
                     Some(block) => Found::InLarge(block),
                     None => Found::Foreign,
                 },
             }
+        } else if offset < 4 * self.span {
+            in_slab::<MEDIUM>(self.medium.slab_at(address), address)
         } else {
             Found::Foreign
         }
@@ -222,7 +239,7 @@ impl<O: Os> Allocator<O> {
 }
 
 fn in_slab<const TIER: TierNumber>(slab: Option<&Slab>, address: usize) -> Found<'_> {
-    let offset = address & (Tier::of(TIER).slab_bytes() - 1);
+    let offset = Tier::of(TIER).offset(address);
     match slab {
         Some(slab) if slab.is_open() => match slab.slot_at::<TIER>(offset) {
             Some(slot) if slot < slab.slots() => Found::Slot(slab, slot),

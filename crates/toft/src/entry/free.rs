@@ -5,7 +5,7 @@ use super::{Allocator, Call};
 use crate::large::{Block, BlockState};
 use crate::os::Os;
 use crate::remote::{Marked, announce, mark_remote};
-use crate::slab::{MEDIUM, Put, SMALL, Slab};
+use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 
@@ -19,7 +19,7 @@ impl<O: Os> Allocator<O> {
     pub fn free(&self, heap: &Heap, address: usize, call: Call) {
         if self.small.is_mapped(address) {
             let slab = self.small.mapped_slab(address);
-            if let Some(slot) = slab.slot_at::<SMALL>(address & 0xFFFF) {
+            if let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) {
                 return self.free_slot(heap, slab, slot, address, call);
             }
         }
@@ -31,7 +31,7 @@ impl<O: Os> Allocator<O> {
         if slab.owner.load(Relaxed) == heap.address() {
             return match slab.put(slot) {
                 Put::Done => {}
-                Put::Relist => relist(heap, slab),
+                Put::Spent => self.credit_spent(heap, slab),
                 Put::NotLive => self.misused(call, address),
             };
         }
@@ -43,7 +43,7 @@ impl<O: Os> Allocator<O> {
     pub fn free_other(&self, heap: &Heap, address: usize, call: Call) {
         if self.medium.is_mapped(address) {
             let slab = self.medium.mapped_slab(address);
-            if let Some(slot) = slab.slot_at::<MEDIUM>(address & 0xF_FFFF) {
+            if let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address)) {
                 return self.free_slot(heap, slab, slot, address, call);
             }
         }
@@ -79,8 +79,21 @@ impl<O: Os> Allocator<O> {
         }
         match slab.put(slot) {
             Put::Done => {}
-            Put::Relist => relist(heap, slab),
+            Put::Spent => self.credit_spent(heap, slab),
             Put::NotLive => self.freed_twice(slab, slot, call),
+        }
+    }
+
+    /// So many slots of a slab were freed that it can be drawn from again, or is empty. Where a
+    /// signal handler has interrupted a change of the lists, it waits for its next time.
+    #[cold]
+    #[inline(never)]
+    fn credit_spent(&self, heap: &Heap, slab: &Slab) {
+        let Some(seat) = heap.sit() else { return slab.postpone() };
+        match slab.credit_spent() {
+            Spent::List => heap.relist(&seat, slab),
+            Spent::Empty if self.pressure().load(Relaxed) != 0 => self.release_slab(slab),
+            Spent::Empty | Spent::Nothing => {}
         }
     }
 
@@ -102,16 +115,5 @@ impl<O: Os> Allocator<O> {
                 None
             }
         }
-    }
-}
-
-/// A slab has enough free slots to be drawn from again. Where a signal handler has interrupted a
-/// change of the lists, the slab stays off them until its next time.
-#[cold]
-#[inline(never)]
-fn relist(heap: &Heap, slab: &Slab) {
-    match heap.sit() {
-        Some(seat) => heap.relist(&seat, slab),
-        None => slab.unlist(),
     }
 }

@@ -6,6 +6,7 @@ use crate::slab::{
     CLASSES, Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
     class_of_small,
 };
+use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
 /// The largest request that any allocation honours: a pointer difference must be able to span it.
@@ -23,7 +24,7 @@ impl<O: Os> Allocator<O> {
         } else if size <= MEDIUM_MAX {
             class_of_medium(size)
         } else {
-            return self.allocate_large(size, 1, site).map(|(address, _)| address);
+            return self.allocate_large(heap, size, 1, site).map(|(address, _)| address);
         };
         let index = heap.hash.row(site) + class;
         match heap.bins().current(index).pop() {
@@ -36,7 +37,7 @@ impl<O: Os> Allocator<O> {
     #[inline]
     pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         if size > MEDIUM_MAX {
-            let (address, zero) = self.allocate_large(size, 1, site)?;
+            let (address, zero) = self.allocate_large(heap, size, 1, site)?;
             if !zero {
                 clear(address, size);
             }
@@ -67,7 +68,7 @@ impl<O: Os> Allocator<O> {
             return self.allocate(heap, size, site);
         }
         let Some(class) = Class::of_aligned(size, align) else {
-            return self.allocate_large(size, align, site).map(|(address, _)| address);
+            return self.allocate_large(heap, size, align, site).map(|(address, _)| address);
         };
         let index = heap.hash.row(site) + class.index();
         match heap.bins().current(index).pop() {
@@ -80,12 +81,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
-        let index = heap.hash.row(site) + class;
         if let Some(seat) = heap.sit() {
-            let slab = heap.bins().current(index);
-            if slab.refill() {
-                return slab.pop();
-            }
             return self.refill(heap, &seat, self.hash.row(site) + class, site);
         }
         // A thread that has no heap, or a signal handler that interrupted a change of this one.
@@ -99,13 +95,14 @@ impl<O: Os> Allocator<O> {
     fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
         let bins = heap.bins();
         // 1. free slots of this bin's slabs
-        if bins.advance(index) {
+        let wake = |slab: &Slab| self.wake(slab);
+        if bins.advance(index, wake) {
             return bins.current(index).pop();
         }
         // 2. what other threads have freed
         let collected =
             heap.collect(seat, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
-        if collected && bins.advance(index) {
+        if collected && bins.advance(index, wake) {
             return bins.current(index).pop();
         }
         // 3. what threads that have ended left behind
@@ -115,13 +112,20 @@ impl<O: Os> Allocator<O> {
                 .collect(&seat_there, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
             heap.take_over(seat, orphan, index)
         });
-        if taken && bins.advance(index) {
+        if taken && bins.advance(index, wake) {
             return bins.current(index).pop();
         }
         // 4. address space that nobody has had
-        let slab = self.new_slab(heap, index, site)?;
+        let slab = match self.new_slab(heap, index, site) {
+            Some(slab) => slab,
+            // 5. what can be had back where there is no more
+            None => {
+                self.relieve(heap, Some(seat));
+                self.new_slab(heap, index, site)?
+            }
+        };
         bins.list(index, slab);
-        bins.advance(index);
+        bins.advance(index, wake);
         bins.current(index).pop()
     }
 
@@ -134,11 +138,7 @@ impl<O: Os> Allocator<O> {
                 self.medium.take(&self.os, partition)
             }
         };
-        let (slab, base) = match take() {
-            Err(Error::NoMemory) if self.drop_kept() != 0 => take(),
-            result => result,
-        }
-        .ok()?;
+        let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
         slab.publish(heap.address());
@@ -148,23 +148,91 @@ impl<O: Os> Allocator<O> {
     /// A block of its own extent, and whether it is all zero.
     #[cold]
     #[inline(never)]
-    pub fn allocate_large(&self, size: usize, align: usize, site: usize) -> Option<(usize, bool)> {
+    pub fn allocate_large(
+        &self,
+        heap: &Heap,
+        size: usize,
+        align: usize,
+        site: usize,
+    ) -> Option<(usize, bool)> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
         let partition = self.hash.partition(site);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site);
         match allocate() {
-            Err(Error::NoMemory) if self.drop_kept() != 0 => allocate(),
+            Err(Error::NoMemory) => {
+                self.relieve(heap, heap.sit().as_ref());
+                allocate()
+            }
             result => result,
         }
         .ok()
+    }
+
+    /// The system has no more: gives back what nobody uses, of large blocks, of this heap and of
+    /// orphans, and asks every other thread to do the same as its slabs become empty. That is
+    /// address space too, for where the limit is on address space; the addresses themselves stay
+    /// with their partitions.
+    #[cold]
+    fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
+        self.pressure().store(1, Relaxed);
+        self.drop_kept();
+        if seat.is_some() {
+            self.release_empty_slabs(heap);
+        }
+        for number in 0..self.heaps.count() {
+            self.heaps.with_orphan(number, |orphan| {
+                if let Some(seat) = orphan.sit() {
+                    orphan.collect(&seat, |slab, slot| {
+                        self.freed_twice(slab, slot, Call::RemoteFree);
+                    });
+                    self.release_empty_slabs(orphan);
+                }
+            });
+        }
+    }
+
+    fn release_empty_slabs(&self, heap: &Heap) {
+        self.for_each_slab(|slab| {
+            if heap.owns(slab) && slab.is_listed() && slab.is_empty() {
+                self.release_slab(slab);
+            }
+        });
+    }
+
+    /// Unmaps the pages of an empty, listed slab of a heap that the caller holds.
+    pub(super) fn release_slab(&self, slab: &Slab) {
+        if slab.is_dormant() {
+            return;
+        }
+        slab.lie_dormant();
+        let bytes = slab_bytes(slab);
+        // SAFETY: (1) no slot of the slab is live, and none can be claimed any more.
+        if unsafe { self.os.unmap(slab.base(), bytes) }.is_err() {
+            // At the limit of mappings even giving back can fail: the pages at least can go.
+            // SAFETY: (1) as above.
+            let _ = unsafe { self.os.discard(slab.base(), bytes) };
+            slab.wake();
+        }
+    }
+
+    fn wake(&self, slab: &Slab) -> bool {
+        let woken = self.os.map(slab.base(), slab_bytes(slab)).is_ok();
+        if woken {
+            slab.wake();
+        }
+        woken
     }
 
     /// Gives back the pages of all free large blocks; says how many bytes.
     pub fn drop_kept(&self) -> usize {
         self.large.drop_kept(&self.os, self.options.partitions)
     }
+}
+
+fn slab_bytes(slab: &Slab) -> usize {
+    Tier::of(if slab.class().is_small() { SMALL } else { MEDIUM }).slab_bytes()
 }
 
 fn clear(address: usize, size: usize) {

@@ -6,7 +6,7 @@
 use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::os::{Linux, process};
-use crate::slab::{MEDIUM_MAX, SMALL, SMALL_MAX, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, SMALL, SMALL_MAX, Tier, class_of_medium, class_of_small};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
@@ -65,16 +65,27 @@ extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
     }
 }
 
-#[cold]
+/// The claim of a bin is used up: usually the current slab has more. Kept short, because a program
+/// that replaces blocks at random comes here every few calls.
 #[inline(never)]
 extern "C" fn malloc_slow(class: usize, site: usize) -> Pointer {
+    let heap = current_heap();
+    match heap.pop_after_refill(heap.hash.row(site) + class) {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => malloc_slower(class, site),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slower(class: usize, site: usize) -> Pointer {
     pointer(with_heap(|allocator, heap| allocator.allocate_slow(heap, class, site)))
 }
 
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
-    pointer(with_heap(|allocator, _| Some(allocator.allocate_large(size, 1, site)?.0)))
+    pointer(with_heap(|allocator, heap| Some(allocator.allocate_large(heap, size, 1, site)?.0)))
 }
 
 /// calloc.
@@ -114,7 +125,7 @@ pub unsafe fn free_for(address: Pointer, call: Call) {
     let allocator = allocator();
     if allocator.small.is_mapped(address) {
         let slab = allocator.small.mapped_slab(address);
-        if let Some(slot) = slab.slot_at::<SMALL>(address & 0xFFFF) {
+        if let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) {
             return allocator.free_slot(current_heap(), slab, slot, address, call);
         }
     }

@@ -120,6 +120,10 @@ impl Blocks {
         let unit = os.page_size() / size_of::<Block>();
         let places = (units / 4 / unit).max(1) as u128;
         let first = (u128::from(os.random()?) * places >> 64) as usize * unit;
+        // Units are counted from a random one of the first few, so that every bit of a block's
+        // address above the unit varies from run to run.
+        let color = os.random()? as usize % unit;
+        let (base, units) = (base + (color << UNIT_SHIFT), units - unit);
         let stacks = tables + size_of::<State>().next_multiple_of(64);
         Ok(Blocks {
             base,
@@ -164,8 +168,9 @@ impl Blocks {
         self.base + (self.unit_of(block) << UNIT_SHIFT)
     }
 
-    /// The block that begins at an offset from the tier's base.
-    pub fn block_at(&self, offset: usize) -> Option<&Block> {
+    /// The block that begins at an address of the tier.
+    pub fn block_at(&self, address: usize) -> Option<&Block> {
+        let offset = address.wrapping_sub(self.base);
         let unit = offset >> UNIT_SHIFT;
         if offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
             return None;
@@ -173,8 +178,9 @@ impl Blocks {
         Some(self.block(unit)).filter(|block| block.state() != BlockState::None)
     }
 
-    /// The block that an offset lies inside, for naming what a wild pointer hit. Not fast.
-    pub fn block_around(&self, offset: usize) -> Option<&Block> {
+    /// The block that an address lies inside, for naming what a wild pointer hit. Not fast.
+    pub fn block_around(&self, address: usize) -> Option<&Block> {
+        let offset = address.wrapping_sub(self.base);
         let mut unit = offset >> UNIT_SHIFT;
         while self.is_mapped(unit) {
             let block = self.block(unit);
@@ -219,21 +225,19 @@ impl Blocks {
         align: usize,
     ) -> Option<Result<(&Block, bool), Error>> {
         let head = self.stack(partition, class);
-        let mut unfit = [0; TRIES];
-        let mut tried = 0;
+        // Blocks that do not lie at such a multiple are held, linked by `below`, and put back.
+        let mut held = 0u32;
         let mut found = None;
-        while tried < TRIES {
+        for _ in 0..TRIES {
             let Some(unit) = stack::pop(head, |unit| self.block(unit)) else { break };
             if (self.base + (unit << UNIT_SHIFT)) & (align - 1) == 0 {
                 found = Some(unit);
                 break;
             }
-            unfit[tried] = unit;
-            tried += 1;
+            self.block(unit).below.store(held, Relaxed);
+            held = unit as u32 + 1;
         }
-        for &unit in &unfit[..tried] {
-            stack::push(head, unit, self.block(unit));
-        }
+        self.put_back(head, held);
         let unit = found?;
         let block = self.block(unit);
         let mapped = block.mapped.load(Relaxed);
@@ -467,13 +471,18 @@ impl Blocks {
                 block.below.store(held, Relaxed);
                 held = unit as u32 + 1;
             }
-            while let Some(unit) = held.checked_sub(1) {
-                let block = self.block(unit as usize);
-                held = block.below.load(Relaxed);
-                stack::push(head, unit as usize, block);
-            }
+            self.put_back(head, held);
         }
         dropped
+    }
+
+    /// Pushes a chain of held blocks, given as unit numbers plus one.
+    fn put_back(&self, head: &AtomicU64, mut held: u32) {
+        while let Some(unit) = held.checked_sub(1) {
+            let block = self.block(unit as usize);
+            held = block.below.load(Relaxed);
+            stack::push(head, unit as usize, block);
+        }
     }
 
     fn count(&self, bytes: usize) {

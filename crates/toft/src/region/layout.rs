@@ -12,7 +12,8 @@ const SPAN_MIN: usize = 1 << 28;
 pub struct Windows {
     /// First address of the data window.
     pub data: usize,
-    /// Bytes in the small tier, and in the medium tier; the large tier has twice as many.
+    /// Bytes in the small tier, and in the medium tier; the large tier between them has twice as
+    /// many.
     pub span: usize,
     /// First address of the metadata window.
     pub metadata: usize,
@@ -48,8 +49,10 @@ impl Windows {
             let span = space / 8;
             let low = space / 128 + random_below(os, space / 64 * 9)?;
             let high = space / 64 * 45 + random_below(os, space / 64 * 10)?;
+            // Bounds are kept by granule, so a plot that is as large must not straddle two.
+            let unit = if span >> 32 >= 512 { 1 << 32 } else { 1 << 19 };
             let windows = Windows {
-                data: low & !((1 << 20) - 1),
+                data: low & !(unit - 1),
                 span,
                 metadata: high & !(page - 1),
             };
@@ -72,7 +75,7 @@ impl Layout {
         let tables = windows.metadata;
         let small_slabs = tables + (1 << 26) + gap;
         let medium_slabs = small_slabs + (span >> 16) * 256 + gap;
-        let large_blocks = medium_slabs + (span >> 20) * 256 + gap;
+        let large_blocks = medium_slabs + (span >> 19) * 256 + gap;
         let heaps = large_blocks + (span >> 15) * 64 + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }

@@ -5,8 +5,8 @@
 //! what is used, not for what is reserved, and a fallback for small systems is a smaller window.
 //!
 //! ```text
-//! base            + span           + 2 span          + 4 span
-//!  | small plots    | medium plots   | large blocks     |        data window, at a random place
+//! base            + span             + 3 span         + 4 span
+//!  | small plots    | large blocks     | medium plots   |        data window, at a random place
 //!
 //!  | tables | small slabs | medium slabs | large blocks | heaps |  metadata, at another
 //! ```

@@ -57,6 +57,8 @@ struct Growth {
 /// The plots of one tier.
 #[derive(Debug)]
 pub struct Plots<const TIER: TierNumber> {
+    /// Length of the table of bounds: zero before there is one.
+    granules: usize,
     bounds: *const Bounds,
     /// Where the descriptor of slab index 0 would be.
     slabs: usize,
@@ -93,9 +95,10 @@ impl<const TIER: TierNumber> Plots<TIER> {
         GRANULES * size_of::<Bounds>() + plots * size_of::<Growth>() + partitions * 4 + 64
     }
 
-    /// Before anything is known: nothing may be asked of it.
+    /// Before anything is known: contains no address.
     pub const fn none() -> Self {
         Plots {
+            granules: 0,
             bounds: core::ptr::null(),
             slabs: 0,
             base: 0,
@@ -130,6 +133,7 @@ impl<const TIER: TierNumber> Plots<TIER> {
         let growth = tables + GRANULES * size_of::<Bounds>();
         let current = growth + plots * size_of::<Growth>();
         Ok(Plots {
+            granules: GRANULES,
             bounds: core::ptr::with_exposed_provenance(tables),
             slabs: slabs.wrapping_sub((base >> Self::SHIFT) * SLAB_BYTES),
             base,
@@ -160,15 +164,15 @@ impl<const TIER: TierNumber> Plots<TIER> {
     #[inline(always)]
     fn bounds_at(&self, address: usize) -> Option<&Bounds> {
         let granule = address >> GRANULE_SHIFT;
-        if granule >= GRANULES {
+        if granule >= self.granules {
             return None;
         }
-        // SAFETY: `new` duty 1: the table has GRANULES pairs.
+        // SAFETY: `new` duty 1: the table has `granules` pairs.
         Some(unsafe { &*self.bounds.add(granule) })
     }
 
     /// Whether the descriptor of the slab at an address of this tier is mapped; no for any other
-    /// address. Not to be asked of `none()`.
+    /// address.
     ///
     /// 3 loads, 2 shifts and 2 comparisons; touches nothing but the table.
     #[inline(always)]
@@ -301,7 +305,8 @@ impl<const TIER: TierNumber> Plots<TIER> {
         let unit = DESCRIPTOR_STEP.max(self.page_size);
         let address = index << Self::SHIFT;
         let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
-            let first = self.first_slab(plot);
+            // From the first one's page on; what else is on that page describes nothing.
+            let first = self.first_slab(plot) & !(self.page_size / SLAB_BYTES - 1);
             (first, index + step, &self.growth(plot).descriptors)
         } else {
             // Plots that share a granule: all of the granule that is in the tier.
@@ -324,19 +329,17 @@ impl<const TIER: TierNumber> Plots<TIER> {
         Ok(())
     }
 
-    /// Where in a plot its slabs begin: a keyed place in its lower half, so that its descriptors
-    /// begin on a page of their own.
+    /// Where in a plot its slabs begin: a keyed place that leaves an eighth of it at least.
     fn first_slab(&self, plot: usize) -> usize {
         let slabs = 1usize << (self.plot_shift - Self::SHIFT);
         let begin = (self.base >> Self::SHIFT) + plot * slabs;
-        let unit = self.page_size / SLAB_BYTES;
         if self.plot_shift != GRANULE_SHIFT {
             return begin;
         }
-        let places = (slabs / 2 / unit).max(1);
+        let places = slabs / 8 * 7;
         let hash = (plot as u64 + 1).wrapping_mul(self.place_key);
         let place = ((u128::from(hash ^ hash.rotate_left(32)) * places as u128) >> 64) as usize;
-        begin + place * unit
+        begin + place
     }
 
     /// Every slab that was handed out.

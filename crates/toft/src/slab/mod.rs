@@ -11,7 +11,7 @@ pub use class::{
 #[cfg(not(loom))]
 pub use slab::EMPTY_SLAB;
 pub use slab::{
-    LINK_OPEN, PENDING, Put, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Violation,
+    LINK_OPEN, PENDING, Put, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Spent, Violation,
     WORDS, WORD_SLOTS,
 };
 pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

@@ -49,8 +49,8 @@ pub const SLAB_BYTES: usize = 256;
 /// Heaps are aligned, so that this bit of their address is zero.
 pub const PENDING: usize = 1;
 
-/// Credit of a slab that has just been put on its bin's list.
-const LISTED: u32 = u32::MAX;
+/// Least credit of a listed slab, so that one with few blocks does not ask at every free.
+const LISTED_MIN: u32 = 64;
 /// The share of its slots that must be free, as a shift, before a slab that was full is listed
 /// again. With less, every free and every malloc of a steady program would change a list; this is
 /// the slack that law 4 counts with (decision 0003).
@@ -117,14 +117,15 @@ pub struct Slab {
     next: AtomicUsize,
     /// Whether the slab is on its bin's list.
     listed: AtomicU32,
-    _line_1: AtomicU32,
+    /// Slots that may be claimed: all, or none while the slab's pages are unmapped.
+    claimable: AtomicU32,
     /// Frees of this slab's slots, but for those that the credit has counted.
     frees: AtomicU64,
 
     /// Owner; read by other threads, for the slots that they free.
     live: [AtomicU64; WORDS],
-    /// Counts down by one with every free by the owner; at zero the slab must be listed. Owner, and
-    /// nobody else reads it.
+    /// Counts down by one with every free by the owner. At zero a slab that is on no list must be
+    /// listed, and one that is may be empty. Owner, and nobody else reads it.
     credit: AtomicU32,
     /// What the credit was set to.
     credit_start: AtomicU32,
@@ -134,13 +135,24 @@ pub struct Slab {
     pub(crate) link: AtomicUsize,
 }
 
+/// What follows when a slab's credit is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// Nothing.
+    Nothing,
+    /// The slab must be put on its bin's list.
+    List,
+    /// The slab is on its list, and no slot is live.
+    Empty,
+}
+
 /// What taking a slot back has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The slot is free.
     Done,
-    /// The slot is free, and enough are for the slab to be listed again.
-    Relist,
+    /// The slot is free, and the slab's credit is spent: `Slab::credit_spent` says what follows.
+    Spent,
     /// The slot was not live.
     NotLive,
 }
@@ -179,7 +191,7 @@ impl Slab {
         self.site.store(site, Relaxed);
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
-        self.set_credit(LISTED);
+        self.claimable.store(slots as u32, Relaxed);
     }
 
     /// Makes an opened slab findable: from here on its frees are recognised.
@@ -203,7 +215,7 @@ impl Slab {
     /// Bytes in a slot.
     #[inline]
     pub fn size(&self) -> usize {
-        self.size.load(Relaxed) as usize
+        (self.size.load(Relaxed) as usize).max(1)
     }
 
     /// Number of slots.
@@ -273,7 +285,7 @@ impl Slab {
     pub fn popped_fresh(&self, address: usize) -> bool {
         // The claim's slots are at most 64, and both operands are exact multiples of the size.
         let offset = address - self.claim_base.load(Relaxed);
-        let slot = offset / self.slot_size.load(Relaxed) as usize;
+        let slot = offset / (self.slot_size.load(Relaxed) as usize).max(1);
         self.claim_fresh.load(Relaxed) >> (slot % WORD_SLOTS) & 1 != 0
     }
 
@@ -298,11 +310,11 @@ impl Slab {
             *credit = (*credit).wrapping_sub(1);
             *credit
         };
-        if credit == 0 { Put::Relist } else { Put::Done }
+        if credit == 0 { Put::Spent } else { Put::Done }
     }
 
     fn set_credit(&self, credit: u32) {
-        let spent = self.credit_start.load(Relaxed) - self.credit.load(Relaxed);
+        let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
         self.frees.store(self.frees.load(Relaxed) + u64::from(spent), Relaxed);
         self.credit_start.store(credit, Relaxed);
         self.credit.store(credit, Relaxed);
@@ -319,10 +331,49 @@ impl Slab {
         self.set_credit(self.threshold());
     }
 
-    /// The slab goes on its list.
+    /// The slab goes on its list. From here on the credit watches for emptiness: as many frees as
+    /// there are live slots now.
     pub fn relist(&self) {
         self.listed.store(1, Relaxed);
-        self.set_credit(LISTED);
+        self.set_credit(self.held().max(LISTED_MIN));
+    }
+
+    /// Slots that are live, those freed by others included. Owner.
+    fn held(&self) -> u32 {
+        self.live.iter().map(|word| word.load(Relaxed).count_ones()).sum()
+    }
+
+    /// What to do about a slab whose credit is spent. Owner.
+    pub fn credit_spent(&self) -> Spent {
+        if !self.is_listed() {
+            return Spent::List;
+        }
+        self.set_credit(self.held().max(LISTED_MIN));
+        if self.held() == 0 { Spent::Empty } else { Spent::Nothing }
+    }
+
+    /// The credit is spent at a moment when nothing can be done: one more free brings it up again.
+    pub fn postpone(&self) {
+        self.set_credit(1);
+    }
+
+    /// Whether the pages of the slab are unmapped.
+    pub fn is_dormant(&self) -> bool {
+        self.claimable.load(Relaxed) == 0
+    }
+
+    /// Nothing may be claimed from here on: the pages are about to go. Owner, of an empty slab.
+    pub fn lie_dormant(&self) {
+        debug_assert_eq!(self.held(), 0);
+        self.claim.store(0, Relaxed);
+        self.claimable.store(0, Relaxed);
+        // What comes back will be zero.
+        self.fresh.store(0, Relaxed);
+    }
+
+    /// The pages are mapped again.
+    pub fn wake(&self) {
+        self.claimable.store(self.slots.load(Relaxed), Relaxed);
     }
 
     /// Whether the slab is on its bin's list.
@@ -333,13 +384,13 @@ impl Slab {
     /// Counts frees by other threads; says whether the slab must be listed now.
     fn spend_credit(&self, frees: u32) -> bool {
         let credit = self.credit.load(Relaxed);
-        if self.is_listed() || frees < credit {
-            self.credit.store(credit.saturating_sub(frees).max(1), Relaxed);
+        if frees < credit {
+            self.credit.store(credit - frees, Relaxed);
             return false;
         }
         self.frees.store(self.frees.load(Relaxed) + u64::from(frees - credit), Relaxed);
         self.credit.store(0, Relaxed);
-        true
+        self.credit_spent() == Spent::List
     }
 
     /// Claims free slots for `pop`: the lowest free ones of the lowest word that has any, so that a
@@ -347,18 +398,16 @@ impl Slab {
     #[inline]
     pub fn refill(&self) -> bool {
         debug_assert_eq!(self.claim.load(Relaxed), 0);
-        let slots = self.slots();
-        let pending = self.owner.load(Relaxed) & PENDING != 0;
         for (word, live) in self.live.iter().enumerate() {
             let mut free = !live.load(Relaxed);
             if free == 0 {
                 continue;
             }
-            free &= valid_bits(slots, word);
-            if pending {
+            free &= valid_bits(self.claimable.load(Relaxed) as usize, word);
+            if self.owner.load(Relaxed) & PENDING != 0 {
                 // A free slot with its remote bit set was freed twice by racing threads. It must
                 // not be handed out again before `collect` has named it.
-                free &= !self.remote[word].load(Relaxed);
+                free &= !word_of(&self.remote, word).load(Relaxed);
             }
             if free != 0 {
                 self.claim_from(word, free);
@@ -374,14 +423,14 @@ impl Slab {
         let low = word * WORD_SLOTS;
         let fresh = self.fresh.load(Relaxed) as usize;
         let mut claim = free;
+        let mut fresh_bits = 0;
         if fresh < self.slots() {
             claim = self.claim_less(free, size);
-        }
-        let end = low + 64 - claim.leading_zeros() as usize;
-        let mut fresh_bits = 0;
-        if end > fresh {
-            self.fresh.store(end as u32, Relaxed);
-            fresh_bits = claim & u64::MAX << fresh.saturating_sub(low).min(63);
+            let end = low + 64 - claim.leading_zeros() as usize;
+            if end > fresh {
+                self.fresh.store(end as u32, Relaxed);
+                fresh_bits = claim & u64::MAX << fresh.saturating_sub(low);
+            }
         }
         self.claim_fresh.store(fresh_bits, Relaxed);
         self.claim_base.store(self.base() + low * size, Relaxed);
@@ -400,7 +449,7 @@ impl Slab {
         if heat < HEAT_MAX {
             self.heat.store(heat + 1, Relaxed);
         }
-        let span = ((CLAIM_SPAN << heat) / size).max(1) as u32;
+        let span = ((CLAIM_SPAN << heat) / size.max(1)).max(1) as u32;
         match free.trailing_zeros() + span {
             end @ 0..64 => free & ((1 << end) - 1),
             _ => free,
@@ -418,7 +467,7 @@ impl Slab {
     /// handed over, and nobody changes its bit until it is freed.
     #[inline]
     pub fn is_live(&self, slot: usize) -> bool {
-        self.live[slot / WORD_SLOTS].load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
+        word_of(&self.live, slot / WORD_SLOTS).load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
     }
 
     /// Sets a slot's remote bit; says whether it was clear.
@@ -426,12 +475,12 @@ impl Slab {
     pub fn set_remote(&self, slot: usize) -> bool {
         let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
         // remote bit: pairs with `collect`, so that the owner sees what the freer did before.
-        self.remote[word].fetch_or(bit, SeqCst) & bit == 0
+        word_of(&self.remote, word).fetch_or(bit, SeqCst) & bit == 0
     }
 
     /// Whether another thread has freed this slot.
     pub fn is_remote(&self, slot: usize) -> bool {
-        self.remote[slot / WORD_SLOTS].load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
+        word_of(&self.remote, slot / WORD_SLOTS).load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
     }
 
     /// Collects what other threads have freed; tells the slots that were not live through `bad`.
@@ -439,14 +488,14 @@ impl Slab {
     pub fn collect(&self, mut bad: impl FnMut(usize)) -> bool {
         let mut frees = 0;
         for word in 0..self.slots().div_ceil(WORD_SLOTS) {
-            if self.remote[word].load(SeqCst) == 0 {
+            if word_of(&self.remote, word).load(SeqCst) == 0 {
                 continue;
             }
             // collect: pairs with `set_remote`.
-            let freed = self.remote[word].swap(0, SeqCst);
-            let live = self.live[word].load(Relaxed);
+            let freed = word_of(&self.remote, word).swap(0, SeqCst);
+            let live = word_of(&self.live, word).load(Relaxed);
             let good = freed & live;
-            self.live[word].store(live & !good, Release);
+            word_of(&self.live, word).store(live & !good, Release);
             frees += good.count_ones();
             let mut wrong = freed & !good;
             while wrong != 0 {
@@ -477,9 +526,9 @@ impl Slab {
         let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
         let claimed = self.live_word.load(Relaxed) as usize == word
             && self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed) & bit != 0;
-        if self.remote[word].load(Acquire) & bit != 0 {
+        if word_of(&self.remote, word).load(Acquire) & bit != 0 {
             SlotState::Remote
-        } else if self.live[word].load(Acquire) & bit != 0 {
+        } else if word_of(&self.live, word).load(Acquire) & bit != 0 {
             SlotState::Live
         } else if claimed || slot >= self.fresh.load(Relaxed) as usize {
             SlotState::Fresh
@@ -505,8 +554,7 @@ impl Slab {
     /// near enough.
     pub fn allocations(&self) -> u64 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        let held: u32 = self.live.iter().map(|word| word.load(Relaxed).count_ones()).sum();
-        self.frees.load(Relaxed) + u64::from(spent) + u64::from(held)
+        self.frees.load(Relaxed) + u64::from(spent) + u64::from(self.held())
     }
 
     /// Slots that were ever handed out or claimed.
@@ -514,15 +562,9 @@ impl Slab {
         self.fresh.load(Relaxed) as usize
     }
 
-    /// Whether no slot is in use and none is claimed: nothing but the address is needed.
+    /// Whether no slot is live.
     pub fn is_empty(&self) -> bool {
-        self.live.iter().all(|word| word.load(Relaxed) == 0)
-    }
-
-    /// After the pages of an empty slab were given back: every slot reads as zero again.
-    pub fn forget_contents(&self) {
-        debug_assert!(self.is_empty());
-        self.fresh.store(0, Relaxed);
+        self.held() == 0
     }
 
     /// Verifies I1 to I6. Holder of the owning heap only, with no other thread freeing.
@@ -535,8 +577,8 @@ impl Slab {
         ensure(live_word < WORDS, "I5: claimed word")?;
         let mut used = 0;
         for word in 0..WORDS {
-            let live = self.live[word].load(Relaxed);
-            let remote = self.remote[word].load(Relaxed);
+            let live = word_of(&self.live, word).load(Relaxed);
+            let remote = word_of(&self.remote, word).load(Relaxed);
             let claimed = if live_word == word { claim } else { 0 };
             ensure((live | claimed) & !valid_bits(slots, word) == 0, "I1: beyond the end")?;
             ensure(claimed & (live | remote) == 0, "I2: claimed and in use")?;
@@ -553,10 +595,19 @@ impl Slab {
         if !self.is_listed() {
             ensure(claim == 0, "I6: claim without a list")?;
             let free = slots as u32 - used;
-            ensure(self.credit.load(Relaxed) + free == self.threshold(), "I6: credit")?;
+            let missing = self.threshold().saturating_sub(free).max(1);
+            ensure(self.credit.load(Relaxed) == missing, "I6: credit")?;
         }
         Ok(())
     }
+}
+
+/// A word of a bitmap, with no way to panic: callers' indices are below WORDS.
+#[inline(always)]
+fn word_of(words: &[AtomicU64; WORDS], word: usize) -> &AtomicU64 {
+    debug_assert!(word < WORDS);
+    // SAFETY: every slot number comes from `slot_at` or a loop over WORDS, so the index is in range.
+    unsafe { words.get_unchecked(word) }
 }
 
 /// Bits of a word that belong to slots below `slots`.

@@ -99,6 +99,14 @@ impl Heap {
         Some(Seat(self))
     }
 
+    /// Claims more slots from a bin's current slab and hands one out. Holder only.
+    #[inline(always)]
+    pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
+        let _seat = self.sit()?;
+        let slab = self.bins().current(index);
+        if slab.refill() { slab.pop() } else { None }
+    }
+
     /// Whether a change was under way; for the child of a fork.
     pub(crate) fn is_torn(&self) -> bool {
         self.busy.load(Relaxed) != 0

@@ -226,7 +226,7 @@ impl Heaps {
         if orphans == 0 {
             return false;
         }
-        let count = self.count();
+        let count = self.count().max(1);
         let mut left = SEARCH.min(orphans);
         let begin = state.cursor.load(Relaxed);
         for step in 0..count {
@@ -243,6 +243,14 @@ impl Heaps {
             }
         }
         false
+    }
+
+    /// Runs `body` with the heap of a number held, if it is an orphan.
+    pub fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap)) {
+        if self.change(number, HeapState::Orphan, HeapState::Held) {
+            body(self.heap(number));
+            self.state_of(number).store(HeapState::Orphan as u8, Release);
+        }
     }
 
     /// In the child of a fork: every heap but `mine` is an orphan, whatever its thread was doing.

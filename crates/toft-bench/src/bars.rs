@@ -1,0 +1,340 @@
+//! The bars that Toft has to clear, judged on measured cases. Each is a row of [`BARS`].
+
+use crate::host::redis::{KREQ, RESIDENT};
+use crate::host::spawn::MS;
+use crate::measured::Measured;
+use crate::outcome::{Better, MOPS, Metric, NS, PEAK, SECONDS};
+use crate::peers::Peer;
+use crate::stats::{Summary, paired};
+use crate::table::plain;
+use crate::workloads::local::SCALING;
+use comfy_table::{Table, presets};
+
+/// What a figure of Toft is held against.
+#[derive(Clone, Copy)]
+enum Against {
+    /// The best of these peers (of all, when none is named), as a paired ratio.
+    Best(&'static [&'static str]),
+    /// Another case on Toft itself, as a paired ratio.
+    OwnCase(&'static str),
+    /// Nothing: the figure itself.
+    Nothing,
+    /// The system's malloc, as a difference.
+    MoreThanGlibc,
+}
+
+struct Bar {
+    case: &'static str,
+    metric: Metric,
+    against: Against,
+    /// The ratio or the difference that must not be exceeded, or for rates must be reached.
+    limit: f64,
+}
+
+const FAST: &[&str] = &[
+    "tcmalloc",
+    "jemalloc",
+    "jemalloc53",
+    "snmalloc",
+    "mimalloc2",
+    "mimalloc3",
+];
+const RIVALS: &[&str] = &["snmalloc", "mimalloc2", "mimalloc3"];
+const GLIBC: &[&str] = &["glibc"];
+const ALL: &[&str] = &[];
+const MIB: f64 = 1.048_576;
+
+const fn bar(case: &'static str, metric: Metric, against: Against, limit: f64) -> Bar {
+    Bar {
+        case,
+        metric,
+        against,
+        limit,
+    }
+}
+
+const BARS: &[Bar] = &[
+    bar("pair-64", NS, Against::Best(FAST), 1.15),
+    bar("replace-1k", NS, Against::Best(FAST), 1.05),
+    bar("replace-100k", NS, Against::Best(FAST), 1.05),
+    bar("local-2", SCALING, Against::Nothing, 1.9),
+    // Eight threads on fewer processors may wait for each other, but must not collapse.
+    bar("local-8", MOPS, Against::OwnCase("local-2"), 0.75),
+    bar("handover-2", MOPS, Against::Best(RIVALS), 1.0),
+    bar("handover-4", MOPS, Against::Best(RIVALS), 1.0),
+    bar("handover-8", MOPS, Against::Best(RIVALS), 1.0),
+    bar("spawn-true", MS, Against::MoreThanGlibc, 0.5),
+    bar("spawn-true", PEAK, Against::MoreThanGlibc, MIB),
+    bar("python", PEAK, Against::Best(GLIBC), 1.10),
+    bar("gcc", PEAK, Against::Best(GLIBC), 1.10),
+    bar("git", PEAK, Against::Best(GLIBC), 1.10),
+    bar("sqlite", PEAK, Against::Best(GLIBC), 1.10),
+    bar("cfrac", SECONDS, Against::Best(ALL), 1.05),
+    bar("espresso", SECONDS, Against::Best(ALL), 1.05),
+    bar("redis", KREQ, Against::Best(ALL), 1.0),
+    bar("redis", PEAK, Against::Best(ALL), 1.10),
+    bar("redis", RESIDENT, Against::Best(ALL), 1.10),
+];
+
+/// One bar and how it was met.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The bar in words.
+    pub bar: String,
+    /// The figure that was measured, or why there is none.
+    pub measured: String,
+    /// Whether it is met. A bar without a figure is not.
+    pub met: bool,
+}
+
+/// The cases that the bars need.
+#[must_use]
+pub fn cases() -> Vec<String> {
+    let mut names = Vec::new();
+    for bar in BARS {
+        let other = if let Against::OwnCase(other) = bar.against {
+            Some(other)
+        } else {
+            None
+        };
+        for name in other.into_iter().chain([bar.case]) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Judges every bar whose case was measured.
+#[must_use]
+pub fn judge(measured: &[Measured], peers: &[Peer]) -> Vec<Verdict> {
+    let field = Field { measured, peers };
+    let known = |bar: &&Bar| field.case(bar.case).is_some();
+    BARS.iter()
+        .filter(known)
+        .map(|bar| field.judge(bar))
+        .collect()
+}
+
+struct Field<'a> {
+    measured: &'a [Measured],
+    peers: &'a [Peer],
+}
+
+impl Field<'_> {
+    fn case(&self, name: &str) -> Option<&Measured> {
+        self.measured
+            .iter()
+            .find(|result| result.job.case.name == name)
+    }
+
+    fn peer(&self, name: &str) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.name == name)
+    }
+
+    fn judge(&self, bar: &Bar) -> Verdict {
+        let sign = match (bar.metric.better, bar.against) {
+            (_, Against::MoreThanGlibc) | (Better::Less, _) => "<=",
+            (Better::More, _) => ">=",
+        };
+        let (figure, said) = match self.figure(bar) {
+            Ok((figure, said)) => (Some(figure), said),
+            Err(why) => (None, why),
+        };
+        let limit = bar.limit;
+        let rule = match bar.against {
+            Against::Best(GLIBC) => format!("{sign} {limit:.2} x glibc"),
+            Against::Best(ALL) => format!("{sign} {limit:.2} x the best peer"),
+            Against::Best(names) => format!("{sign} {limit:.2} x the best of {}", names.join(", ")),
+            Against::OwnCase(other) => format!("{sign} {limit:.2} x {other}"),
+            Against::Nothing => format!("{sign} {limit:.2}"),
+            Against::MoreThanGlibc => format!("{sign} glibc + {}", plain(limit)),
+        };
+        Verdict {
+            bar: format!("{} ({}) {rule}", bar.case, bar.metric.unit),
+            measured: said,
+            met: figure.is_some_and(|figure| {
+                if sign == "<=" {
+                    figure <= limit
+                } else {
+                    figure >= limit
+                }
+            }),
+        }
+    }
+
+    /// The figure that is held against the limit, and a text about it.
+    fn figure(&self, bar: &Bar) -> Result<(f64, String), String> {
+        let ours = self.peer("toft").ok_or("toft was not run")?;
+        let result = self.case(bar.case).ok_or("not measured")?;
+        let mine = result.samples(ours, &bar.metric).ok_or("toft failed")?;
+        match bar.against {
+            Against::Best(names) => {
+                let wanted = |&peer: &usize| {
+                    peer != ours && (names.is_empty() || names.contains(&&*self.peers[peer].name))
+                };
+                let best = result
+                    .best((0..self.peers.len()).filter(wanted), &bar.metric)
+                    .ok_or("none of the peers was run")?;
+                let ratio = result
+                    .ratio(ours, best, &bar.metric)
+                    .ok_or("nothing to compare with")?;
+                Ok((ratio.median, ratio_text(&ratio, &self.peers[best].name)))
+            }
+            Against::OwnCase(other) => {
+                let other_samples = self
+                    .case(other)
+                    .and_then(|case| case.samples(ours, &bar.metric));
+                let ratio = paired(
+                    &mine,
+                    &other_samples.ok_or_else(|| format!("{other} was not measured"))?,
+                )
+                .ok_or("nothing to compare with")?;
+                Ok((ratio.median, ratio_text(&ratio, other)))
+            }
+            Against::Nothing => {
+                let own = Summary::of(&mine).ok_or("no samples")?;
+                let others = (0..self.peers.len()).filter(|&peer| peer != ours);
+                // What the machine gave to others says whether it could give more.
+                let best = result.best(others, &bar.metric);
+                let best = best.and_then(|peer| Some((peer, result.summary(peer, &bar.metric)?)));
+                let rest = best.map_or_else(String::new, |(peer, summary)| {
+                    format!(
+                        "; best peer {} {:.2}",
+                        self.peers[peer].name, summary.median
+                    )
+                });
+                Ok((
+                    own.median,
+                    format!("{:.2} ({:.2} .. {:.2}){rest}", own.median, own.min, own.max),
+                ))
+            }
+            Against::MoreThanGlibc => {
+                let glibc = self.peer("glibc").ok_or("glibc was not run")?;
+                let theirs = result.samples(glibc, &bar.metric).ok_or("glibc failed")?;
+                let differences: Vec<f64> = mine.iter().zip(&theirs).map(|(a, b)| a - b).collect();
+                let difference = Summary::of(&differences).ok_or("nothing to compare with")?;
+                let text = format!("glibc + {}", plain(difference.median));
+                Ok((difference.median, text))
+            }
+        }
+    }
+}
+
+fn ratio_text(ratio: &Summary, name: &str) -> String {
+    format!(
+        "{:.3} x {name} ({:.2} .. {:.2})",
+        ratio.median, ratio.min, ratio.max
+    )
+}
+
+/// The table of verdicts.
+#[must_use]
+pub fn draw(verdicts: &[Verdict]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::ASCII_MARKDOWN)
+        .set_header(["bar", "measured", ""]);
+    for verdict in verdicts {
+        let word = if verdict.met { "met" } else { "MISSED" };
+        table.add_row([verdict.bar.as_str(), verdict.measured.as_str(), word]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Outcome;
+    use crate::runner::{self, choose};
+
+    fn peers(names: &[&str]) -> Vec<Peer> {
+        let peer = |name: &&str| Peer {
+            name: (*name).into(),
+            library: None,
+            version: String::new(),
+        };
+        names.iter().map(peer).collect()
+    }
+
+    fn measured(case: &str, key: &str, values: &[f64]) -> Measured {
+        let series = |value: &f64| Ok(vec![Outcome::default().with(key, *value); 3]);
+        Measured {
+            job: choose(&[case.into()]).unwrap()[0],
+            series: values.iter().map(series).collect(),
+        }
+    }
+
+    fn verdict(results: &[Measured], names: &[&str], bar: &str) -> bool {
+        let verdicts = judge(results, &peers(names));
+        verdicts
+            .iter()
+            .find(|verdict| verdict.bar.contains(bar))
+            .unwrap()
+            .met
+    }
+
+    #[test]
+    fn times_must_stay_below_the_best_and_rates_above() {
+        let names = ["toft", "glibc", "tcmalloc", "snmalloc"];
+        for (ours, met) in [(5.7, true), (5.8, false)] {
+            let pair = [measured("pair-64", "ns", &[ours, 1.0, 5.0, 6.0])];
+            assert_eq!(verdict(&pair, &names, "pair-64"), met, "{ours}");
+        }
+        for (ours, met) in [(41.0, true), (39.0, false)] {
+            let handover = [measured("handover-2", "mops", &[ours, 9.0, 99.0, 40.0])];
+            assert_eq!(verdict(&handover, &names, "handover-2"), met, "{ours}");
+        }
+    }
+
+    #[test]
+    fn threads_are_against_toft_itself_and_starts_against_glibc_in_milliseconds() {
+        let names = ["toft", "glibc"];
+        for (two, met) in [(1.91, true), (1.89, false)] {
+            let local = [measured("local-2", "scaling", &[two, 9.0])];
+            assert_eq!(verdict(&local, &names, "x one thread"), met, "{two}");
+        }
+        for (eight, met) in [(80.0, true), (70.0, false)] {
+            let local = [
+                measured("local-2", "mops", &[100.0, 9.0]),
+                measured("local-8", "mops", &[eight, 9.0]),
+            ];
+            assert_eq!(verdict(&local, &names, "local-8"), met, "{eight}");
+        }
+        for (ours, met) in [(1.4, true), (1.6, false)] {
+            let spawn = [measured("spawn-true", "ms", &[ours, 1.0])];
+            assert_eq!(verdict(&spawn, &names, "spawn-true (ms"), met, "{ours}");
+        }
+    }
+
+    #[test]
+    fn a_bar_without_a_figure_is_missed() {
+        let mut pair = measured("pair-64", "ns", &[5.0, 5.0]);
+        pair.series[0] = Err("signal: 6".into());
+        assert!(!verdict(&[pair], &["toft", "tcmalloc"], "pair-64"));
+        let alone = [measured("pair-64", "ns", &[5.0])];
+        assert!(!verdict(&alone, &["toft"], "pair-64"));
+    }
+
+    #[test]
+    fn every_bar_names_cases_and_metrics_that_exist() {
+        assert!(runner::choose(&cases()).is_ok());
+        for bar in BARS {
+            let job = choose(&[bar.case.into()]).unwrap()[0];
+            assert!(
+                job.case.metrics.contains(&bar.metric),
+                "{} {}",
+                bar.case,
+                bar.metric.key
+            );
+        }
+        let known: Vec<String> = crate::peers::recipes()
+            .into_iter()
+            .map(|recipe| recipe.name)
+            .collect();
+        for name in FAST.iter().chain(RIVALS).chain(GLIBC) {
+            assert!(known.iter().any(|known| known == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Starts a program on a peer and measures it from outside.
+
+use crate::peers::Peer;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a finished process cost.
+#[derive(Debug)]
+pub struct Ended {
+    /// Wall time, from before the fork until it was reaped.
+    pub seconds: f64,
+    /// Processor time, of it and of the children that it waited for.
+    pub cpu_seconds: f64,
+    /// The largest resident set of it or of one of those children, in KiB.
+    pub peak_kib: u64,
+    /// Its standard output.
+    pub output: String,
+}
+
+/// How to run programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Programs that take longer are killed and count as failed.
+    pub timeout: Duration,
+    /// The processor to stay on.
+    pub pin: Option<usize>,
+}
+
+/// A command on a peer: its library preloaded, and nothing of other allocators in the environment.
+#[must_use]
+pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (key, _) in std::env::vars_os() {
+        let key_text = key.to_string_lossy();
+        if ["MALLOC_", "MIMALLOC_", "TCMALLOC_", "GLIBC_TUNABLES"]
+            .iter()
+            .any(|p| key_text.starts_with(p))
+        {
+            command.env_remove(&key);
+        }
+    }
+    match &peer.library {
+        Some(library) => command.env("LD_PRELOAD", library),
+        None => command.env_remove("LD_PRELOAD"),
+    };
+    command.env("LC_ALL", "C").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// Says in one line how it failed: not started, killed after the timeout, ended by a signal or with
+/// another status than 0, or the loader could not preload the peer.
+pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
+    let text = |error: io::Error| error.to_string();
+    let mut stdout = memory_file().map_err(text)?;
+    let mut stderr = memory_file().map_err(text)?;
+    command
+        .stdout(stdout.try_clone().map_err(text)?)
+        .stderr(stderr.try_clone().map_err(text)?);
+    prepare(&mut command, limits.pin);
+    let start = Instant::now();
+    let child = command.spawn().map_err(text)?;
+    let pid = child.id().cast_signed();
+    let in_time = wait_until(pid, limits.timeout).map_err(text)?;
+    if !in_time {
+        // SAFETY: the group was made by `prepare` for this child, which has not been reaped.
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
+    }
+    let (status, usage) = reap(pid).map_err(text)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let said = contents(&mut stderr).map_err(text)?;
+    if !in_time {
+        return Err(format!("killed after {} s", limits.timeout.as_secs()));
+    }
+    if !status.success() {
+        let last = said
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("");
+        return Err(format!("{status}: {last}"));
+    }
+    if let Some(line) = said
+        .lines()
+        .find(|line| line.contains("cannot be preloaded"))
+    {
+        return Err(line.to_owned());
+    }
+    Ok(Ended {
+        seconds,
+        cpu_seconds: duration(usage.ru_utime) + duration(usage.ru_stime),
+        peak_kib: usage.ru_maxrss.cast_unsigned(),
+        output: contents(&mut stdout).map_err(text)?,
+    })
+}
+
+/// Whether the library of a peer is mapped in a process.
+#[must_use]
+pub fn is_loaded(pid: &str, library: &Path) -> bool {
+    let real = library
+        .canonicalize()
+        .unwrap_or_else(|_| library.to_owned());
+    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| {
+        maps.lines()
+            .any(|line| line.ends_with(&*real.to_string_lossy()))
+    })
+}
+
+/// Its own process group (so that a timeout ends what it started, too), no life beyond ours, and
+/// its processor. Having something to do between fork and exec also makes the standard library
+/// fork instead of vfork: an image that starts out of a shared one inherits its peak memory.
+fn prepare(command: &mut Command, pin: Option<usize>) {
+    command.process_group(0);
+    // SAFETY: between fork and exec only the two system calls below are made.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if let Some(cpu) = pin {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(cpu, &mut set);
+                if libc::sched_setaffinity(0, size_of_val(&set), &raw const set) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Waits until a child ends; `false` when the time is up first.
+fn wait_until(pid: libc::pid_t, timeout: Duration) -> io::Result<bool> {
+    // SAFETY: the call takes two numbers and returns a new descriptor or -1.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just made this descriptor for us.
+    let handle = unsafe { OwnedFd::from_raw_fd(raw as i32) };
+    let mut poll = libc::pollfd {
+        fd: handle.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline
+            .saturating_duration_since(Instant::now())
+            .as_millis();
+        // SAFETY: one valid pollfd, counted as one.
+        match unsafe { libc::poll(&raw mut poll, 1, i32::try_from(left).unwrap_or(i32::MAX)) } {
+            0 => return Ok(false),
+            1 => return Ok(true),
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => return Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn reap(pid: libc::pid_t) -> io::Result<(ExitStatus, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: zero is a valid rusage, which is plain numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live locals of the right type.
+        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
+            return Ok((ExitStatus::from_raw(status), usage));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn memory_file() -> io::Result<File> {
+    // SAFETY: the name is a terminated string.
+    let raw = unsafe { libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just made this descriptor for us.
+    Ok(unsafe { File::from_raw_fd(raw) })
+}
+
+fn contents(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn duration(time: libc::timeval) -> f64 {
+    time.tv_sec as f64 + time.tv_usec as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        timeout: Duration::from_secs(20),
+        pin: None,
+    };
+
+    fn shell(script: &str) -> Command {
+        let glibc = Peer {
+            name: "glibc".into(),
+            library: None,
+            version: String::new(),
+        };
+        let mut command = on_peer(&glibc, "sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_and_cost_come_back() {
+        let ended = run(shell("echo seen; sleep 0.05"), LIMITS).unwrap();
+        assert_eq!(ended.output, "seen\n");
+        assert!(ended.seconds >= 0.05 && ended.cpu_seconds < ended.seconds);
+        assert!(
+            (200..100_000).contains(&ended.peak_kib),
+            "{}",
+            ended.peak_kib
+        );
+    }
+
+    #[test]
+    fn failures_say_how() {
+        let error = run(shell("echo why >&2; exit 7"), LIMITS).unwrap_err();
+        assert!(error.contains('7') && error.contains("why"), "{error}");
+        let error = run(shell("kill -SEGV $$"), LIMITS).unwrap_err();
+        assert!(error.contains("signal: 11"), "{error}");
+        let short = Limits {
+            timeout: Duration::from_millis(50),
+            pin: None,
+        };
+        let error = run(shell("sleep 30"), short).unwrap_err();
+        assert!(error.contains("killed"), "{error}");
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_preloaded_is_a_failure() {
+        let peer = Peer {
+            name: "none".into(),
+            library: Some("/nowhere/none.so".into()),
+            version: String::new(),
+        };
+        let mut command = on_peer(&peer, "sh");
+        command.args(["-c", "true"]);
+        let error = run(command, LIMITS).unwrap_err();
+        assert!(error.contains("/nowhere/none.so"), "{error}");
+    }
+}

@@ -1,0 +1,88 @@
+//! The workloads that are other programs, started on a peer and watched from outside.
+
+pub mod programs;
+pub mod redis;
+pub mod spawn;
+
+use crate::child::Limits;
+use crate::outcome::Outcome;
+use crate::params::Params;
+use crate::peers::Peer;
+use crate::workloads::Case;
+use std::path::PathBuf;
+
+/// A workload of other programs.
+pub struct HostWorkload {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line: what it does, and what is an operation.
+    pub about: &'static str,
+    /// Makes the files that it works on, once for all peers.
+    pub prepare: fn(&Params) -> Result<Stage, String>,
+    /// Runs it once on a peer.
+    pub run: fn(&Peer, &Params, &Stage, Limits) -> Result<Outcome, String>,
+    /// Its rows.
+    pub cases: &'static [Case],
+}
+
+/// Every workload of other programs, in the order of the table.
+pub const ALL: &[HostWorkload] = &[
+    spawn::WORKLOAD,
+    programs::PYTHON,
+    programs::GCC,
+    programs::GIT,
+    programs::SQLITE,
+    programs::LUA,
+    redis::WORKLOAD,
+];
+
+/// A folder that is removed in the end.
+pub struct Stage {
+    folder: PathBuf,
+}
+
+impl Stage {
+    /// A fresh folder for the process's temporary files.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new() -> Result<Self, String> {
+        use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "toft-bench-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Relaxed)
+        );
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self { folder })
+    }
+
+    /// A path in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file into it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let path = self.path(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            eprintln!(
+                "toft-bench: {} was not removed: {error}",
+                self.folder.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Real programs on generated input: how long they take and how large they get.
+
+use super::{HostWorkload, Stage};
+use crate::child::{self, Limits};
+use crate::outcome::{Outcome, PEAK, SECONDS, megabytes};
+use crate::params::Params;
+use crate::peers::Peer;
+use crate::rng::Rng;
+use crate::workloads::Case;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// CPython, with its own small-object allocator and without.
+pub const PYTHON: HostWorkload = HostWorkload {
+    name: "python",
+    about: "python3 building, serialising and dropping containers; pymalloc=0 sends all to malloc",
+    prepare: |params| {
+        with_tool("python3", "python3", &["--version"]).and_then(|()| python_stage(params))
+    },
+    run: |peer, params, stage, limits| {
+        let mut python = child::on_peer(peer, interpreter()?);
+        python
+            .arg(stage.path("churn.py"))
+            .env_remove("PYTHONMALLOC");
+        if params.get("pymalloc", 1) == 0 {
+            python.env("PYTHONMALLOC", "malloc");
+        }
+        all([python], limits)
+    },
+    cases: &[
+        Case {
+            name: "python",
+            full: "pymalloc=1 rounds=8",
+            quick: "rounds=2",
+            metrics: &[SECONDS, PEAK],
+        },
+        Case {
+            name: "python-malloc",
+            full: "pymalloc=0 rounds=8",
+            quick: "rounds=2",
+            metrics: &[SECONDS, PEAK],
+        },
+    ],
+};
+
+/// The C compiler.
+pub const GCC: HostWorkload = HostWorkload {
+    name: "gcc",
+    about: "gcc -O1 -c of a generated file",
+    prepare: |params| {
+        with_tool("gcc", "gcc", &["--version"])?;
+        let stage = Stage::new()?;
+        stage.write(
+            "large.c",
+            &c_source(params.get("functions", 100), params.get("seed", 1)),
+        )?;
+        Ok(stage)
+    },
+    run: |peer, _, stage, limits| {
+        let mut gcc = child::on_peer(peer, "gcc");
+        gcc.args(["-O1", "-w", "-c", "-o"])
+            .arg(stage.path("large.o"))
+            .arg(stage.path("large.c"));
+        all([gcc], limits)
+    },
+    cases: &[Case {
+        name: "gcc",
+        full: "functions=600",
+        quick: "functions=150",
+        metrics: &[SECONDS, PEAK],
+    }],
+};
+
+/// Git on a tree of generated files.
+pub const GIT: HostWorkload = HostWorkload {
+    name: "git",
+    about: "git init, add, commit, log, gc and fsck of a generated tree",
+    prepare: |params| {
+        with_tool("git", "git", &["--version"])?;
+        let stage = Stage::new()?;
+        tree(&stage, params.get("files", 100), params.get("seed", 1))?;
+        Ok(stage)
+    },
+    run: |peer, _, stage, limits| {
+        let repository = stage.path("repository");
+        if repository.exists() {
+            std::fs::remove_dir_all(&repository).map_err(|error| error.to_string())?;
+        }
+        let steps: [&[&str]; 6] = [
+            &["init", "-q"],
+            &["add", "-A"],
+            &["commit", "-q", "-m", "everything"],
+            &["log", "--stat", "-p"],
+            &["gc", "-q"],
+            &["fsck", "--full"],
+        ];
+        all(steps.map(|step| git(peer, stage, step)), limits)
+    },
+    cases: &[Case {
+        name: "git",
+        full: "files=1500",
+        quick: "files=400",
+        metrics: &[SECONDS, PEAK],
+    }],
+};
+
+/// SQLite in memory.
+pub const SQLITE: HostWorkload = HostWorkload {
+    name: "sqlite",
+    about: "sqlite3 inserting, indexing, joining and grouping in memory",
+    prepare: |params| {
+        with_tool("sqlite3", "sqlite3", &["--version"])?;
+        let stage = Stage::new()?;
+        stage.write("work.sql", &sql(params.get("rows", 10_000)))?;
+        Ok(stage)
+    },
+    run: |peer, _, stage, limits| {
+        let mut sqlite = child::on_peer(peer, "sqlite3");
+        sqlite
+            .arg("-batch")
+            .arg(":memory:")
+            .arg(format!(".read {}", stage.path("work.sql").display()));
+        all([sqlite], limits)
+    },
+    cases: &[Case {
+        name: "sqlite",
+        full: "rows=100k",
+        quick: "rows=25k",
+        metrics: &[SECONDS, PEAK],
+    }],
+};
+
+/// Lua.
+pub const LUA: HostWorkload = HostWorkload {
+    name: "lua",
+    about: "lua5.4 building trees, tables and strings",
+    prepare: |params| {
+        with_tool("lua5.4", "lua5.4", &["-v"])?;
+        let stage = Stage::new()?;
+        stage.write(
+            "churn.lua",
+            &LUA_SCRIPT.replace("ROUNDS", &params.get("rounds", 2).to_string()),
+        )?;
+        Ok(stage)
+    },
+    run: |peer, _, stage, limits| {
+        let mut lua = child::on_peer(peer, "lua5.4");
+        lua.arg(stage.path("churn.lua"));
+        all([lua], limits)
+    },
+    cases: &[Case {
+        name: "lua",
+        full: "rounds=12",
+        quick: "rounds=3",
+        metrics: &[SECONDS, PEAK],
+    }],
+};
+
+const PYTHON_SCRIPT: &str = "\
+import json, random
+random.seed(1)
+kept = []
+for _ in range(ROUNDS):
+    dicts = [{str(i * j % 997): i for i in range(60)} for j in range(1000)]
+    lists = [[float(i) for i in range(100)] for _ in range(1500)]
+    texts = ['x' * random.randint(1, 300) for _ in range(20000)]
+    kept.append((json.dumps(dicts), lists, texts))
+    kept = kept[-3:]
+print(sum(len(k[0]) for k in kept))
+";
+
+const LUA_SCRIPT: &str = "\
+local function tree(depth)
+  if depth == 0 then return {} end
+  return { tree(depth - 1), tree(depth - 1) }
+end
+local seed = 1
+local function random(n) seed = (seed * 1103515245 + 12345) % 2147483648; return seed % n + 1 end
+local kept = {}
+for round = 1, ROUNDS do
+  local words = {}
+  for i = 1, 20000 do words[i] = string.rep('x', random(120)) .. i end
+  kept[round % 3 + 1] = { tree(13), table.concat(words, ','), words }
+end
+print(#kept)
+";
+
+/// Fails with the package to install when a program is not there.
+fn with_tool(program: &str, package: &str, version: &[&str]) -> Result<(), String> {
+    match Command::new(program).args(version).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(format!("{program} is not there: apt-get install {package}")),
+    }
+}
+
+/// The interpreter itself: what is called `python3` may be a script that looks for it.
+fn interpreter() -> Result<PathBuf, String> {
+    let ask = "import os, sys; print(os.path.realpath(sys.executable))";
+    let output = Command::new("python3")
+        .args(["-c", ask])
+        .output()
+        .map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+fn python_stage(params: &Params) -> Result<Stage, String> {
+    let stage = Stage::new()?;
+    let rounds = params.get("rounds", 2).to_string();
+    stage.write("churn.py", &PYTHON_SCRIPT.replace("ROUNDS", &rounds))?;
+    Ok(stage)
+}
+
+/// Runs commands in turn: their times together, the largest of their peaks.
+fn all(commands: impl IntoIterator<Item = Command>, limits: Limits) -> Result<Outcome, String> {
+    let (mut seconds, mut cpu, mut peak, mut count) = (0.0, 0.0, 0, 0);
+    for command in commands {
+        let ended = child::run(command, limits)?;
+        seconds += ended.seconds;
+        cpu += ended.cpu_seconds;
+        peak = peak.max(ended.peak_kib);
+        count += 1;
+    }
+    Ok(Outcome::timed(count, seconds)
+        .with("cpu_seconds", cpu)
+        .with("peak_mb", megabytes(peak)))
+}
+
+fn git(peer: &Peer, stage: &Stage, step: &[&str]) -> Command {
+    let option = |name: &str, path: PathBuf| -> OsString {
+        [OsStr::new(name), path.as_os_str()].join(OsStr::new("="))
+    };
+    let mut git = child::on_peer(peer, "git");
+    git.arg(option("--git-dir", stage.path("repository")))
+        .arg(option("--work-tree", stage.path("tree")))
+        .args([
+            "-c",
+            "user.name=bench",
+            "-c",
+            "user.email=bench@example.org",
+            "-c",
+            "gc.auto=0",
+        ])
+        .args(step)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1");
+    git
+}
+
+fn tree(stage: &Stage, files: u64, seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    for index in 0..files {
+        let folder = stage.path("tree").join(format!("part{}", index % 20));
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        for _ in 0..rng.below(200) + 5 {
+            writeln!(
+                text,
+                "line {} of file {index}: {:x}",
+                rng.below(50),
+                rng.below(5000)
+            )
+            .expect("a string");
+        }
+        std::fs::write(folder.join(format!("file{index}.txt")), text)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn c_source(functions: u64, seed: u64) -> String {
+    let mut rng = Rng::new(seed);
+    let mut text = String::from("struct node { struct node *next; int key; double weight; };\n");
+    for index in 0..functions {
+        let (a, b, c) = (rng.below(1000), rng.below(1000) + 1, rng.below(30) + 2);
+        write!(
+            text,
+            "static double f{index}(struct node *list, int n) {{
+    double sum = {a};
+    for (struct node *at = list; at; at = at->next) {{
+        switch (at->key % {c}) {{
+        case 0: sum += at->weight * {b}; break;
+        case 1: sum -= n / (at->key + {b}); break;
+        default: for (int i = 0; i < n % {c}; i++) sum += i ^ at->key;
+        }}
+        if (sum > {b} && at->key > n) {{ at->key -= {c}; sum /= 2; }}
+    }}
+    return sum{};
+}}
+",
+            if index == 0 {
+                String::new()
+            } else {
+                format!(" + f{}(list, n - 1)", index - 1)
+            }
+        )
+        .expect("a string");
+    }
+    writeln!(
+        text,
+        "double all(struct node *list) {{ return f{}(list, 9); }}",
+        functions - 1
+    )
+    .expect("a string");
+    text
+}
+
+fn sql(rows: u64) -> String {
+    format!(
+        "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, kind INT, price REAL);
+CREATE TABLE sale(id INTEGER PRIMARY KEY, item INT, amount INT, note TEXT);
+BEGIN;
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+INSERT INTO item SELECT i, printf('item %d %s', i * 7919 % {rows}, hex(i * i)), i % 37, i * 0.25 FROM n;
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+INSERT INTO sale SELECT i, i * 7919 % {rows} + 1, i % 11, substr('a note that is cut somewhere', 1, i % 28) FROM n;
+COMMIT;
+CREATE INDEX by_name ON item(name);
+CREATE INDEX by_item ON sale(item);
+SELECT count(*), sum(length(name)) FROM item WHERE name LIKE '%99%';
+SELECT kind, count(*), sum(price * amount) FROM item JOIN sale ON sale.item = item.id GROUP BY kind ORDER BY 3 LIMIT 5;
+SELECT note, group_concat(amount) IS NOT NULL, max(name) FROM sale JOIN item ON item.id = sale.item GROUP BY note ORDER BY note LIMIT 5;
+DELETE FROM sale WHERE amount = 3;
+UPDATE item SET name = name || ' changed' WHERE kind = 5;
+SELECT count(DISTINCT name) FROM item;
+"
+    )
+}

@@ -1,0 +1,23 @@
+//! Workloads for memory allocators, and an honest way to compare allocators on them.
+//!
+//! A *workload* is a program that calls `malloc`; a *case* is a workload with its numbers filled in,
+//! and is one row of the result; a *peer* is an allocator that a process can be started on. The
+//! runner starts every case on every peer, interleaved, in a fresh process each time.
+
+pub mod bars;
+pub mod child;
+pub mod heap;
+pub mod host;
+pub mod machine;
+pub mod mapped;
+pub mod measured;
+pub mod outcome;
+pub mod params;
+pub mod peer_build;
+pub mod peers;
+pub mod rng;
+pub mod runner;
+pub mod stats;
+pub mod table;
+pub mod threads;
+pub mod workloads;

@@ -1,0 +1,129 @@
+//! What one run of a case reports.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which direction of a metric is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Times, sizes.
+    Less,
+    /// Rates.
+    More,
+}
+
+/// A figure that a workload measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its key in the output of a run.
+    pub key: &'static str,
+    /// What it is counted in.
+    pub unit: &'static str,
+    /// The good direction.
+    pub better: Better,
+}
+
+/// Nanoseconds per operation.
+pub const NS: Metric = Metric {
+    key: "ns",
+    unit: "ns/op",
+    better: Better::Less,
+};
+/// Million operations per second, all threads together.
+pub const MOPS: Metric = Metric {
+    key: "mops",
+    unit: "Mops",
+    better: Better::More,
+};
+/// Wall time.
+pub const SECONDS: Metric = Metric {
+    key: "seconds",
+    unit: "s",
+    better: Better::Less,
+};
+/// Peak resident memory of the process, from the kernel.
+pub const PEAK: Metric = Metric {
+    key: "peak_mb",
+    unit: "MB peak",
+    better: Better::Less,
+};
+
+/// The figures of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Operations done, by the workload's own definition of one.
+    pub ops: u64,
+    /// A figure for each metric key; also some that no table shows.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+impl Outcome {
+    /// An outcome of `ops` operations in `seconds`: sets `ns`, `mops` and `seconds`.
+    #[must_use]
+    pub fn timed(ops: u64, seconds: f64) -> Self {
+        let mut outcome = Self {
+            ops,
+            metrics: BTreeMap::new(),
+        };
+        outcome.set("ns", seconds * 1e9 / ops as f64);
+        outcome.set("mops", ops as f64 / seconds / 1e6);
+        outcome.set("seconds", seconds);
+        outcome
+    }
+
+    /// Sets a figure.
+    pub fn set(&mut self, key: &str, value: f64) {
+        self.metrics.insert(key.to_owned(), value);
+    }
+
+    /// [`Outcome::set`], chained.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: f64) -> Self {
+        self.set(key, value);
+        self
+    }
+}
+
+/// Kilobytes of the kernel (1024 B) as the megabytes (10^6 B) of the tables.
+#[must_use]
+pub fn megabytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0 / 1e6
+}
+
+/// A field of `/proc/self/status` in KiB, e.g. `VmHWM`; 0 when the kernel does not say.
+#[must_use]
+pub fn status_kib(pid: &str, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status_field(&status, field)
+}
+
+/// A field of the text of a `status` file, in KiB.
+#[must_use]
+pub fn status_field(status: &str, field: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_agree() {
+        let outcome = Outcome::timed(2_000_000, 0.5);
+        assert_eq!(outcome.metrics["ns"], 250.0);
+        assert_eq!(outcome.metrics["mops"], 4.0);
+    }
+
+    #[test]
+    fn status_fields_are_found_by_their_whole_name() {
+        let text = "VmHWMx:\t9 kB\nVmHWM:\t    1234 kB\nVmRSS:\t 77 kB\n";
+        assert_eq!(status_field(text, "VmHWM"), 1234);
+        assert_eq!(status_field(text, "VmRSS"), 77);
+        assert_eq!(status_field(text, "Vm"), 0);
+        assert!(status_kib("self", "VmHWM") > 100);
+    }
+}

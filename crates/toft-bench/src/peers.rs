@@ -1,0 +1,242 @@
+//! The allocators that are compared. Each is a file in `peers/`; this module reads the files and
+//! finds the libraries.
+
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FILES: &[&str] = &[
+    include_str!("../peers/toft.toml"),
+    include_str!("../peers/glibc.toml"),
+    include_str!("../peers/jemalloc.toml"),
+    include_str!("../peers/jemalloc53.toml"),
+    include_str!("../peers/tcmalloc.toml"),
+    include_str!("../peers/mimalloc2.toml"),
+    include_str!("../peers/mimalloc3.toml"),
+    include_str!("../peers/snmalloc.toml"),
+    include_str!("../peers/rpmalloc.toml"),
+    include_str!("../peers/snmalloc-checks.toml"),
+    include_str!("../peers/mimalloc3-secure.toml"),
+];
+
+/// A peer's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// What the tables call it.
+    pub name: String,
+    /// Only compared when it is asked for by name.
+    #[serde(default)]
+    pub extra: bool,
+    /// The system's own malloc.
+    #[serde(default)]
+    pub system: bool,
+    /// A library of this workspace.
+    pub built: Option<String>,
+    /// A library of the distribution.
+    pub library: Option<Packaged>,
+    /// A library built from a crate's sources.
+    #[serde(rename = "crate")]
+    pub from_crate: Option<FromCrate>,
+}
+
+/// Where a distribution's package puts the library.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packaged {
+    /// The Debian package.
+    pub package: String,
+    /// Where it may lie; `{arch}` is the processor's name.
+    pub paths: Vec<String>,
+}
+
+/// How to build the library out of a crate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FromCrate {
+    /// The crate.
+    pub name: String,
+    /// Its version requirement.
+    pub version: String,
+    /// A shell script that reads `$SRC` (the crate's sources) and writes `$OUT` (the library).
+    pub script: String,
+}
+
+/// An allocator that processes can be started on.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// What the tables call it.
+    pub name: String,
+    /// The library to preload; `None` is the system's malloc.
+    pub library: Option<PathBuf>,
+    /// Its version, as far as it is known.
+    pub version: String,
+}
+
+/// All recipes, in the order of the tables.
+///
+/// # Panics
+/// When a file in `peers/` does not parse; a test reads them all.
+#[must_use]
+pub fn recipes() -> Vec<Recipe> {
+    FILES
+        .iter()
+        .map(|text| toml::from_str(text).expect("a peer's file does not parse"))
+        .collect()
+}
+
+impl Recipe {
+    /// Finds the library on this machine, or says how to get it.
+    ///
+    /// # Errors
+    /// The way to install or build it.
+    pub fn find(&self) -> Result<Peer, String> {
+        let peer = |library, version| Peer {
+            name: self.name.clone(),
+            library,
+            version,
+        };
+        if self.system {
+            return Ok(peer(None, libc_version()));
+        }
+        if let Some(file) = &self.built {
+            let library = built_here(file)
+                .ok_or_else(|| "cargo build --release -p toft-preload".to_owned())?;
+            return Ok(peer(Some(library), env!("CARGO_PKG_VERSION").to_owned()));
+        }
+        if let Some(packaged) = &self.library {
+            let library = packaged
+                .paths
+                .iter()
+                .map(|path| PathBuf::from(path.replace("{arch}", std::env::consts::ARCH)))
+                .find(|path| path.exists())
+                .ok_or_else(|| format!("apt-get install {}", packaged.package))?;
+            return Ok(peer(Some(library), package_version(&packaged.package)));
+        }
+        let (library, version) = crate::peer_build::cached(&self.name)
+            .ok_or_else(|| "toft-bench build-peers".to_owned())?;
+        Ok(peer(Some(library), version))
+    }
+}
+
+/// The peers called `names` (`name`, or `name=/path/of/a/library.so`), or every one that is there
+/// and not extra when no names are given.
+///
+/// # Errors
+/// Names the first that is unknown or not there, and how to get it.
+pub fn choose(names: &[String]) -> Result<Vec<Peer>, String> {
+    let recipes = recipes();
+    if names.is_empty() {
+        return Ok(recipes
+            .iter()
+            .filter(|recipe| !recipe.extra)
+            .filter_map(|recipe| recipe.find().ok())
+            .collect());
+    }
+    names
+        .iter()
+        .map(|name| choose_one(name, &recipes))
+        .collect()
+}
+
+fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
+    if let Some((name, path)) = name.split_once('=') {
+        let library = Path::new(path)
+            .canonicalize()
+            .map_err(|error| format!("the library of peer {name}, {path}: {error}"))?;
+        return Ok(Peer {
+            name: name.to_owned(),
+            library: Some(library),
+            version: String::new(),
+        });
+    }
+    let recipe = recipes
+        .iter()
+        .find(|recipe| recipe.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+            format!("no peer is called {name}; there are {}", known.join(", "))
+        })?;
+    recipe
+        .find()
+        .map_err(|how| format!("peer {name} is not there: {how}"))
+}
+
+/// A library of this workspace: beside this program, or where cargo puts release builds.
+fn built_here(file: &str) -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok()?.parent()?.join(file);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let in_tree = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/release")
+        .join(file);
+    [beside, target.join("release").join(file), in_tree]
+        .into_iter()
+        .filter_map(|path| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path)))
+        .max_by_key(|(modified, _)| *modified)
+        .and_then(|(_, path)| path.canonicalize().ok())
+}
+
+fn package_version(package: &str) -> String {
+    let output = Command::new("dpkg-query")
+        .args(["-W", "-f", "${Version}", package])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// The version of the C library, from itself.
+#[must_use]
+pub fn libc_version() -> String {
+    // SAFETY: returns a pointer to a constant string.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    version.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_a_recipe_with_exactly_one_source() {
+        let names: Vec<String> = recipes()
+            .into_iter()
+            .map(|recipe| {
+                let sources = usize::from(recipe.system)
+                    + usize::from(recipe.built.is_some())
+                    + usize::from(recipe.library.is_some())
+                    + usize::from(recipe.from_crate.is_some());
+                assert_eq!(sources, 1, "{}", recipe.name);
+                recipe.name
+            })
+            .collect();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+            assert!(
+                names.contains(&stem),
+                "{stem} is not in FILES, or its name differs"
+            );
+        }
+    }
+
+    #[test]
+    fn glibc_is_always_there_and_the_unknown_is_named() {
+        let chosen = choose(&["glibc".to_owned()]).unwrap();
+        assert!(chosen[0].library.is_none() && !chosen[0].version.is_empty());
+        let error = choose(&["nomalloc".to_owned()]).unwrap_err();
+        assert!(
+            error.contains("nomalloc") && error.contains("glibc"),
+            "{error}"
+        );
+        let error = choose(&["mine=/nowhere/lib.so".to_owned()]).unwrap_err();
+        assert!(
+            error.contains("mine") && error.contains("/nowhere/lib.so"),
+            "{error}"
+        );
+    }
+}

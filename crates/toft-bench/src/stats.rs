@@ -1,0 +1,143 @@
+//! The arithmetic of comparisons: medians, spreads, ratios taken round by round.
+
+/// A set of samples in three numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The middle one (the mean of the middle two of an even number).
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Summarises samples; `None` when there are none.
+    #[must_use]
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        };
+        Some(Self { median, min, max })
+    }
+
+    /// The distance between the extremes, as a share of the median.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        if self.max == self.min {
+            0.0
+        } else {
+            (self.max - self.min) / self.median.abs()
+        }
+    }
+}
+
+/// The ratio of two peers, taken round by round: what disturbed the machine in one round disturbed
+/// both of its runs. Rounds beyond the shorter series are left out; `None` without a whole round.
+#[must_use]
+pub fn paired(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
+    let ratios: Vec<f64> = ours
+        .iter()
+        .zip(theirs)
+        .filter(|(_, their)| **their != 0.0)
+        .map(|(our, their)| our / their)
+        .collect();
+    Summary::of(&ratios)
+}
+
+/// Whether a paired ratio is too uncertain to be told from 1: its rounds disagree about who is
+/// better, and by more than a measuring error of 2 %.
+#[must_use]
+pub fn undecided(ratio: &Summary) -> bool {
+    ratio.min < 0.98 && ratio.max > 1.02
+}
+
+/// A row in which the extremes of a typical ratio lie further apart than this share of its median
+/// is marked as noisy.
+pub const NOISY_SPREAD: f64 = 0.15;
+
+/// Whether the machine was too noisy for a row: of the paired ratios to the best peer, the median
+/// spread is beyond [`NOISY_SPREAD`].
+#[must_use]
+pub fn noisy(ratios: &[Summary]) -> bool {
+    let spreads: Vec<f64> = ratios.iter().map(Summary::spread).collect();
+    Summary::of(&spreads).is_some_and(|s| s.median > NOISY_SPREAD)
+}
+
+/// The geometric mean; `None` of nothing or of what is not positive.
+#[must_use]
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() || values.iter().any(|&v| v <= 0.0 || !v.is_finite()) {
+        return None;
+    }
+    Some((values.iter().map(|v| v.ln()).sum::<f64>() / values.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    #[test]
+    fn the_median_is_the_middle_in_any_order() {
+        let odd = Summary::of(&[9.0, 1.0, 4.0]).unwrap();
+        assert_eq!((odd.median, odd.min, odd.max), (4.0, 1.0, 9.0));
+        near(Summary::of(&[8.0, 2.0, 4.0, 1.0]).unwrap().median, 3.0);
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn the_spread_is_relative() {
+        near(Summary::of(&[90.0, 100.0, 110.0]).unwrap().spread(), 0.2);
+        near(Summary::of(&[0.0, 0.0]).unwrap().spread(), 0.0);
+    }
+
+    #[test]
+    fn a_disturbance_that_hits_both_cancels_in_a_paired_ratio() {
+        let ratio = paired(&[11.0, 22.0, 110.0], &[10.0, 20.0, 100.0]).unwrap();
+        near(ratio.median, 1.1);
+        near(ratio.spread(), 0.0);
+        assert!(paired(&[], &[1.0]).is_none());
+        assert!(paired(&[1.0], &[0.0]).is_none());
+    }
+
+    #[test]
+    fn rounds_that_disagree_leave_it_open() {
+        let open = Summary::of(&[0.9, 1.0, 1.1]).unwrap();
+        let clear = Summary::of(&[1.05, 1.1, 1.3]).unwrap();
+        let equal = Summary::of(&[0.99, 1.0, 1.01]).unwrap();
+        assert!(undecided(&open) && !undecided(&clear) && !undecided(&equal));
+    }
+
+    #[test]
+    fn one_wild_peer_does_not_make_a_row_noisy_but_most_do() {
+        let calm = Summary {
+            median: 10.0,
+            min: 9.9,
+            max: 10.1,
+        };
+        let wild = Summary {
+            median: 10.0,
+            min: 8.0,
+            max: 12.0,
+        };
+        assert!(!noisy(&[calm, calm, wild]));
+        assert!(noisy(&[calm, wild, wild]));
+    }
+
+    #[test]
+    fn the_geometric_mean_of_a_ratio_and_its_inverse_is_one() {
+        near(geometric_mean(&[2.0, 0.5]).unwrap(), 1.0);
+        assert_eq!(geometric_mean(&[1.0, 0.0]), None);
+        assert_eq!(geometric_mean(&[]), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! One thread allocates, another frees: pairs of threads, each with a ring of its own between
+//! them, so that the queue costs little and the allocator is what is measured.
+
+use super::{Case, Workload, on_any_heap};
+use crate::heap::{Heap, take};
+use crate::mapped::Mapped;
+use crate::outcome::{MOPS, Outcome, PEAK};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::threads::{Patience, Placed, link_ns, together};
+use std::sync::atomic::{
+    AtomicPtr, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "handover",
+    about: "producers allocate, consumers free, a ring per pair; an operation is one block",
+    run: on_any_heap!(run),
+    cases: &[
+        Case {
+            name: "handover-2",
+            full: "threads=2 ops=8m",
+            quick: "ops=2m",
+            metrics: &[MOPS, PEAK],
+        },
+        Case {
+            name: "handover-4",
+            full: "threads=4 ops=4m",
+            quick: "ops=1m",
+            metrics: &[MOPS, PEAK],
+        },
+        Case {
+            name: "handover-8",
+            full: "threads=8 ops=2m",
+            quick: "ops=500k",
+            metrics: &[MOPS, PEAK],
+        },
+        Case {
+            name: "handover-2-batch",
+            full: "threads=2 ops=8m batch=64",
+            quick: "ops=2m",
+            metrics: &[MOPS],
+        },
+        Case {
+            name: "handover-8-batch",
+            full: "threads=8 ops=2m batch=64",
+            quick: "ops=500k",
+            metrics: &[MOPS],
+        },
+    ],
+};
+
+const SIZES: [usize; 10] = [16, 24, 32, 48, 64, 96, 128, 256, 512, 1024];
+const RING: usize = 4096;
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let pairs = (params.size("threads", 2) / 2).max(1);
+    let ops = params.size("ops", 1_000_000);
+    let batch = params.size("batch", 1).clamp(1, RING / 2);
+    let link = link_ns();
+    let rings: Vec<Ring> = (0..pairs).map(|_| Ring::new()).collect();
+    let (seconds, freed) = together(pairs * 2, Placed::Crosswise, |index| {
+        let ring = &rings[index / 2];
+        if index % 2 == 0 {
+            let mut rng = Rng::new(params.get("seed", 1) + index as u64);
+            produce(heap, ring, &mut rng, ops, batch);
+            0
+        } else {
+            consume(heap, ring, ops, batch)
+        }
+    });
+    Outcome::timed(freed.iter().sum::<usize>() as u64, seconds).with("link_ns", link)
+}
+
+fn produce<H: Heap>(heap: H, ring: &Ring, rng: &mut Rng, ops: usize, batch: usize) {
+    let (mut head, mut seen_tail) = (0, 0);
+    while head < ops {
+        let count = batch.min(ops - head);
+        let mut patience = Patience::default();
+        while head + count - seen_tail > RING {
+            seen_tail = ring.tail.0.load(Acquire);
+            if head + count - seen_tail > RING {
+                patience.wait();
+            }
+        }
+        for at in head..head + count {
+            let block = take(heap, SIZES[rng.below(SIZES.len())]);
+            ring.cells[at % RING].store(block, Relaxed);
+        }
+        head += count;
+        ring.head.0.store(head, Release);
+    }
+}
+
+fn consume<H: Heap>(heap: H, ring: &Ring, ops: usize, batch: usize) -> usize {
+    let (mut tail, mut seen_head) = (0, 0);
+    while tail < ops {
+        let count = batch.min(ops - tail);
+        let mut patience = Patience::default();
+        while seen_head < tail + count {
+            seen_head = ring.head.0.load(Acquire);
+            if seen_head < tail + count {
+                patience.wait();
+            }
+        }
+        for at in tail..tail + count {
+            let block = ring.cells[at % RING].load(Relaxed);
+            // SAFETY: the producer published this block with the release of `head`, and each cell
+            // is read once before it is written again.
+            unsafe { heap.free(block) };
+        }
+        tail += count;
+        ring.tail.0.store(tail, Release);
+    }
+    tail
+}
+
+#[repr(align(128))]
+struct Line(AtomicUsize);
+
+/// A ring for one producer and one consumer; each side keeps its last look at the other's index,
+/// so that the shared lines move only when it runs dry.
+struct Ring {
+    head: Line,
+    tail: Line,
+    cells: Mapped<AtomicPtr<u8>>,
+}
+
+impl Ring {
+    fn new() -> Self {
+        Self {
+            head: Line(AtomicUsize::new(0)),
+            tail: Line(AtomicUsize::new(0)),
+            cells: Mapped::new(RING),
+        }
+    }
+}

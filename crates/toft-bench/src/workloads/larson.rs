@@ -1,0 +1,52 @@
+//! A server, after Larson and Krishnan: each thread replaces blocks of a table for a while, then
+//! ends and leaves the table, with all the blocks in it, to a thread that is started in its place.
+
+use super::replace::{Shape, drain, filled, replace};
+use super::{Case, Workload, on_any_heap};
+use crate::heap::Heap;
+use crate::outcome::{MOPS, Outcome, PEAK};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::threads::{Placed, together};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "larson",
+    about: "threads replace blocks and leave them to their successors; an operation is one replacement",
+    run: on_any_heap!(run),
+    cases: &[
+        Case {
+            name: "larson-2",
+            full: "threads=2 slots=5000 low=8 high=1000 rounds=100 ops=50k",
+            quick: "rounds=20",
+            metrics: &[MOPS, PEAK],
+        },
+        Case {
+            name: "larson-8",
+            full: "threads=8 slots=5000 low=8 high=1000 rounds=25 ops=50k",
+            quick: "rounds=5",
+            metrics: &[MOPS, PEAK],
+        },
+    ],
+};
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let shape = Shape::of(params);
+    let threads = params.size("threads", 2);
+    let rounds = params.get("rounds", 10);
+    let ops = params.get("ops", 10_000);
+    let (seconds, tables) = together(threads, Placed::Anywhere, |index| {
+        let mut rng = Rng::new(params.get("seed", 1) + index as u64);
+        let mut slots = filled(heap, shape, &mut rng);
+        for _ in 0..rounds {
+            std::thread::scope(|scope| {
+                scope.spawn(|| replace(heap, &mut slots, shape, &mut rng, ops));
+            });
+        }
+        slots
+    });
+    for mut slots in tables {
+        drain(heap, &mut slots);
+    }
+    Outcome::timed(ops * rounds * threads as u64, seconds)
+}

@@ -1,0 +1,101 @@
+//! The workloads that run inside one process, and the table of their cases.
+
+pub mod batch;
+pub mod cfrac;
+pub mod churn;
+pub mod espresso;
+pub mod handover;
+pub mod large;
+pub mod larson;
+pub mod leak;
+pub mod local;
+pub mod mstress;
+pub mod pair;
+pub mod replace;
+pub mod sites;
+pub mod xmalloc;
+
+use crate::heap::{Libc, Probe};
+use crate::outcome::{Metric, Outcome};
+use crate::params::Params;
+
+/// The allocator that a workload of this process runs on.
+#[derive(Clone, Copy, Debug)]
+pub enum On {
+    /// The process's own `malloc`.
+    Libc(Libc),
+    /// The same, counted and slowed.
+    Probe(Probe),
+}
+
+/// A program that allocates.
+pub struct Workload {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line: what it does, and what is an operation.
+    pub about: &'static str,
+    /// Runs it.
+    pub run: fn(On, &Params) -> Outcome,
+    /// Its rows.
+    pub cases: &'static [Case],
+}
+
+/// A workload with its numbers: one row of the result, and one more for each further metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The row's name.
+    pub name: &'static str,
+    /// The numbers.
+    pub full: &'static str,
+    /// What `--quick` replaces in them.
+    pub quick: &'static str,
+    /// What is compared; the first is the one that the case is about.
+    pub metrics: &'static [Metric],
+}
+
+/// Makes the `run` of a [`Workload`] out of a function that is generic over the heap.
+macro_rules! on_any_heap {
+    ($run:ident) => {
+        |on, params| match on {
+            $crate::workloads::On::Libc(heap) => $run(heap, params),
+            $crate::workloads::On::Probe(heap) => $run(heap, params),
+        }
+    };
+}
+pub(crate) use on_any_heap;
+
+/// Every workload, in the order of the table.
+pub const ALL: &[Workload] = &[
+    pair::WORKLOAD,
+    replace::WORKLOAD,
+    local::WORKLOAD,
+    handover::WORKLOAD,
+    larson::WORKLOAD,
+    mstress::WORKLOAD,
+    xmalloc::WORKLOAD,
+    leak::WORKLOAD,
+    batch::WORKLOAD,
+    large::WORKLOAD,
+    cfrac::WORKLOAD,
+    espresso::WORKLOAD,
+    churn::WORKLOAD,
+];
+
+/// The workload called `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Workload> {
+    ALL.iter().find(|workload| workload.name == name)
+}
+
+/// Runs a workload in this process. The parameters `probe=1` and `delay_ns=N` put a [`Probe`]
+/// between it and `malloc`.
+#[must_use]
+pub fn run(workload: &Workload, params: &Params) -> Outcome {
+    let delay = params.get("delay_ns", 0);
+    let on = if delay > 0 || params.get("probe", 0) > 0 {
+        On::Probe(Probe::new(delay))
+    } else {
+        On::Libc(Libc)
+    };
+    (workload.run)(on, params)
+}

@@ -1,0 +1,60 @@
+//! One block at a time: allocate, touch, free, always the same size. The shortest path of an
+//! allocator, and the hardest on one that marks blocks in memory: every operation depends on the
+//! one before it.
+
+use super::{Case, Workload, on_any_heap};
+use crate::heap::{Heap, take};
+use crate::outcome::{NS, Outcome};
+use crate::params::Params;
+use std::time::Instant;
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "pair",
+    about: "malloc and free of one size, nothing else live; an operation is the pair",
+    run: on_any_heap!(run),
+    cases: &[
+        Case {
+            name: "pair-64",
+            full: "size=64 ops=40m",
+            quick: "ops=10m",
+            metrics: &[NS],
+        },
+        Case {
+            name: "pair-16",
+            full: "size=16 ops=40m",
+            quick: "ops=10m",
+            metrics: &[NS],
+        },
+        Case {
+            name: "pair-1k",
+            full: "size=1024 ops=40m",
+            quick: "ops=10m",
+            metrics: &[NS],
+        },
+        Case {
+            name: "pair-16ki",
+            full: "size=16ki ops=10m",
+            quick: "ops=2m",
+            metrics: &[NS],
+        },
+    ],
+};
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let size = params.size("size", 64);
+    let ops = params.get("ops", 1_000_000);
+    pairs(heap, size, ops / 20);
+    let start = Instant::now();
+    pairs(heap, size, ops);
+    Outcome::timed(ops, start.elapsed().as_secs_f64())
+}
+
+#[inline(never)]
+fn pairs<H: Heap>(heap: H, size: usize, ops: u64) {
+    for _ in 0..ops {
+        let block = take(heap, size);
+        // SAFETY: allocated in this round and not freed yet.
+        unsafe { heap.free(block) };
+    }
+}

@@ -1,0 +1,136 @@
+//! Random replacement: a fixed number of live blocks, and in each step one of them, drawn at
+//! random, is freed and another allocated in its place.
+
+use super::sites::{SITES, sites};
+use super::{Case, Workload, on_any_heap};
+use crate::heap::{Heap, take};
+use crate::mapped::Mapped;
+use crate::outcome::{NS, Outcome, PEAK};
+use crate::params::Params;
+use crate::rng::Rng;
+use std::time::Instant;
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "replace",
+    about: "free one of many live blocks and allocate another; an operation is that pair",
+    run: on_any_heap!(run),
+    cases: &[
+        Case {
+            name: "replace-1k",
+            full: "slots=1000 low=16 high=1016 ops=20m",
+            quick: "ops=4m",
+            metrics: &[NS],
+        },
+        Case {
+            name: "replace-100k",
+            full: "slots=100k low=16 high=256 ops=10m",
+            quick: "ops=2m",
+            metrics: &[NS, PEAK],
+        },
+        Case {
+            name: "replace-1k-32sites",
+            full: "slots=1000 low=16 high=1016 sites=32 ops=20m",
+            quick: "ops=4m",
+            metrics: &[NS],
+        },
+        Case {
+            name: "replace-100k-32sites",
+            full: "slots=100k low=16 high=256 sites=32 ops=10m",
+            quick: "ops=2m",
+            metrics: &[NS, PEAK],
+        },
+    ],
+};
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let shape = Shape::of(params);
+    let ops = params.get("ops", 1_000_000);
+    let mut rng = Rng::new(params.get("seed", 1));
+    let mut slots = filled(heap, shape, &mut rng);
+    let one_site = params.size("sites", 1) == 1;
+    let step = |slots: &mut [*mut u8], rng: &mut Rng, ops| {
+        if one_site {
+            replace(heap, slots, shape, rng, ops);
+        } else {
+            replace_at_sites(heap, slots, shape, rng, ops);
+        }
+    };
+    step(&mut slots, &mut rng, ops / 10);
+    let start = Instant::now();
+    step(&mut slots, &mut rng, ops);
+    let seconds = start.elapsed().as_secs_f64();
+    drain(heap, &mut slots);
+    Outcome::timed(ops, seconds)
+}
+
+/// How many blocks, and the range of their sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Live blocks.
+    pub slots: usize,
+    /// The smallest size.
+    pub low: usize,
+    /// The largest size.
+    pub high: usize,
+}
+
+impl Shape {
+    /// Reads `slots`, `low` and `high`.
+    #[must_use]
+    pub fn of(params: &Params) -> Self {
+        Self {
+            slots: params.size("slots", 1000),
+            low: params.size("low", 16),
+            high: params.size("high", 1016),
+        }
+    }
+}
+
+/// A table of live blocks.
+pub fn filled<H: Heap>(heap: H, shape: Shape, rng: &mut Rng) -> Mapped<*mut u8> {
+    let mut slots = Mapped::new(shape.slots);
+    for slot in slots.iter_mut() {
+        *slot = take(heap, shape.low + rng.below(shape.high - shape.low + 1));
+    }
+    slots
+}
+
+/// `ops` replacements, all at one call site.
+#[inline(never)]
+pub fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut Rng, ops: u64) {
+    for _ in 0..ops {
+        let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
+        // SAFETY: the slot holds a live block, which nobody else frees.
+        unsafe { heap.free(slots[index]) };
+        slots[index] = take(heap, size);
+    }
+}
+
+/// `ops` replacements, each at a call site drawn at random.
+#[inline(never)]
+fn replace_at_sites<H: Heap>(
+    heap: H,
+    slots: &mut [*mut u8],
+    shape: Shape,
+    rng: &mut Rng,
+    ops: u64,
+) {
+    let sites = sites::<H>();
+    for _ in 0..ops {
+        let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
+        // A size belongs to its site, as in programs, where a site mostly allocates one type.
+        let site = sites[(size / 16) % SITES];
+        // SAFETY: the slot holds a live block, which nobody else frees.
+        unsafe { heap.free(slots[index]) };
+        slots[index] = site(heap, size);
+    }
+}
+
+/// Frees every block of the table.
+pub fn drain<H: Heap>(heap: H, slots: &mut [*mut u8]) {
+    for slot in slots {
+        // SAFETY: the slot holds a live block or null, and is emptied at once.
+        unsafe { heap.free(std::mem::replace(slot, std::ptr::null_mut())) };
+    }
+}

@@ -1,0 +1,159 @@
+//! The comparison as a person runs it: the table, the JSON, and a planted slowdown that it sees.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn bench(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
+    command
+        .args(words)
+        .env_remove("LD_PRELOAD")
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Compares the system's malloc with itself; returns the samples of a case.
+fn samples(case: &str, metric: &str, more: &[&str], file: &str) -> Vec<f64> {
+    let json = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
+    let mut words = vec![
+        "--quick",
+        "--runs",
+        "3",
+        "--peers",
+        "glibc",
+        "--workloads",
+        case,
+    ];
+    words.extend(["--json", json.to_str().unwrap()]);
+    words.extend(more);
+    text(&bench(&words));
+    let whole: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let runs = whole["cases"][0]["peers"]["glibc"]
+        .as_array()
+        .unwrap()
+        .clone();
+    runs.iter()
+        .map(|run| run["metrics"][metric].as_f64().unwrap())
+        .collect()
+}
+
+/// A delay of a microsecond in each allocation is some twenty times the operation itself, which no
+/// noise of a busy machine hides.
+#[test]
+fn a_planted_slowdown_is_seen() {
+    let plain = samples("pair-64", "ns", &["--set", "ops=100k"], "plain.json");
+    let slow = samples(
+        "pair-64",
+        "ns",
+        &["--set", "ops=100k", "--set", "delay_ns=1000"],
+        "slow.json",
+    );
+    assert_eq!((plain.len(), slow.len()), (3, 3));
+    let ratio = toft_bench::stats::paired(&slow, &plain).unwrap();
+    assert!(ratio.median > 3.0, "{plain:?} {slow:?}");
+    assert!(slow.iter().all(|ns| *ns >= 1000.0), "{slow:?}");
+}
+
+#[test]
+fn the_table_names_the_machine_the_peers_and_the_failures() {
+    let output = bench(&[
+        "--quick",
+        "--runs",
+        "1",
+        "--peers",
+        "glibc",
+        "--workloads",
+        "pair-64,spawn-true",
+        "--set",
+        "ops=10k",
+        "--set",
+        "count=3",
+    ]);
+    let table = text(&output);
+    for part in [
+        "Linux",
+        "THP",
+        "glibc 2.",
+        "pair-64",
+        "ns/op",
+        "spawn-true",
+        "ms/process",
+        "1 interleaved round",
+    ] {
+        assert!(table.contains(part), "{part} is not in\n{table}");
+    }
+}
+
+#[test]
+fn a_library_that_is_no_library_fails_its_cases_and_no_others() {
+    let broken = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("broken.so");
+    std::fs::write(&broken, "not a library").unwrap();
+    let peer = format!("broken={}", broken.display());
+    let words = [
+        "--runs",
+        "1",
+        "--peers",
+        &format!("glibc,{peer}"),
+        "--workloads",
+        "pair-64",
+        "--set",
+        "ops=10k",
+    ];
+    let table = text(&bench(&words));
+    assert!(table.contains("failed: pair-64 on broken"), "{table}");
+    assert!(!table.contains("on glibc:"), "{table}");
+}
+
+#[test]
+fn missed_bars_end_with_status_1() {
+    let output = bench(&[
+        "--bars",
+        "--quick",
+        "--runs",
+        "1",
+        "--peers",
+        "glibc",
+        "--workloads",
+        "pair-64",
+        "--set",
+        "ops=10k",
+    ]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("toft was not run") && said.contains("MISSED"),
+        "{said}"
+    );
+}
+
+#[test]
+fn lists_name_everything_and_unknown_names_are_refused() {
+    let cases = text(&bench(&["list"]));
+    for name in [
+        "pair-64",
+        "replace-100k",
+        "handover-8",
+        "redis",
+        "churn",
+        "spawn-true",
+    ] {
+        assert!(cases.contains(name), "{name}");
+    }
+    let peers = text(&bench(&["peers"]));
+    for name in ["glibc", "toft", "snmalloc", "mimalloc3"] {
+        assert!(peers.contains(name), "{name}");
+    }
+    let output = bench(&["--workloads", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing"));
+}

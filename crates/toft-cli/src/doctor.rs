@@ -1,0 +1,348 @@
+//! `toft doctor`: what this kernel and this process's limits offer, and what Toft does where something is missing.
+//!
+//! `doctor/probes.rs` makes the system calls, `doctor/system.rs` reads `/proc` and `/sys`, `doctor/rows.rs` prints; this file says what each
+//! answer means, and runs a program under the library as the last proof.
+
+mod probes;
+mod rows;
+mod system;
+
+use std::path::Path;
+
+use clap::Args;
+use nix::errno::Errno;
+use nix::sys::resource::Resource;
+use serde_json::json;
+use toft::os::{Linux, Os};
+use toft::region::Windows;
+
+use crate::launch::{self, Launch};
+use crate::library::{self, Library};
+use crate::stats::Ended;
+use crate::style;
+
+use probes::Answer;
+use rows::{Level, Row, print_rows, row};
+use system::{chosen, field, limit, line};
+
+/// Show what the kernel offers and which fallbacks Toft would use.
+///
+/// Every row is a real test made in this process, with its limits. The last row runs a program under the library.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit status: 0 if Toft can run here, 1 if not.")]
+pub struct Doctor {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The verb.
+pub fn doctor(args: &Doctor) -> i32 {
+    let mut rows = Vec::new();
+    about_machine(&mut rows);
+    about_memory(&mut rows);
+    about_calls(&mut rows);
+    about_limits(&mut rows);
+    rows.push(self_test());
+    let fit = rows.iter().all(|row| row.level != Level::Fatal);
+    if args.json {
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|r| json!({"name": r.name, "found": r.found, "level": r.level.word(), "meaning": r.meaning}))
+            .collect();
+        println!(
+            "{}",
+            json!({"version": env!("CARGO_PKG_VERSION"), "library": library::HASH, "fit": fit, "rows": shown})
+        );
+    } else {
+        print_rows(&rows, fit);
+    }
+    i32::from(!fit)
+}
+
+fn about_machine(rows: &mut Vec<Row>) {
+    let release = line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".into());
+    rows.push(row(
+        "kernel",
+        Level::Plain,
+        format!("Linux {release}, {}", std::env::consts::ARCH),
+        "",
+    ));
+    rows.push(row("glibc", Level::Plain, probes::glibc(), ""));
+    #[cfg(target_arch = "x86_64")]
+    let (wanted, needed) = (
+        ["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(),
+        "popcnt",
+    );
+    #[cfg(not(target_arch = "x86_64"))]
+    let (wanted, needed) = (["atomics", "mte", "mte3", "bti"].as_slice(), "atomics");
+    let features = system::cpu_features(wanted);
+    let (level, meaning) = if features.iter().any(|name| name == needed) {
+        (Level::Good, "")
+    } else {
+        (
+            Level::Fallback,
+            "slower searches in bitmaps, or slower atomics; nothing is missing",
+        )
+    };
+    rows.push(row("processor", level, features.join(" "), meaning));
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    rows.push(row("processors usable", Level::Plain, cpus.to_string(), ""));
+    let page = probes::page_size();
+    let fits = page.is_power_of_two() && (4096..=65536).contains(&page);
+    rows.push(row(
+        "page size",
+        if fits { Level::Good } else { Level::Fatal },
+        style::bytes(page as u64),
+        if fits {
+            ""
+        } else {
+            "Toft knows pages of 4 to 64 KiB"
+        },
+    ));
+}
+
+fn about_memory(rows: &mut Vec<Row>) {
+    let width = field("/proc/cpuinfo", "address sizes").unwrap_or_else(|| "not stated".into());
+    rows.push(row("address width", Level::Plain, width, ""));
+    rows.push(window());
+    let (level, found, meaning) = match line("/proc/sys/vm/overcommit_memory").as_deref() {
+        Some("0") => (Level::Good, "heuristic (0)", ""),
+        Some("1") => (Level::Good, "always (1)", ""),
+        Some("2") => (
+            Level::Good,
+            "strict (2)",
+            "memory is mapped in steps as it is needed, and nothing is reserved",
+        ),
+        _ => (Level::Plain, "unknown", ""),
+    };
+    rows.push(row("overcommit", level, found, meaning));
+    let most = line("/proc/sys/vm/max_map_count").unwrap_or_else(|| "unknown".into());
+    let used = std::fs::read_to_string("/proc/self/maps").map_or(0, |text| text.lines().count());
+    let few = most.parse::<u64>().is_ok_and(|n| n < 32768);
+    rows.push(row(
+        "mappings",
+        if few { Level::Fallback } else { Level::Good },
+        format!("{used} of {most} used by this process"),
+        if few {
+            "thousands of large blocks at once may meet this limit (vm.max_map_count)"
+        } else {
+            ""
+        },
+    ));
+    let huge = line("/sys/kernel/mm/transparent_hugepage/enabled");
+    let setting = huge
+        .as_deref()
+        .and_then(chosen)
+        .unwrap_or("not built in")
+        .to_owned();
+    let sizes = system::huge_sizes();
+    let sizes = if sizes.is_empty() {
+        String::new()
+    } else {
+        format!("; sizes on: {}", sizes.join(", "))
+    };
+    let meaning = match setting.as_str() {
+        "always" => "the kernel may make a sparsely used slab resident as a whole",
+        _ => "",
+    };
+    rows.push(row(
+        "huge pages",
+        Level::Plain,
+        format!("{setting}{sizes}"),
+        meaning,
+    ));
+}
+
+/// What the library itself would choose, by its own code.
+fn window() -> Row {
+    let system = Linux::detect();
+    match Windows::choose(&system) {
+        Ok(windows) => {
+            let whole = windows.span == system.address_space() / 8;
+            let (level, meaning) = if whole {
+                (
+                    Level::Good,
+                    "every partition's slabs are far from those of the others; nothing is reserved",
+                )
+            } else {
+                (
+                    Level::Fallback,
+                    "halved until it fitted; very large programs may run out of it",
+                )
+            };
+            let bytes = 4 * windows.span as u64;
+            row(
+                "address window",
+                level,
+                format!("{}, at a random place", style::bytes(bytes)),
+                meaning,
+            )
+        }
+        Err(_) => row(
+            "address window",
+            Level::Fatal,
+            "none",
+            "nowhere to put anything",
+        ),
+    }
+}
+
+fn about_calls(rows: &mut Vec<Row>) {
+    let mut needed = |name, answer: Answer, missing: Level, with: &str, without: &str| {
+        rows.push(match answer {
+            Ok(()) => row(name, Level::Good, "works", with),
+            Err(e) => row(name, missing, format!("no ({})", error_name(&e)), without),
+        });
+    };
+    let hinted = "addresses are given as hints, and what lands elsewhere is given back";
+    needed(
+        "MAP_FIXED_NOREPLACE",
+        probes::fixed_noreplace(),
+        Level::Fallback,
+        "",
+        hinted,
+    );
+    let guards = "beyond 8192 large blocks at once, further ones have no guard behind them";
+    needed(
+        "MADV_GUARD_INSTALL",
+        probes::guard_install(),
+        Level::Fallback,
+        "guards that cost no mapping",
+        guards,
+    );
+    let stays = "freed memory cannot go back to the system";
+    needed(
+        "MADV_DONTNEED",
+        probes::madv_dontneed(),
+        Level::Fallback,
+        "freed memory goes back at once",
+        stays,
+    );
+    let copies = "large blocks grow by copying";
+    needed(
+        "mremap",
+        probes::mremap(),
+        Level::Fallback,
+        "large blocks grow without copying",
+        copies,
+    );
+    let keyless = "no key for the partitions, and no safe way to go on without";
+    needed(
+        "getrandom",
+        probes::random(),
+        Level::Fatal,
+        "a fresh key for the partitions in every process",
+        keyless,
+    );
+
+    // Told because later versions, or the user's own plans, may depend on it.
+    for (name, answer) in [
+        ("MADV_FREE", probes::madv_free()),
+        ("MADV_PAGEOUT", probes::madv_pageout()),
+        ("process_madvise", probes::process_madvise()),
+        ("mapping names", probes::mapping_names()),
+        ("protection keys", probes::protection_keys()),
+        ("userfaultfd", probes::userfaultfd()),
+        ("io_uring", probes::io_uring()),
+    ] {
+        let found = answer.map_or_else(|e| format!("no ({})", error_name(&e)), |()| "works".into());
+        rows.push(row(name, Level::Plain, found, "not used by this version"));
+    }
+}
+
+/// `EPERM: Operation not permitted`, which tells a forbidden call from an unknown one.
+fn error_name(error: &std::io::Error) -> String {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(errno) => format!("{errno}"),
+        None => error.to_string(),
+    }
+}
+
+fn about_limits(rows: &mut Vec<Row>) {
+    for (name, of) in [
+        ("limit: address space", Resource::RLIMIT_AS),
+        ("limit: data", Resource::RLIMIT_DATA),
+    ] {
+        let (found, bytes) = limit(of);
+        let meaning = if bytes.is_some() {
+            "counts what is used, as with any allocator: nothing is reserved"
+        } else {
+            ""
+        };
+        rows.push(row(name, Level::Plain, found, meaning));
+    }
+    rows.push(row(
+        "limit: locked memory",
+        Level::Plain,
+        limit(Resource::RLIMIT_MEMLOCK).0,
+        "",
+    ));
+    let (found, meaning) = match system::cgroup_limit() {
+        Some((bytes, place)) => (style::bytes(bytes), format!("set in {}", place.display())),
+        None => ("none".into(), String::new()),
+    };
+    rows.push(row("limit: control group", Level::Plain, found, meaning));
+    let filter = field("/proc/self/status", "Seccomp");
+    let (level, found, meaning) = match filter.as_deref() {
+        Some("0") => (Level::Good, "off", ""),
+        Some("1") => (Level::Fatal, "strict", "not even mmap is allowed"),
+        Some("2") => (
+            Level::Fallback,
+            "a filter is on",
+            "Toft keeps to the calls that glibc's malloc makes",
+        ),
+        _ => (Level::Plain, "unknown", ""),
+    };
+    rows.push(row("seccomp", level, found, meaning));
+}
+
+/// Runs a program that does nothing under the library and asks for the same proof as `toft run`.
+fn self_test() -> Row {
+    let fail = |why: String| row("self-test", Level::Fatal, why, "no program can run on Toft");
+    let library = match Library::find(None) {
+        Ok(library) => library,
+        Err(why) => return fail(why),
+    };
+    let Some(program) = ["/bin/true", "/usr/bin/true"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+    else {
+        return row(
+            "self-test",
+            Level::Plain,
+            "not made: there is no /bin/true",
+            "",
+        );
+    };
+    let before = std::env::var_os("LD_PRELOAD");
+    let launch = Launch {
+        program: program.into(),
+        name: program.into(),
+        arguments: Vec::new(),
+        environment: vec![
+            (
+                "LD_PRELOAD".into(),
+                library::preload_value(&library.path, before.as_deref()),
+            ),
+            ("TOFT_SCOPE".into(), "program".into()),
+        ],
+        silent: true,
+    };
+    match launch::run(&launch, || {}) {
+        Ok(outcome) => match (outcome.report.ready, Ended::of(outcome.status)) {
+            (Some(version), Ended::Exit(0)) => {
+                let found = format!("{program} ran on Toft {version}");
+                row(
+                    "self-test",
+                    Level::Good,
+                    found,
+                    format!("library {}: {}", library.path.display(), library.origin),
+                )
+            }
+            (None, _) => fail(format!("the library did not load into {program}")),
+            (Some(_), ended) => fail(format!("{program} on Toft: {}", ended.words())),
+        },
+        Err(e) => fail(format!("{program}: {e}")),
+    }
+}

@@ -1,0 +1,226 @@
+//! Asks the kernel by doing: every probe is the real system call, on a page or descriptor of this process.
+//!
+//! `doctor` turns the answers into rows. A probe never trusts a version number, because containers forbid calls that
+//! the kernel has.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use nix::unistd::{SysconfVar, sysconf};
+
+/// The answer to one probe: it works, or the error that says why not.
+pub type Answer = Result<(), io::Error>;
+
+/// Not yet in every libc: guard ranges without a mapping of their own (Linux 6.13).
+const MADV_GUARD_INSTALL: i32 = 102;
+/// Handles faults of user code only, which an unprivileged process may.
+const UFFD_USER_MODE_ONLY: i32 = 1;
+
+/// The page size of the running kernel.
+pub fn page_size() -> usize {
+    sysconf(SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten()
+        .map_or(4096, |n| n as usize)
+}
+
+/// A private anonymous mapping that is given back when it goes out of scope.
+struct Mapping {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapping {
+    fn new(length: usize) -> io::Result<Mapping> {
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: no address is asked for, so that nothing mapped can be replaced.
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Mapping { start, length })
+        }
+    }
+
+    /// Two pages that have been written to.
+    fn pages() -> io::Result<Mapping> {
+        let pages = Mapping::new(2 * page_size())?;
+        // SAFETY: the mapping is ours alone, readable and writable, and two pages long.
+        unsafe { ptr::write_bytes(pages.start.cast::<u8>(), 1, pages.length) };
+        Ok(pages)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that mmap returned, and no reference into it is left.
+        unsafe { libc::munmap(self.start, self.length) };
+    }
+}
+
+fn check(result: i64) -> io::Result<i64> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Closes a descriptor that a probe opened.
+fn close(result: i64) -> Answer {
+    let fd = check(result)? as i32;
+    // SAFETY: the descriptor was opened by the probe and is known to nobody else.
+    unsafe { libc::close(fd) };
+    Ok(())
+}
+
+/// A fixed address that does not replace what is there.
+pub fn fixed_noreplace() -> Answer {
+    let taken = Mapping::pages()?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: the range is our own mapping: a kernel with the flag refuses, one without takes the address as a hint.
+    let again = unsafe { libc::mmap(taken.start, taken.length, libc::PROT_NONE, flags, -1, 0) };
+    if again == libc::MAP_FAILED {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::EEXIST) {
+            Ok(())
+        } else {
+            Err(error)
+        };
+    }
+    drop(Mapping {
+        start: again,
+        length: taken.length,
+    });
+    Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+}
+
+/// `madvise` with the given advice, on two pages of our own.
+fn advise(advice: i32) -> Answer {
+    let pages = Mapping::pages()?;
+    // SAFETY: the range is our own mapping, whose contents nobody reads after this.
+    check(unsafe { libc::madvise(pages.start, pages.length, advice) }.into()).map(drop)
+}
+
+/// Guard ranges that cost no mapping.
+pub fn guard_install() -> Answer {
+    advise(MADV_GUARD_INSTALL)
+}
+
+/// Lazy release.
+pub fn madv_free() -> Answer {
+    advise(libc::MADV_FREE)
+}
+
+/// Immediate release.
+pub fn madv_dontneed() -> Answer {
+    advise(libc::MADV_DONTNEED)
+}
+
+/// Paging out.
+pub fn madv_pageout() -> Answer {
+    advise(libc::MADV_PAGEOUT)
+}
+
+/// Many ranges released in one call, on oneself.
+pub fn process_madvise() -> Answer {
+    let pages = Mapping::pages()?;
+    let range = libc::iovec {
+        iov_base: pages.start,
+        iov_len: pages.length,
+    };
+    // SAFETY: pidfd_open takes integers; process_madvise reads one iovec that lives here and drops pages that are ours.
+    unsafe {
+        let process = check(libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0))?;
+        let advised = check(libc::syscall(
+            libc::SYS_process_madvise,
+            process,
+            &range,
+            1,
+            libc::MADV_DONTNEED,
+            0,
+        ));
+        close(process)?;
+        advised.map(drop)
+    }
+}
+
+/// Growth by moving page tables.
+pub fn mremap() -> Answer {
+    let mut pages = Mapping::pages()?;
+    // SAFETY: the range is our own mapping; the kernel says where it is afterwards and Mapping takes note.
+    unsafe {
+        let moved = libc::mremap(
+            pages.start,
+            pages.length,
+            2 * pages.length,
+            libc::MREMAP_MAYMOVE,
+        );
+        if moved == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        pages.start = moved;
+        pages.length *= 2;
+    }
+    Ok(())
+}
+
+/// Names in `/proc/PID/maps`.
+pub fn mapping_names() -> Answer {
+    let pages = Mapping::pages()?;
+    let name = c"toft doctor";
+    // SAFETY: names our own mapping; the name is a C string that outlives the call.
+    let named = unsafe {
+        libc::prctl(
+            libc::PR_SET_VMA,
+            libc::PR_SET_VMA_ANON_NAME,
+            pages.start,
+            pages.length,
+            name.as_ptr(),
+        )
+    };
+    check(named.into()).map(drop)
+}
+
+/// Protection keys.
+pub fn protection_keys() -> Answer {
+    // SAFETY: both calls take integers, and the key is freed before anybody could use it.
+    unsafe {
+        let key = check(libc::syscall(libc::SYS_pkey_alloc, 0, 0))?;
+        check(libc::syscall(libc::SYS_pkey_free, key)).map(drop)
+    }
+}
+
+/// Page faults handled by the program.
+pub fn userfaultfd() -> Answer {
+    // SAFETY: takes flags only, and the descriptor is closed again.
+    close(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY) })
+}
+
+/// Batched system calls.
+pub fn io_uring() -> Answer {
+    // struct io_uring_params is 120 bytes; a few more do no harm.
+    let mut parameters = MaybeUninit::<[u64; 16]>::zeroed();
+    // SAFETY: the kernel reads and writes 120 bytes of the 128 that are there.
+    close(unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) })
+}
+
+/// Randomness at any time.
+pub fn random() -> Answer {
+    let mut bytes = [0u8; 16];
+    // SAFETY: writes at most the length of the buffer.
+    let got =
+        unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    check(got as i64).map(drop)
+}
+
+/// The version of the C library this process runs on, which is the one the targets have.
+pub fn glibc() -> String {
+    // SAFETY: returns a constant string of the C library.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    version.to_string_lossy().into_owned()
+}

@@ -1,0 +1,110 @@
+//! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
+//!
+//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `options`, `doctor`.
+
+mod doctor;
+mod launch;
+mod library;
+mod options;
+mod report;
+mod run;
+mod stats;
+mod style;
+mod symbols;
+mod sys;
+mod vet;
+
+use std::env;
+use std::io::{self, Write};
+use std::process::exit;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Toft, a memory allocator in which every call site gets its own plot of memory.
+///
+/// `toft run -- PROGRAM ARGS` runs any program on it, unchanged.
+#[derive(Parser, Debug)]
+#[command(name = "toft", version, long_version = VERSION, max_term_width = 100)]
+struct Toft {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\nlibrary ",
+    env!("CARGO_PKG_VERSION"),
+    " (content ",
+    include_str!(concat!(env!("OUT_DIR"), "/libtoft.hash")),
+    ", carried inside)"
+);
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Run(run::Run),
+    Options(options::Options),
+    Doctor(doctor::Doctor),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, in man's own format
+    Man,
+}
+
+fn main() {
+    let status = match Toft::try_parse() {
+        Ok(Toft {
+            verb: Verb::Run(args),
+        }) => run::run(&args),
+        Ok(Toft {
+            verb: Verb::Options(args),
+        }) => options::options(&args),
+        Ok(Toft {
+            verb: Verb::Doctor(args),
+        }) => doctor::doctor(&args),
+        Ok(Toft {
+            verb: Verb::Completions { shell },
+        }) => completions(shell),
+        Ok(Toft { verb: Verb::Man }) => man(),
+        Err(error) => {
+            // Nothing can be done about a closed terminal.
+            let _ = error.print();
+            let of_run = env::args_os().nth(1).is_some_and(|verb| verb == "run");
+            // 2 is clap's; a program run by `toft run` may itself end with 2, so there it must be another.
+            if error.use_stderr() && of_run {
+                run::REFUSED
+            } else {
+                error.exit_code()
+            }
+        }
+    };
+    exit(status);
+}
+
+fn completions(shell: clap_complete::Shell) -> i32 {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Toft::command(), "toft", &mut text);
+    i32::from(io::stdout().write_all(&text).is_err())
+}
+
+/// One page: the command, then every verb with its options.
+fn man() -> i32 {
+    let mut command = Toft::command();
+    command.build();
+    let mut text = Vec::new();
+    let mut pages = vec![command.clone()];
+    pages.extend(
+        command
+            .get_subcommands()
+            .filter(|verb| verb.get_name() != "help")
+            .cloned(),
+    );
+    for page in pages {
+        if clap_mangen::Man::new(page).render(&mut text).is_err() {
+            return 1;
+        }
+    }
+    i32::from(io::stdout().write_all(&text).is_err())
+}

@@ -1,0 +1,208 @@
+//! `toft options`: every option of the library with its value and where that comes from.
+//!
+//! Table and parser are the library's own (`toft::options`), so that what is printed is what it goes by.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::json;
+use toft::options::{Kind, Options as Parsed, TABLE};
+
+use crate::style::{self, Style};
+
+/// Show every option with its value and where that comes from.
+///
+/// The options are variables of the environment; this shows what a program started from here would get.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit status: 0, or 1 if a TOFT_ variable of the environment is unknown or has a value that is not understood."
+)]
+pub struct Options {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// One option as it stands.
+struct Standing {
+    name: &'static str,
+    default: &'static str,
+    doc: &'static str,
+    expected: String,
+    given: Option<String>,
+    valid: bool,
+}
+
+impl Standing {
+    /// What the library will go by.
+    fn value(&self) -> &str {
+        self.given
+            .as_deref()
+            .filter(|_| self.valid)
+            .unwrap_or(self.default)
+    }
+
+    fn source(&self) -> &'static str {
+        if self.given.is_some() && self.valid {
+            "environment"
+        } else {
+            "default"
+        }
+    }
+}
+
+/// The verb.
+pub fn options(args: &Options) -> i32 {
+    let mut given: BTreeMap<String, String> = env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name
+                .into_string()
+                .ok()
+                .filter(|name| name.starts_with("TOFT_"))?;
+            Some((name, value.to_string_lossy().into_owned()))
+        })
+        .collect();
+    let standings: Vec<Standing> = TABLE
+        .iter()
+        .map(|option| {
+            let value = given.remove(option.name);
+            Standing {
+                name: option.name,
+                default: option.default,
+                doc: option.doc,
+                expected: expected(&option.kind),
+                valid: value
+                    .as_deref()
+                    .is_none_or(|value| valid(option.name, value)),
+                given: value,
+            }
+        })
+        .collect();
+    let unknown: Vec<(String, Option<&str>)> = given
+        .into_keys()
+        .map(|name| (name.clone(), nearest(&name)))
+        .collect();
+
+    let text = if args.json {
+        as_json(&standings, &unknown)
+    } else {
+        as_table(&standings, &unknown)
+    };
+    // A reader that went away (`| head`) is no error.
+    let _ = io::stdout().write_all(text.as_bytes());
+    i32::from(!unknown.is_empty() || standings.iter().any(|option| !option.valid))
+}
+
+fn as_json(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String {
+    let options: Vec<_> = standings
+        .iter()
+        .map(|o| {
+            json!({
+                "name": o.name, "value": o.value(), "default": o.default, "source": o.source(),
+                "given": o.given, "valid": o.valid, "expected": o.expected, "doc": o.doc,
+            })
+        })
+        .collect();
+    let unknown: Vec<_> = unknown
+        .iter()
+        .map(|(name, nearest)| json!({"name": name, "nearest": nearest}))
+        .collect();
+    format!("{}\n", json!({"options": options, "unknown": unknown}))
+}
+
+fn as_table(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String {
+    let style = Style::of_stdout();
+    let mut text = String::new();
+    let names = standings.iter().map(|o| o.name.len()).max().unwrap_or(0);
+    for option in standings {
+        let value = format!("{:<10}", option.value());
+        let value = if option.source() == "environment" {
+            style.strong(&value)
+        } else {
+            value
+        };
+        let source = match option.source() {
+            "environment" => format!("environment (default {})", option.default),
+            source => source.to_owned(),
+        };
+        text += &format!("{:<names$}  {value}  {source}\n", option.name);
+        text += &format!(
+            "{:<names$}  {}\n",
+            "",
+            style.faint(&style::fit(
+                option.doc,
+                style.width.saturating_sub(names + 2)
+            ))
+        );
+        if let Some(given) = option.given.as_ref().filter(|_| !option.valid) {
+            let line = format!(
+                "{}={given} is not {}; the default is used",
+                option.name, option.expected
+            );
+            text += &format!("{:<names$}  {}\n", "", style.bad(&line));
+        }
+    }
+    for (name, nearest) in unknown {
+        let hint = nearest
+            .map(|name| format!("; did you mean {name}?"))
+            .unwrap_or_default();
+        text += &format!("{}\n", style.bad(&format!("unknown option {name}{hint}")));
+    }
+    text
+}
+
+fn expected(kind: &Kind) -> String {
+    match kind {
+        Kind::Number(least, most) => format!("a number from {least} to {most}"),
+        Kind::Word(words) => words.join(" or "),
+        Kind::Size => "a size such as 512k, 8m or 1g".into(),
+        Kind::Flag => "0 or 1".into(),
+        Kind::Descriptor => "the number of a file descriptor".into(),
+    }
+}
+
+/// Whether the library would take it.
+fn valid(name: &str, value: &str) -> bool {
+    { Parsed::DEFAULT }
+        .take(format!("{name}={value}").as_bytes())
+        .is_ok()
+}
+
+/// The option that was probably meant.
+fn nearest(name: &str) -> Option<&'static str> {
+    TABLE
+        .iter()
+        .map(|option| (distance(name, option.name), option.name))
+        .min()
+        .filter(|(changes, _)| *changes <= 3)
+        .map(|(_, name)| name)
+}
+
+/// How many letters to insert, remove or exchange.
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.as_bytes();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut above[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = above[j + 1];
+            above[j + 1] = change.min(above[j] + 1).min(diagonal + 1);
+        }
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_names_find_their_option() {
+        assert_eq!(nearest("TOFT_PARTITION"), Some("TOFT_PARTITIONS"));
+        assert_eq!(nearest("TOFT_SOMETHING_ELSE"), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,364 @@
+//! `toft run`: vet the target, start it on Toft, prove that it is, and end as it ended.
+//!
+//! The parts: `vet` looks at the target, `library` puts the library in place, `launch` starts and stays beside,
+//! `stats` prints. This file joins them and owns every message and exit status.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::launch::{self, Launch, Outcome};
+use crate::library::{self, Library};
+use crate::stats::{Ended, Stats};
+use crate::style::Style;
+use crate::sys;
+use crate::vet::{self, Effect, Missing, Vetted};
+
+/// Exit status: the proof failed, under `--strict`.
+pub const UNPROVEN: i32 = 124;
+/// Exit status: refused, or something of our own went wrong.
+pub const REFUSED: i32 = 125;
+/// Exit status: found and cannot be executed.
+pub const NOT_EXECUTABLE: i32 = 126;
+/// Exit status: not found.
+pub const NOT_FOUND: i32 = 127;
+
+const EXIT_CODES: &str = "\
+Exit status:
+  that of PROGRAM; if a signal killed it, the same signal kills toft
+  124   --strict was given and the library did not load
+  125   PROGRAM was refused, or toft itself failed
+  126   PROGRAM cannot be executed
+  127   PROGRAM was not found
+
+Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are passed on to PROGRAM.";
+
+/// Run a program on Toft.
+///
+/// The program is not changed in any way: the library goes in front of its malloc through LD_PRELOAD. Before it is
+/// started, it is examined, and refused with one line if the library could not work in it. After it is started, the
+/// library reports itself; if it does not, one line says so.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+pub struct Run {
+    /// Print a summary of time, memory and the top call sites at exit, on stderr
+    #[arg(long)]
+    stats: bool,
+    /// Print it as one JSON object instead (with --dry-run: what was found, as JSON)
+    #[arg(long)]
+    json: bool,
+    /// Write the summary to a file instead of stderr
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Let the programs that PROGRAM starts run on Toft too (as they do if PROGRAM is a shell script)
+    #[arg(long)]
+    children: bool,
+    /// Set a variable in the program's environment, TOFT_ options included; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    env: Vec<(String, OsString)>,
+    /// Use this library instead of the one that toft carries
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// Only say what was found and what would be done
+    #[arg(long, visible_alias = "report-only")]
+    dry_run: bool,
+    /// Start the program even if the library cannot work in it
+    #[arg(long)]
+    force: bool,
+    /// End with status 124 if the library did not load
+    #[arg(long)]
+    strict: bool,
+    /// The program, found like a shell finds it
+    #[arg(value_name = "PROGRAM")]
+    program: OsString,
+    /// Its arguments
+    #[arg(
+        value_name = "ARGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    arguments: Vec<OsString>,
+}
+
+fn assignment(text: &str) -> Result<(String, OsString), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.into())),
+        _ => Err("not of the form KEY=VALUE".into()),
+    }
+}
+
+/// One line on stderr. That stderr is closed must not stop the program.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "toft: {text}");
+}
+
+/// The verb. Returns the exit status, unless the target died by a signal.
+pub fn run(run: &Run) -> i32 {
+    let set: HashMap<&str, &OsStr> = run
+        .env
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_os_str()))
+        .collect();
+    let variable = |name: &str| {
+        set.get(name)
+            .map(|value| (*value).to_owned())
+            .or_else(|| env::var_os(name))
+    };
+
+    let path = variable("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let vetted = match vet::vet(&run.program, &run.arguments, &path) {
+        Ok(vetted) => vetted,
+        Err(missing) => return report_missing(run, &missing),
+    };
+    let scope = scope(run, variable("TOFT_SCOPE"), &vetted);
+    let refused = vetted.refusal().is_some() && !run.force;
+    if run.dry_run {
+        return dry_run(run, &vetted, scope, refused);
+    }
+    tell(&vetted, scope, run.force);
+    if refused {
+        return REFUSED;
+    }
+    let library = match Library::find(run.library.as_deref()) {
+        Ok(library) => library,
+        Err(why) => {
+            say(&why);
+            return REFUSED;
+        }
+    };
+
+    // An inherited TOFT_STATS makes the library write into our pipe, so it has to mean the same as --stats.
+    let stats = run.stats || variable("TOFT_STATS").is_some_and(|value| value == "1");
+    let mut environment: Vec<(OsString, OsString)> = run
+        .env
+        .iter()
+        .map(|(key, value)| (key.into(), value.clone()))
+        .collect();
+    let preload = library::preload_value(&library.path, variable("LD_PRELOAD").as_deref());
+    environment.push(("LD_PRELOAD".into(), preload));
+    environment.push(("TOFT_SCOPE".into(), scope.word().into()));
+    if stats {
+        environment.push(("TOFT_STATS".into(), "1".into()));
+    }
+    let launch = Launch {
+        program: vetted.program.clone(),
+        name: vetted.name.clone(),
+        arguments: vetted.arguments.clone(),
+        environment,
+        silent: false,
+    };
+    let shown = vetted.named.display().to_string();
+    let mut said = false;
+    let outcome = launch::run(&launch, || {
+        said = true;
+        say(&not_loaded(
+            &shown,
+            &library,
+            &vetted,
+            "no sign of it after 2 seconds",
+        ));
+    });
+    match outcome {
+        Ok(outcome) => finish(run, &vetted, &library, outcome, stats, said),
+        Err(e) => {
+            say(&format!("{shown}: {e}"));
+            match e.kind() {
+                io::ErrorKind::NotFound => NOT_FOUND,
+                io::ErrorKind::PermissionDenied => NOT_EXECUTABLE,
+                _ => REFUSED,
+            }
+        }
+    }
+}
+
+/// Which processes get the library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// The program alone: a library that leaks into every child is the commonest complaint about preloading.
+    Program,
+    /// And all it starts, as asked for.
+    Children,
+    /// And all it starts, because it is nothing but a starter.
+    Starter(&'static str),
+}
+
+impl Scope {
+    fn word(self) -> &'static str {
+        if self == Scope::Program {
+            "program"
+        } else {
+            "children"
+        }
+    }
+}
+
+fn scope(run: &Run, stated: Option<OsString>, vetted: &Vetted) -> Scope {
+    match (stated, vetted.starter) {
+        _ if run.children => Scope::Children,
+        (Some(text), _) if text == "children" => Scope::Children,
+        (Some(_), _) | (None, None) => Scope::Program,
+        (None, Some(why)) => Scope::Starter(why),
+    }
+}
+
+fn report_missing(run: &Run, missing: &Missing) -> i32 {
+    let (text, kind, status) = match missing {
+        Missing::NotFound(text) => (text, "not-found", NOT_FOUND),
+        Missing::NotExecutable(text) => (text, "not-executable", NOT_EXECUTABLE),
+    };
+    if run.dry_run && run.json {
+        let finding = json!({"kind": kind, "text": text, "effect": "refuse"});
+        println!(
+            "{}",
+            json!({"program": run.program.to_string_lossy(), "starts": false, "findings": [finding]})
+        );
+    } else {
+        say(text);
+    }
+    status
+}
+
+/// The findings, a line each.
+fn tell(vetted: &Vetted, scope: Scope, force: bool) {
+    for finding in &vetted.findings {
+        let end = match (finding.effect, force) {
+            (Effect::Refuse, false) => "; not started (--force starts it anyway)",
+            (Effect::Refuse, true) => "; started anyway, as --force asks",
+            (Effect::Warn, _) => "",
+        };
+        say(&format!(
+            "{} {}: {}{end}",
+            vetted.binary.display(),
+            finding.what,
+            finding.so
+        ));
+        if finding.effect == Effect::Refuse {
+            // What else there is to say does not matter any more.
+            return;
+        }
+    }
+    if let Scope::Starter(why) = scope {
+        let keep = "--env TOFT_SCOPE=program keeps Toft to itself";
+        say(&format!(
+            "{} {why}: what it starts runs on Toft too ({keep})",
+            vetted.named.display()
+        ));
+    }
+}
+
+fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
+    if run.json {
+        let findings: Vec<_> = vetted
+            .findings
+            .iter()
+            .map(|finding| {
+                let effect = if finding.effect == Effect::Refuse { "refuse" } else { "warn" };
+                json!({"kind": finding.kind, "text": format!("{}: {}", finding.what, finding.so), "effect": effect})
+            })
+            .collect();
+        let text = json!({
+            "program": vetted.named.to_string_lossy(),
+            "binary": vetted.binary.to_string_lossy(),
+            "scope": scope.word(),
+            "starts": !refused,
+            "findings": findings,
+        });
+        println!("{text}");
+    } else {
+        tell(vetted, scope, run.force);
+        if !refused {
+            say(&format!(
+                "{} would be started on Toft",
+                vetted.named.display()
+            ));
+        }
+    }
+    if refused { REFUSED } else { 0 }
+}
+
+fn finish(
+    run: &Run,
+    vetted: &Vetted,
+    library: &Library,
+    outcome: Outcome,
+    stats: bool,
+    said: bool,
+) -> i32 {
+    let loaded = outcome.report.ready.is_some();
+    let ended = Ended::of(outcome.status);
+    let shown = vetted.named.display().to_string();
+    if !loaded && !said {
+        say(&not_loaded(
+            &shown,
+            library,
+            vetted,
+            "it ended without a sign of it",
+        ));
+    }
+    if stats {
+        let arguments = run
+            .arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let stats = Stats::new(shown, arguments, outcome);
+        if let Err(why) = print_stats(run, &stats) {
+            say(&why);
+        }
+    }
+    match ended {
+        _ if !loaded && run.strict => UNPROVEN,
+        Ended::Exit(status) => status,
+        Ended::Signal(number) => sys::die_by(number),
+    }
+}
+
+fn print_stats(run: &Run, stats: &Stats) -> Result<(), String> {
+    let style = Style::of_stderr();
+    let text = if run.json {
+        format!("{}\n", stats.json())
+    } else {
+        stats.text(style)
+    };
+    match &run.output {
+        Some(path) => File::create(path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| format!("cannot write the statistics to {}: {e}", path.display())),
+        None => {
+            // A closed stderr is the user's choice.
+            let _ = io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
+    }
+}
+
+/// The line for a target in which the library did not report, with the likeliest reason.
+fn not_loaded(program: &str, library: &Library, vetted: &Vetted, seen: &str) -> String {
+    let reason = match vetted.refusal() {
+        Some(finding) => format!("it {}", finding.what),
+        None if !is_toft(&library.path) => {
+            format!("{} is not Toft's library", library.path.display())
+        }
+        None => seen.to_owned(),
+    };
+    format!("the library did not load into {program} ({reason})")
+}
+
+/// Whether the file is a shared library that exports what only ours does.
+fn is_toft(path: &Path) -> bool {
+    use object::read::{Object, ObjectSymbol};
+    let Ok(bytes) = fs::read(path) else {
+        return false;
+    };
+    let Ok(elf) = object::File::parse(&*bytes) else {
+        return false;
+    };
+    elf.dynamic_symbols()
+        .any(|symbol| symbol.is_definition() && symbol.name_bytes() == Ok(b"toft_version"))
+}

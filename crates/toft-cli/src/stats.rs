@@ -1,0 +1,371 @@
+//! `toft run --stats`: what the kernel and the library counted, as a page for people or as one JSON object.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::launch::Outcome;
+use crate::style::{self, Style};
+use crate::symbols::{Place, Symbols};
+use crate::sys::Usage;
+
+/// How many call sites are shown.
+const TOP: usize = 10;
+
+/// Everything `--stats` prints.
+pub struct Stats {
+    program: String,
+    arguments: Vec<String>,
+    version: Option<String>,
+    ended: Ended,
+    wall: f64,
+    usage: Usage,
+    heap: Option<Value>,
+    sites: Vec<Site>,
+    site_bytes: u64,
+    garbled: u64,
+}
+
+/// How the target ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Ended {
+    /// From a raw wait status.
+    pub fn of(status: i32) -> Ended {
+        if libc::WIFSIGNALED(status) {
+            Ended::Signal(libc::WTERMSIG(status))
+        } else {
+            Ended::Exit(libc::WEXITSTATUS(status))
+        }
+    }
+
+    /// As a person says it.
+    pub fn words(self) -> String {
+        match self {
+            Ended::Exit(status) => format!("exit {status}"),
+            Ended::Signal(number) => match nix::sys::signal::Signal::try_from(number) {
+                Ok(which) => format!("killed by {which}"),
+                Err(_) => format!("killed by signal {number}"),
+            },
+        }
+    }
+}
+
+struct Site {
+    address: u64,
+    large: bool,
+    allocated_bytes: u64,
+    allocated_blocks: u64,
+    live_bytes: u64,
+    live_blocks: u64,
+    place: Place,
+}
+
+impl Stats {
+    /// Gathers and names.
+    pub fn new(program: String, arguments: Vec<String>, outcome: Outcome) -> Stats {
+        let heap = outcome.report.heap;
+        let mut sites = heap.as_ref().map(merged_sites).unwrap_or_default();
+        let site_bytes = sites.iter().map(|site| site.allocated_bytes).sum();
+        sites.truncate(TOP);
+        let mut symbols = Symbols::new(&outcome.report.maps);
+        for site in &mut sites {
+            site.place = symbols.call_before(site.address);
+        }
+        Stats {
+            program,
+            arguments,
+            version: outcome.report.ready,
+            ended: Ended::of(outcome.status),
+            wall: outcome.wall.as_secs_f64(),
+            usage: outcome.usage,
+            heap,
+            sites,
+            site_bytes,
+            garbled: outcome.report.garbled,
+        }
+    }
+
+    /// One object; the library's own statistics are under `heap`, as it wrote them.
+    pub fn json(&self) -> Value {
+        let (code, signal) = match self.ended {
+            Ended::Exit(code) => (Some(code), None),
+            Ended::Signal(number) => (None, Some(number)),
+        };
+        json!({
+            "program": self.program,
+            "arguments": self.arguments,
+            "loaded": self.version.is_some(),
+            "toft": self.version,
+            "exit_status": code,
+            "signal": signal,
+            "wall_seconds": self.wall,
+            "user_seconds": self.usage.user.as_secs_f64(),
+            "system_seconds": self.usage.system.as_secs_f64(),
+            "max_rss_bytes": self.usage.max_rss,
+            "minor_faults": self.usage.minor_faults,
+            "major_faults": self.usage.major_faults,
+            "allocations_per_second": self.heap.as_ref().map(|_| self.rate()),
+            "garbled_lines": self.garbled,
+            "top_sites": self.sites.iter().map(Site::json).collect::<Vec<_>>(),
+            "heap": self.heap,
+        })
+    }
+
+    fn rate(&self) -> f64 {
+        if self.wall > 0.0 {
+            self.number("allocations") as f64 / self.wall
+        } else {
+            0.0
+        }
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.heap
+            .as_ref()
+            .and_then(|heap| heap[name].as_u64())
+            .unwrap_or(0)
+    }
+
+    /// The page for people, lines ended.
+    pub fn text(&self, style: Style) -> String {
+        let mut page = String::new();
+        let version = self
+            .version
+            .as_ref()
+            .map_or_else(|| "not loaded".into(), |v| format!("Toft {v}"));
+        let program = style::fit(&self.program, style.width.saturating_sub(40).max(16));
+        page += &format!(
+            "\n{}  {}, {}\n",
+            style.strong(&program),
+            version,
+            self.ended.words()
+        );
+        let mut row = |name: &str, cells: &[String]| {
+            let _ = writeln!(
+                page,
+                "  {}{}",
+                style.faint(&format!("{name:<9}")),
+                cells.join("   ")
+            );
+        };
+        row(
+            "time",
+            &[
+                format!("{} wall", style::seconds(self.wall)),
+                format!("{} user", style::seconds(self.usage.user.as_secs_f64())),
+                format!("{} system", style::seconds(self.usage.system.as_secs_f64())),
+            ],
+        );
+        let mut memory = vec![format!("{} max RSS", style::bytes(self.usage.max_rss))];
+        if self.heap.is_some() {
+            memory.push(format!("{} peak", style::bytes(self.number("peak_bytes"))));
+            memory.push(format!(
+                "{} live at exit",
+                style::bytes(self.number("live_bytes"))
+            ));
+        }
+        row("memory", &memory);
+        row(
+            "faults",
+            &[
+                format!("{} minor", style::count(self.usage.minor_faults)),
+                format!("{} major", style::count(self.usage.major_faults)),
+            ],
+        );
+        if self.heap.is_none() {
+            row("heap", &[style.bad(self.silence())]);
+            return page;
+        }
+        row(
+            "blocks",
+            &[
+                format!("{} allocated", style::count(self.number("allocations"))),
+                format!("{}/s", style::rate(self.rate())),
+                format!("{} live at exit", style::count(self.number("live_blocks"))),
+            ],
+        );
+        row(
+            "heap",
+            &[
+                format!("{} slabs", style::count(self.number("slabs"))),
+                format!("{} mapped", style::bytes(self.number("mapped_bytes"))),
+                format!(
+                    "{} bookkeeping",
+                    style::bytes(self.number("metadata_bytes"))
+                ),
+                format!("{} partitions", self.number("partitions")),
+            ],
+        );
+        row("threads", &[self.number("threads").to_string()]);
+        let misuse = match self.number("misuse") {
+            0 => style.good("none"),
+            n => style.bad(&format!("{} bad calls, named above", style::count(n))),
+        };
+        row("misuse", &[misuse]);
+        self.site_table(&mut page, style);
+        page
+    }
+
+    /// Why a target that had the library gave no statistics.
+    fn silence(&self) -> &'static str {
+        match (&self.version, self.ended) {
+            (None, _) => "no statistics: the library was not there",
+            _ if self.garbled > 0 => "no statistics: several processes wrote them at once",
+            (_, Ended::Signal(_)) => {
+                "no statistics: the program was killed before it could write them"
+            }
+            _ => {
+                "no statistics: the program left by _exit or became another by exec (then try --children)"
+            }
+        }
+    }
+
+    fn site_table(&self, page: &mut String, style: Style) {
+        if self.sites.is_empty() {
+            return;
+        }
+        let head = format!(
+            "  {:>10}  {:>6}  {:>13}  {:>10}  call site",
+            "allocated", "share", "blocks", "live"
+        );
+        let _ = writeln!(page, "\n{}", style.faint(&head));
+        for site in &self.sites {
+            let share = 100.0 * site.allocated_bytes as f64 / self.site_bytes.max(1) as f64;
+            let figures = format!(
+                "  {:>10}  {share:>5.1}%  {:>13}  {:>10}  ",
+                style::bytes(site.allocated_bytes),
+                style::count(site.allocated_blocks),
+                style::bytes(site.live_bytes),
+            );
+            let room = style.width.saturating_sub(figures.chars().count()).max(24);
+            let _ = writeln!(page, "{figures}{}", style::fit(&site.words(), room));
+        }
+    }
+}
+
+impl Site {
+    fn json(&self) -> Value {
+        json!({
+            "site": format!("{:#x}", self.address),
+            "large": self.large,
+            "allocated_bytes": self.allocated_bytes,
+            "allocated_blocks": self.allocated_blocks,
+            "live_bytes": self.live_bytes,
+            "live_blocks": self.live_blocks,
+            "module": self.place.module.as_ref().map(|path| path.display().to_string()),
+            "offset": format!("{:#x}", self.place.offset),
+            "function": self.place.function,
+            "file": self.place.file,
+            "line": self.place.line,
+        })
+    }
+
+    /// `function at file.c:12`, with less where less is known.
+    fn words(&self) -> String {
+        let place = &self.place;
+        let module = place
+            .module
+            .as_ref()
+            .and_then(|path| path.file_name())
+            .map(|name| name.to_string_lossy());
+        let mut text = match (&place.function, &module) {
+            (Some(function), _) => function.clone(),
+            (None, Some(module)) => format!("{module}+{:#x}", place.offset),
+            (None, None) => format!("{:#x} (code that is in no file)", self.address),
+        };
+        match (&place.file, place.line, &module) {
+            (Some(file), Some(line), _) => {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                let _ = write!(text, " at {name}:{line}");
+            }
+            (_, _, Some(module)) if place.function.is_some() => {
+                let _ = write!(text, " in {module}");
+            }
+            _ => {}
+        }
+        text
+    }
+}
+
+/// The library lists a site once per slot size; people ask for the site. Most allocated bytes first.
+fn merged_sites(heap: &Value) -> Vec<Site> {
+    let mut sites: Vec<Site> = Vec::new();
+    for entry in heap["sites"].as_array().into_iter().flatten() {
+        let Some(address) = entry["site"].as_str().and_then(parse_hex) else {
+            continue;
+        };
+        let number = |name: &str| entry[name].as_u64().unwrap_or(0);
+        let large = entry["large"].as_bool().unwrap_or(false);
+        let index = sites
+            .iter()
+            .position(|s| s.address == address && s.large == large)
+            .unwrap_or_else(|| {
+                sites.push(Site {
+                    address,
+                    large,
+                    allocated_bytes: 0,
+                    allocated_blocks: 0,
+                    live_bytes: 0,
+                    live_blocks: 0,
+                    place: Place::default(),
+                });
+                sites.len() - 1
+            });
+        let site = &mut sites[index];
+        site.allocated_bytes += number("allocated_bytes");
+        site.allocated_blocks += number("allocated_blocks");
+        site.live_bytes += number("live_bytes");
+        site.live_blocks += number("live_blocks");
+    }
+    // Zero-byte rows would only fill the table; the address makes the order of equals the same in every run.
+    sites.retain(|site| site.allocated_bytes > 0);
+    sites.sort_by_key(|site| (std::cmp::Reverse(site.allocated_bytes), site.address));
+    sites
+}
+
+fn parse_hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_are_merged_and_ordered() {
+        let heap = json!({"sites": [
+            {"site": "0x10", "allocated_bytes": 5, "allocated_blocks": 1, "live_bytes": 1, "live_blocks": 1, "large": false},
+            {"site": "0x20", "allocated_bytes": 7, "allocated_blocks": 1, "live_bytes": 0, "live_blocks": 0, "large": false},
+            {"site": "0x10", "allocated_bytes": 4, "allocated_blocks": 2, "live_bytes": 2, "live_blocks": 1, "large": false},
+            {"site": "0x30", "allocated_bytes": 0, "allocated_blocks": 0, "live_bytes": 0, "live_blocks": 0, "large": false},
+            {"site": "bad", "allocated_bytes": 99}
+        ]});
+        let sites = merged_sites(&heap);
+        let shown: Vec<_> = sites
+            .iter()
+            .map(|s| {
+                (
+                    s.address,
+                    s.allocated_bytes,
+                    s.allocated_blocks,
+                    s.live_bytes,
+                )
+            })
+            .collect();
+        assert_eq!(shown, [(0x10, 9, 3, 3), (0x20, 7, 1, 0)]);
+    }
+
+    #[test]
+    fn an_end_is_told_from_the_wait_status() {
+        assert_eq!(Ended::of(3 << 8), Ended::Exit(3));
+        assert_eq!(Ended::of(libc::SIGABRT), Ended::Signal(libc::SIGABRT));
+        assert_eq!(Ended::Signal(libc::SIGABRT).words(), "killed by SIGABRT");
+    }
+}

@@ -1,0 +1,282 @@
+//! From a call site in the target to a name: module, function, file and line, read out of process from the ELF files.
+//!
+//! `stats` asks for the few sites it shows. Debug information is taken from the file itself or, by build-id, from the
+//! system's directory of separated debug files; without any, the symbol table gives the function.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use addr2line::Loader;
+use object::read::{Object, ObjectSegment, ObjectSymbol};
+
+/// What is known about a code address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The mapped file.
+    pub module: Option<PathBuf>,
+    /// The address as the file's own tables count.
+    pub offset: u64,
+    /// The function, readable.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// Its line.
+    pub line: Option<u32>,
+}
+
+/// The modules of one process, loaded when first asked for.
+pub struct Symbols {
+    regions: Vec<Region>,
+    modules: HashMap<PathBuf, Option<Module>>,
+}
+
+struct Region {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: Option<PathBuf>,
+}
+
+struct Module {
+    /// File offset, length, address.
+    segments: Vec<(u64, u64, u64)>,
+    /// Address, length, name; in order.
+    functions: Vec<(u64, u64, String)>,
+    lines: Option<Loader>,
+}
+
+impl Symbols {
+    /// From the lines of `/proc/PID/maps`.
+    pub fn new(maps: &[String]) -> Symbols {
+        Symbols {
+            regions: maps.iter().filter_map(|line| region(line)).collect(),
+            modules: HashMap::new(),
+        }
+    }
+
+    /// Where the call was that returns to `address`.
+    pub fn call_before(&mut self, address: u64) -> Place {
+        // The return address may already belong to the next line, or to the next function if the callee never returns.
+        let within = address.wrapping_sub(1);
+        let Some(region) = self
+            .regions
+            .iter()
+            .find(|r| (r.start..r.end).contains(&within))
+        else {
+            return Place {
+                offset: address,
+                ..Place::default()
+            };
+        };
+        let Some(path) = region.path.clone() else {
+            return Place {
+                offset: address,
+                ..Place::default()
+            };
+        };
+        let in_file = within - region.start + region.offset;
+        let module = self
+            .modules
+            .entry(path.clone())
+            .or_insert_with(|| Module::load(&path));
+        let Some(module) = module else {
+            return Place {
+                module: Some(path),
+                offset: in_file + 1,
+                ..Place::default()
+            };
+        };
+        let probe = module.address_of(in_file).unwrap_or(in_file);
+        let mut place = Place {
+            module: Some(path),
+            offset: probe + 1,
+            ..Place::default()
+        };
+        module.describe(probe, &mut place);
+        place
+    }
+}
+
+impl Module {
+    fn load(path: &Path) -> Option<Module> {
+        let bytes = fs::read(path).ok()?;
+        let elf = object::File::parse(&*bytes).ok()?;
+        let segments = elf
+            .segments()
+            .map(|s| (s.file_range().0, s.file_range().1, s.address()))
+            .collect();
+        let separate = elf
+            .build_id()
+            .ok()
+            .flatten()
+            .map(debug_file)
+            .filter(|path| path.is_file());
+
+        let mut functions = functions(&elf);
+        if let Some(extra) = separate.as_ref().and_then(|path| fs::read(path).ok())
+            && let Ok(debug) = object::File::parse(&*extra)
+        {
+            functions.extend(self::functions(&debug));
+        }
+        functions.sort();
+        functions.dedup_by_key(|(address, ..)| *address);
+        let lines = Loader::new(separate.as_deref().unwrap_or(path)).ok();
+        Some(Module {
+            segments,
+            functions,
+            lines,
+        })
+    }
+
+    fn address_of(&self, in_file: u64) -> Option<u64> {
+        let (offset, _, address) = self.segments.iter().find(|(offset, length, _)| {
+            in_file.checked_sub(*offset).is_some_and(|d| d < *length)
+        })?;
+        Some(in_file - offset + address)
+    }
+
+    fn describe(&self, probe: u64, place: &mut Place) {
+        if let Some(lines) = &self.lines
+            && let Ok(mut frames) = lines.find_frames(probe)
+            && let Ok(Some(frame)) = frames.next()
+        {
+            place.function = frame
+                .function
+                .and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
+            place.file = frame
+                .location
+                .as_ref()
+                .and_then(|l| l.file.map(str::to_owned));
+            place.line = frame.location.as_ref().and_then(|l| l.line);
+        }
+        if place.function.is_none() {
+            let after = self
+                .functions
+                .partition_point(|(address, ..)| *address <= probe);
+            // Beyond the symbol's length the address belongs to a function that the table does not have.
+            place.function = after
+                .checked_sub(1)
+                .map(|i| &self.functions[i])
+                .filter(|(address, length, _)| probe - address < *length)
+                .map(|(.., name)| demangle(name));
+        }
+    }
+}
+
+fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
+    elf.symbols()
+        .chain(elf.dynamic_symbols())
+        .filter(|s| s.is_definition() && s.size() > 0 && s.kind() == object::SymbolKind::Text)
+        .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
+        .collect()
+}
+
+fn debug_file(build_id: &[u8]) -> PathBuf {
+    let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (directory, name) = hex.split_at(hex.len().min(2));
+    PathBuf::from(format!("/usr/lib/debug/.build-id/{directory}/{name}.debug"))
+}
+
+fn region(line: &str) -> Option<Region> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let offset = hex(fields.nth(1)?)?;
+    let path = fields
+        .nth(2)
+        .map(str::trim)
+        .filter(|path| path.starts_with('/'));
+    Some(Region {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset,
+        path: path.map(PathBuf::from),
+    })
+}
+
+/// Rust and C++ names as people write them; others unchanged.
+pub fn demangle(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        // Without the hash that tells instances apart.
+        return format!("{rust:#}");
+    }
+    if name.starts_with("_Z")
+        && let Ok(symbol) = cpp_demangle::Symbol::new(name)
+        && let Ok(text) = symbol.demangle()
+    {
+        return text;
+    }
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_demangled() {
+        assert_eq!(
+            demangle("_ZN4core3fmt5Write9write_str17h0123456789abcdefE"),
+            "core::fmt::Write::write_str"
+        );
+        assert_eq!(demangle("_RNvC6_123foo3bar"), "123foo::bar");
+        assert_eq!(
+            demangle("_ZNSt6vectorIiSaIiEE9push_backEOi"),
+            "std::vector<int, std::allocator<int> >::push_back(int&&)"
+        );
+        assert_eq!(demangle("main"), "main");
+        assert_eq!(demangle("_Zero"), "_Zero");
+    }
+
+    #[test]
+    fn maps_lines_are_read() {
+        let line =
+            "7f00-7f80 r-xp 00001000 fe:00 12345                      /usr/lib/with space.so";
+        let region = region(line).unwrap();
+        assert_eq!(
+            (region.start, region.end, region.offset),
+            (0x7f00, 0x7f80, 0x1000)
+        );
+        assert_eq!(region.path.unwrap(), Path::new("/usr/lib/with space.so"));
+        assert!(
+            self::region("7f00-7f80 r-xp 00000000 00:00 0 [vdso]")
+                .unwrap()
+                .path
+                .is_none()
+        );
+        assert!(self::region("nonsense").is_none());
+    }
+
+    /// This test's own process, whose debug information names this very file.
+    #[test]
+    fn a_function_of_this_process_is_found() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let maps: Vec<String> = maps
+            .lines()
+            .filter(|line| line.contains("x"))
+            .map(str::to_owned)
+            .collect();
+        let here = a_function_of_this_process_is_found as fn() as usize as u64;
+        let place = Symbols::new(&maps).call_before(here + 2);
+        assert!(
+            place
+                .function
+                .unwrap()
+                .contains("a_function_of_this_process_is_found")
+        );
+        assert!(place.file.unwrap().ends_with("symbols.rs"));
+        assert!(place.line.unwrap() > 1);
+    }
+
+    #[test]
+    fn an_address_nowhere_stays_a_number() {
+        assert_eq!(
+            Symbols::new(&[]).call_before(0x1234),
+            Place {
+                offset: 0x1234,
+                ..Place::default()
+            }
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! What is about to be started, and can it run on Toft? `run` asks before it starts anything.
+//!
+//! `resolve` finds the file as `execvp` would and follows `#!` lines, `elf` reads the facts off the binary, and
+//! this file turns facts into findings: one clear line each, with what the launcher does about it.
+
+pub mod elf;
+pub mod resolve;
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::{FsFlags, statvfs};
+use nix::unistd::{getegid, geteuid, getgid, getuid};
+
+use elf::{Facts, Format};
+use resolve::Resolved;
+
+/// What the launcher does about a finding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Toft cannot work here: not started, unless `--force`.
+    Refuse,
+    /// Started, but the user should know.
+    Warn,
+}
+
+/// One thing found in the target.
+#[derive(Debug)]
+pub struct Finding {
+    /// A stable word for scripts, part of the JSON output.
+    pub kind: &'static str,
+    /// What is so, as the end of a sentence whose subject is the target.
+    pub what: String,
+    /// What follows from it.
+    pub so: &'static str,
+    /// What the launcher does.
+    pub effect: Effect,
+}
+
+/// A target that has been looked at.
+pub struct Vetted {
+    /// The file that the user named, for messages.
+    pub named: PathBuf,
+    /// The file to execute.
+    pub program: PathBuf,
+    /// What the program shall see as its name.
+    pub name: OsString,
+    /// Its arguments, after what an `env` line of a script put in front.
+    pub arguments: Vec<OsString>,
+    /// The binary that will run: the program, or the interpreter of the script.
+    pub binary: PathBuf,
+    /// Why what the user means is not the target but what it starts: the version managers of Python, Ruby and Node put
+    /// shell scripts in the place of the programs, and nobody writes `nice` to see `nice` run.
+    pub starter: Option<&'static str>,
+    /// What was found, the gravest first.
+    pub findings: Vec<Finding>,
+}
+
+impl Vetted {
+    /// The finding for which the target is not started, if any.
+    pub fn refusal(&self) -> Option<&Finding> {
+        self.findings
+            .iter()
+            .find(|finding| finding.effect == Effect::Refuse)
+    }
+}
+
+/// Why there is nothing to start. Both have an exit status of their own, the one that shells use.
+#[derive(Debug)]
+pub enum Missing {
+    /// 127.
+    NotFound(String),
+    /// 126.
+    NotExecutable(String),
+}
+
+/// Programs whose only purpose is to start another one.
+const STARTERS: [&str; 13] = [
+    "env", "nice", "nohup", "timeout", "setsid", "stdbuf", "ionice", "chrt", "taskset", "setarch",
+    "unshare", "time", "xargs",
+];
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "busybox"];
+
+/// Finds the target and examines it.
+pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Missing> {
+    let Resolved {
+        named,
+        script,
+        program,
+        name,
+        arguments,
+        binary,
+    } = resolve::resolve(program, arguments, path)?;
+    let mut findings = Vec::new();
+    match elf::read(&binary) {
+        Ok(facts) => examine(&facts, &mut findings),
+        Err(elf::Unreadable::Denied) => findings.push(Finding {
+            kind: "unreadable",
+            what: "may be executed but not read".into(),
+            so: "nothing is known about it",
+            effect: Effect::Warn,
+        }),
+        Err(elf::Unreadable::NotElf) => {
+            return Err(Missing::NotExecutable(format!(
+                "{} is neither an ELF program nor a script",
+                binary.display()
+            )));
+        }
+        Err(elf::Unreadable::Broken(why)) => findings.push(Finding {
+            kind: "damaged",
+            what: format!("is a damaged ELF file ({why})"),
+            so: "the kernel decides",
+            effect: Effect::Warn,
+        }),
+    }
+    if let Some(id) = secure_execution(&binary) {
+        findings.push(Finding {
+            kind: "secure",
+            what: format!("runs with more rights than its caller ({id})"),
+            so: "the loader then ignores LD_PRELOAD",
+            effect: Effect::Refuse,
+        });
+    }
+    let known = |names: &[&str]| {
+        binary
+            .file_name()
+            .and_then(|n| n.to_str())
+            .is_some_and(|n| names.contains(&n))
+    };
+    let starter = if script && known(&SHELLS) {
+        Some("is a shell script")
+    } else {
+        (!arguments.is_empty() && known(&STARTERS)).then_some("starts another program")
+    };
+    findings.sort_by_key(|finding| finding.effect == Effect::Warn);
+    Ok(Vetted {
+        named,
+        program,
+        name,
+        arguments,
+        binary,
+        starter,
+        findings,
+    })
+}
+
+/// Facts to findings. The first refusal says all there is to say; a second would only confuse.
+fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
+    let mut add = |kind, what, so, effect| {
+        findings.push(Finding {
+            kind,
+            what,
+            so,
+            effect,
+        })
+    };
+    match facts.format {
+        Format::Bits32 => {
+            add(
+                "32-bit",
+                "is a 32-bit program".into(),
+                "Toft is for 64-bit programs",
+                Effect::Refuse,
+            );
+            return;
+        }
+        Format::OtherMachine(machine) => {
+            let what = format!("is built for another machine (ELF machine {machine})");
+            add(
+                "other-machine",
+                what,
+                "this library cannot load into it",
+                Effect::Refuse,
+            );
+            return;
+        }
+        Format::Native => {}
+    }
+    if facts.is_loader {
+        return;
+    }
+    let Some(interpreter) = &facts.interpreter else {
+        let what = if facts.go {
+            "is statically linked, a Go program"
+        } else {
+            "is statically linked"
+        };
+        add(
+            "static",
+            what.into(),
+            "LD_PRELOAD cannot reach it",
+            Effect::Refuse,
+        );
+        return;
+    };
+    if interpreter.contains("musl") {
+        let what = format!("is linked against musl ({interpreter})");
+        add(
+            "musl",
+            what,
+            "this library is built for glibc",
+            Effect::Refuse,
+        );
+        return;
+    }
+    if !Path::new(interpreter).exists() {
+        let what = format!("needs the loader {interpreter}, which is not there");
+        add(
+            "no-loader",
+            what,
+            "the kernel cannot start it",
+            Effect::Refuse,
+        );
+        return;
+    }
+    if let Some(by) = &facts.sanitizer {
+        let what = format!("has a sanitizer inside ({by})");
+        add(
+            "sanitizer",
+            what,
+            "it must have malloc for itself",
+            Effect::Refuse,
+        );
+        return;
+    }
+    if facts.go {
+        add(
+            "go",
+            "is a Go program".into(),
+            "only what its C code allocates comes from Toft",
+            Effect::Warn,
+        );
+    }
+    if facts.exports_malloc {
+        let what = "brings its own malloc and exports it".into();
+        add(
+            "own-malloc",
+            what,
+            "its own wins over a preloaded one; going on",
+            Effect::Warn,
+        );
+    } else if let Some(by) = &facts.own_malloc {
+        let what = format!("brings its own malloc ({by})");
+        add(
+            "own-malloc",
+            what,
+            "what it takes from there is not Toft's; going on",
+            Effect::Warn,
+        );
+    } else if let Some(library) = facts
+        .needed
+        .iter()
+        .find(|library| allocator_library(library))
+    {
+        let what = format!("is linked against another malloc ({library})");
+        add(
+            "linked-malloc",
+            what,
+            "Toft's malloc comes first; going on",
+            Effect::Warn,
+        );
+    }
+}
+
+/// Shared libraries whose purpose is to replace malloc.
+fn allocator_library(soname: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        "libjemalloc",
+        "libtcmalloc",
+        "libmimalloc",
+        "libsnmalloc",
+        "libhoard",
+        "librpmalloc",
+        "libscudo",
+        "libisoalloc",
+        "libtbbmalloc_proxy",
+    ];
+    NAMES.iter().any(|name| soname.starts_with(name))
+}
+
+/// Why the kernel will start this file in secure-execution mode, if it will: the same rule as in the kernel's
+/// `bprm_creds_from_file`, as far as it can be known from outside.
+fn secure_execution(binary: &Path) -> Option<&'static str> {
+    if getuid() != geteuid() || getgid() != getegid() {
+        return Some("the caller itself runs setuid or setgid");
+    }
+    // Both make the kernel ignore the bits, so that the program runs as an ordinary one.
+    let no_new_rights = nix::sys::prctl::get_no_new_privs().unwrap_or(false);
+    let nosuid = statvfs(binary).is_ok_and(|fs| fs.flags().contains(FsFlags::ST_NOSUID));
+    if no_new_rights || nosuid {
+        return None;
+    }
+    let about = fs::metadata(binary).ok()?;
+    if about.mode() & 0o4000 != 0 && about.uid() != getuid().as_raw() {
+        return Some("setuid");
+    }
+    if about.mode() & 0o2010 == 0o2010 && about.gid() != getgid().as_raw() {
+        return Some("setgid");
+    }
+    // For root, file capabilities add nothing and the kernel does not switch.
+    (!getuid().is_root() && crate::sys::has_capabilities(binary)).then_some("file capabilities")
+}

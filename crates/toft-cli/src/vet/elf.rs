@@ -1,0 +1,218 @@
+//! The facts of an ELF file that decide whether a preloaded malloc can work in it.
+//!
+//! Nothing here judges: `vet` does. Only the parts that are needed are read, because targets may be hundreds of megabytes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use object::elf::{FileHeader64, PT_INTERP};
+use object::endian::Endianness;
+use object::read::elf::{ElfFile, ProgramHeader};
+use object::read::{Object, ObjectSymbol, ObjectSymbolTable, ReadCache};
+
+/// The shape of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Format {
+    /// 64 bits, this machine.
+    Native,
+    /// 32 bits, whatever the machine: i386, arm, and x32 on x86-64.
+    Bits32,
+    /// 64 bits, another machine, by its ELF number.
+    OtherMachine(u16),
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Facts {
+    /// The shape; if it is not native, nothing below was looked at.
+    pub format: Format,
+    /// The dynamic loader it asks for; none in a static program.
+    pub interpreter: Option<String>,
+    /// It is the dynamic loader, which has no interpreter and yet heeds `LD_PRELOAD` for the program it is given.
+    pub is_loader: bool,
+    /// Built by the Go toolchain.
+    pub go: bool,
+    /// The library or symbol that shows a sanitizer.
+    pub sanitizer: Option<String>,
+    /// It exports `malloc`: the executable comes first in symbol search, before any preloaded library.
+    pub exports_malloc: bool,
+    /// The symbol that shows an allocator linked in.
+    pub own_malloc: Option<String>,
+    /// The libraries it is linked against.
+    pub needed: Vec<String>,
+}
+
+/// Why there are no facts.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// Mode `--x`.
+    Denied,
+    /// No ELF magic.
+    NotElf,
+    /// ELF magic and then nonsense.
+    Broken(String),
+}
+
+/// This machine's number in ELF headers.
+#[cfg(target_arch = "x86_64")]
+const MACHINE: u16 = object::elf::EM_X86_64.0;
+/// This machine's number in ELF headers.
+#[cfg(target_arch = "aarch64")]
+const MACHINE: u16 = object::elf::EM_AARCH64.0;
+
+/// Reads the facts.
+pub fn read(path: &Path) -> Result<Facts, Unreadable> {
+    let mut file = File::open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => Unreadable::Denied,
+        _ => Unreadable::Broken(e.to_string()),
+    })?;
+    let mut ident = [0; 20];
+    if file.read_exact(&mut ident).is_err() || !ident.starts_with(b"\x7fELF") {
+        return Err(Unreadable::NotElf);
+    }
+    let mut facts = Facts {
+        format: Format::Native,
+        interpreter: None,
+        is_loader: false,
+        go: false,
+        sanitizer: None,
+        exports_malloc: false,
+        own_malloc: None,
+        needed: Vec::new(),
+    };
+    // The class first: x32 programs have the machine number of x86-64.
+    if ident[4] == object::elf::ELFCLASS32.0 {
+        facts.format = Format::Bits32;
+        return Ok(facts);
+    }
+    let machine = [ident[18], ident[19]];
+    let machine = if ident[5] == object::elf::ELFDATA2MSB.0 {
+        u16::from_be_bytes(machine)
+    } else {
+        u16::from_le_bytes(machine)
+    };
+    if machine != MACHINE {
+        facts.format = Format::OtherMachine(machine);
+        return Ok(facts);
+    }
+    parse(file, &mut facts).map_err(|e| Unreadable::Broken(e.to_string()))?;
+    Ok(facts)
+}
+
+fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
+    let cache = ReadCache::new(file);
+    let elf: ElfFile<FileHeader64<Endianness>, &ReadCache<File>> = ElfFile::parse(&cache)?;
+    let endian = elf.endian();
+
+    for segment in elf.elf_program_headers() {
+        if segment.p_type(endian) == PT_INTERP {
+            let path = segment.interpreter(endian, &cache)?.unwrap_or_default();
+            facts.interpreter = Some(String::from_utf8_lossy(path).into_owned());
+        }
+    }
+    // Absent in a static program; a damaged one costs a warning less, not the run.
+    if let Ok(table) = elf.elf_dynamic_table() {
+        for entry in table.iter() {
+            let Ok(text) = table.string(entry) else {
+                continue;
+            };
+            let text = String::from_utf8_lossy(text).into_owned();
+            if entry.tag == object::elf::DT_NEEDED {
+                facts.needed.push(text);
+            } else if entry.tag == object::elf::DT_SONAME
+                && (text.starts_with("ld-linux") || text.starts_with("ld64"))
+            {
+                facts.is_loader = true;
+            }
+        }
+    }
+    facts.go = [".note.go.buildid", ".go.buildinfo"]
+        .iter()
+        .any(|name| elf.section_by_name(name).is_some());
+    facts.sanitizer = facts
+        .needed
+        .iter()
+        .find(|soname| sanitizer_library(soname))
+        .cloned();
+
+    for (table, exported) in [
+        (elf.dynamic_symbol_table(), true),
+        (elf.symbol_table(), false),
+    ] {
+        let Some(table) = table else { continue };
+        for symbol in table.symbols() {
+            let Ok(name) = symbol.name_bytes() else {
+                continue;
+            };
+            // An instrumented program refers to these even where the runtime is a shared library of another name.
+            if facts.sanitizer.is_none() && SANITIZER_SYMBOLS.contains(&name) {
+                facts.sanitizer = Some(String::from_utf8_lossy(name).into_owned());
+            }
+            if !symbol.is_definition() {
+                continue;
+            }
+            if name == b"malloc" {
+                facts.exports_malloc |= exported;
+            }
+            if facts.own_malloc.is_none() && allocator_symbol(name) {
+                facts.own_malloc = Some(allocator_name(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+const SANITIZER_SYMBOLS: [&[u8]; 5] = [
+    b"__asan_init",
+    b"__tsan_init",
+    b"__msan_init",
+    b"__hwasan_init",
+    b"__lsan_init",
+];
+
+fn sanitizer_library(soname: &str) -> bool {
+    [
+        "libasan",
+        "libtsan",
+        "libmsan",
+        "libhwasan",
+        "liblsan",
+        "libclang_rt.asan",
+        "libclang_rt.tsan",
+        "libclang_rt.hwasan",
+    ]
+    .iter()
+    .any(|name| soname.starts_with(name))
+}
+
+/// Definitions that only an allocator has.
+fn allocator_symbol(name: &[u8]) -> bool {
+    const EXACT: [&[u8]; 10] = [
+        b"malloc",
+        b"je_malloc",
+        b"_rjem_malloc",
+        b"mi_malloc",
+        b"tc_malloc",
+        b"rpmalloc",
+        b"sn_malloc",
+        b"scalable_malloc",
+        b"moz_arena_malloc",
+        b"dlmalloc",
+    ];
+    EXACT.contains(&name) || partition_alloc(name)
+}
+
+/// Chromium's allocator: its C++ names contain its namespace, length first as the ABI writes them.
+fn partition_alloc(name: &[u8]) -> bool {
+    const SPACE: &[u8] = b"15partition_alloc";
+    name.starts_with(b"_Z") && name.windows(SPACE.len()).any(|part| part == SPACE)
+}
+
+fn allocator_name(name: &[u8]) -> String {
+    if partition_alloc(name) {
+        "PartitionAlloc".into()
+    } else {
+        String::from_utf8_lossy(name).into_owned()
+    }
+}

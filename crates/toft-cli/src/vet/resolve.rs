@@ -1,0 +1,218 @@
+//! From the words on the command line to the file the kernel will execute: the search along `PATH`, and `#!` lines.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
+
+use super::Missing;
+
+/// What the kernel reads of a script to find its interpreter.
+const HEAD: usize = 256;
+/// The kernel follows this many interpreters that are scripts themselves.
+const DEPTH: usize = 5;
+
+/// A program found, with everything needed to execute it.
+pub struct Resolved {
+    /// The file that the user named.
+    pub named: PathBuf,
+    /// Whether it is a script.
+    pub script: bool,
+    /// The file to execute.
+    pub program: PathBuf,
+    /// Its `argv[0]`.
+    pub name: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The binary behind it all.
+    pub binary: PathBuf,
+}
+
+/// Finds `program` and follows the scripts.
+///
+/// A script that says `#!/usr/bin/env NAME` is turned into a call of NAME: with the default scope the library would
+/// otherwise load into `env`, take itself out of the environment there and be gone when `env` turns into NAME.
+pub fn resolve(
+    program: &OsString,
+    arguments: &[OsString],
+    path: &OsStr,
+) -> Result<Resolved, Missing> {
+    let mut found = search(program, path)?;
+    let mut name = program.clone();
+    let mut arguments = arguments.to_vec();
+    let named = found.clone();
+    let mut script = false;
+    let mut current = found.clone();
+    for _ in 0..DEPTH {
+        match head(&current) {
+            Head::Binary | Head::Unreadable => {
+                return Ok(Resolved {
+                    named,
+                    script,
+                    program: found,
+                    name,
+                    arguments,
+                    binary: current,
+                });
+            }
+            Head::Text => {
+                let shell = PathBuf::from("/bin/sh");
+                return Ok(Resolved {
+                    named,
+                    script: true,
+                    program: found,
+                    name,
+                    arguments,
+                    binary: shell,
+                });
+            }
+            Head::Script {
+                interpreter,
+                argument,
+            } => {
+                script = true;
+                if is_env(&interpreter)
+                    && current == found
+                    && let Some(wanted) = argument.as_deref().and_then(plain_env)
+                {
+                    arguments.insert(0, found.into_os_string());
+                    found = search(&wanted, path)?;
+                    name = wanted;
+                    current.clone_from(&found);
+                    continue;
+                }
+                if !interpreter.exists() {
+                    return Err(Missing::NotFound(format!(
+                        "{}: its interpreter {} is not there",
+                        current.display(),
+                        interpreter.display()
+                    )));
+                }
+                executable(&interpreter)?;
+                current = interpreter;
+            }
+        }
+    }
+    Err(Missing::NotExecutable(format!(
+        "{}: too many levels of interpreters",
+        program.display()
+    )))
+}
+
+/// As `execvp` searches: a name with a slash is a path; a file that may not be executed is remembered and passed over.
+fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Missing> {
+    let not_found = || Missing::NotFound(format!("{}: not found", program.display()));
+    if program.is_empty() {
+        return Err(not_found());
+    }
+    if program.as_bytes().contains(&b'/') {
+        let file = PathBuf::from(program);
+        executable(&file)?;
+        return Ok(file);
+    }
+    let mut denied = None;
+    for directory in path.as_bytes().split(|&byte| byte == b':') {
+        let directory = if directory.is_empty() {
+            OsStr::new(".")
+        } else {
+            OsStr::from_bytes(directory)
+        };
+        let file = Path::new(directory).join(program);
+        match executable(&file) {
+            Ok(()) => return Ok(file),
+            // A directory of PATH that may not be looked into has nothing for us.
+            Err(Missing::NotExecutable(why)) if file.is_file() => denied = denied.or(Some(why)),
+            Err(_) => {}
+        }
+    }
+    Err(denied.map_or_else(not_found, Missing::NotExecutable))
+}
+
+fn executable(file: &Path) -> Result<(), Missing> {
+    let about = match fs::metadata(file) {
+        Ok(about) => about,
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(Missing::NotExecutable(format!(
+                "{}: permission denied",
+                file.display()
+            )));
+        }
+        Err(_) => return Err(Missing::NotFound(format!("{}: not found", file.display()))),
+    };
+    if about.is_dir() {
+        return Err(Missing::NotExecutable(format!(
+            "{}: is a directory",
+            file.display()
+        )));
+    }
+    let may = about.is_file()
+        && faccessat(AT_FDCWD, file, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok();
+    if may {
+        Ok(())
+    } else {
+        Err(Missing::NotExecutable(format!(
+            "{}: not executable",
+            file.display()
+        )))
+    }
+}
+
+enum Head {
+    Binary,
+    Script {
+        interpreter: PathBuf,
+        argument: Option<OsString>,
+    },
+    /// Neither: `execvp` hands such a file to the shell.
+    Text,
+    Unreadable,
+}
+
+fn head(file: &Path) -> Head {
+    let mut bytes = Vec::with_capacity(HEAD);
+    let Ok(opened) = File::open(file) else {
+        return Head::Unreadable;
+    };
+    if opened.take(HEAD as u64).read_to_end(&mut bytes).is_err() {
+        return Head::Unreadable;
+    }
+    if let Some(line) = bytes.strip_prefix(b"#!") {
+        let line = line
+            .split(|&byte| byte == b'\n')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
+        let cut = line
+            .iter()
+            .position(|byte| b" \t".contains(byte))
+            .unwrap_or(line.len());
+        if cut == 0 {
+            return Head::Text;
+        }
+        let argument = line[cut..].trim_ascii();
+        return Head::Script {
+            interpreter: PathBuf::from(OsString::from_vec(line[..cut].to_vec())),
+            argument: (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec())),
+        };
+    }
+    if bytes.is_empty() || !bytes.contains(&0) {
+        Head::Text
+    } else {
+        Head::Binary
+    }
+}
+
+fn is_env(interpreter: &Path) -> bool {
+    interpreter.file_name() == Some(OsStr::new("env"))
+}
+
+/// The NAME of `env NAME`, where that is all there is.
+fn plain_env(argument: &OsStr) -> Option<OsString> {
+    let bytes = argument.as_bytes();
+    let plain = !bytes.starts_with(b"-") && !bytes.iter().any(|byte| b" \t=".contains(byte));
+    plain.then(|| argument.to_owned())
+}

@@ -1,0 +1,33 @@
+// Toft's own header, as C and as C++, and its two functions; linked to the shared library or to the
+// archive, the program's malloc is Toft's.
+#include "toft.h"
+#include "common.h"
+
+int main(void)
+{
+    const char *version = toft_version();
+    CHECK(version && version[0] >= '0' && version[0] <= '9');
+    CHECK(strchr(version, '.'));
+    void *before = sbrk(0);
+    void *p[2000];
+    for (size_t i = 0; i < 2000; i++)
+        CHECK((p[i] = malloc(i * 10)));
+    CHECK(sbrk(0) == before);
+    char *copy = strdup("by the C library");
+    CHECK(copy && malloc_usable_size(copy) >= 17);
+    free(copy);
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    CHECK(toft_stats_json(ends[1]) == 0);
+    static char text[65536];
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    CHECK(n > 0 && text[n - 1] == '\n');
+    CHECK(strncmp(text, "{\"toft\":\"", 9) == 0);
+    CHECK(strncmp(text + 9, version, strlen(version)) == 0);
+    char *live = strstr(text, "\"live_bytes\":");
+    CHECK(live && strtoul(live + 13, NULL, 10) >= 2000 * 1999 / 2 * 10);
+    for (size_t i = 0; i < 2000; i++)
+        free(p[i]);
+    CHECK(toft_stats_json(-1) != 0);
+    return 0;
+}

@@ -1,0 +1,17 @@
+// What the C library allocated for the program is freed twice.
+// expect: signal ABRT
+// stderr: toft: double free: free({p}): this {size}-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})
+// libc: skip glibc says it in other words or not at all
+// twin: frees it once
+// promise: 4
+#include "common.h"
+
+int main(void)
+{
+    char *p = launder(strdup("a string that the C library copies"));
+    CHECK(p);
+    announce_block(p);
+    free(p);
+    MISUSE(free(launder(p));)
+    return END;
+}

@@ -1,0 +1,17 @@
+// free of an address in a string literal.
+// expect: signal ABRT
+// stderr: toft: invalid free: free({q}): not a block of this allocator
+// libc: skip glibc says it in other words or not at all
+// twin: frees a copy
+// promise: 4
+#include "common.h"
+
+static const char object[] = "a literal of the program";
+
+int main(void)
+{
+    announce("q", launder(object));
+    MISUSE(free(launder(object));)
+    CORRECT(free(strdup(launder(object)));)
+    return END;
+}

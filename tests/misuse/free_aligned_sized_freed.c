@@ -1,0 +1,27 @@
+// free_aligned_sized of a freed block.
+// run: 64
+// run: 5000
+// run: 300000
+// expect: signal ABRT
+// stderr: toft: double free: free_aligned_sized({p}): this {size}-byte block is already free ({re:(small|medium) slab, slot [0-9]+|large block}, partition {n}; call site {addr})
+// libc: skip glibc says it in other words or not at all
+// twin: frees it once
+// promise: 4
+#include "common.h"
+
+int main(int argc, char **argv)
+{
+    free_aligned_sized_fn free_aligned_sized =
+        (free_aligned_sized_fn)symbol("free_aligned_sized");
+    CORRECT(if (!free_aligned_sized) return 0;)
+    CHECK(free_aligned_sized);
+
+    CHECK(argc == 2);
+    size_t size = strtoul(argv[1], NULL, 10);
+    void *p = launder(aligned_alloc(64, size));
+    CHECK(p);
+    announce_block(p);
+    MISUSE(free(p);)
+    free_aligned_sized(launder(p), 64, size);
+    return END;
+}

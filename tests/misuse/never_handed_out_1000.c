@@ -1,0 +1,24 @@
+// free of the slot behind the last 1000-byte block that was handed out.
+// expect: signal ABRT
+// stderr: toft: invalid free: free({q}): never handed out (small slab, {size}-byte slot {n}, partition {n}; call site {addr})
+// libc: skip glibc says it in other words or not at all
+// twin: frees the last block
+// promise: 4
+#include "common.h"
+
+int main(void)
+{
+    char *last = NULL;
+    for (int i = 0; i < 40; i++) {
+        char *p = launder(malloc(1000));
+        CHECK(p);
+        if (p > last)
+            last = p;
+    }
+    size_t size = malloc_usable_size(last);
+    announce_number("size", size);
+    announce("q", last + size);
+    MISUSE(free(launder(last + size));)
+    CORRECT(free(last);)
+    return END;
+}

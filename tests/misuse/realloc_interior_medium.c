@@ -1,0 +1,20 @@
+// realloc of an address inside a medium block, to a size of the same class, which needs no move.
+// expect: signal ABRT
+// stderr: toft: invalid free: realloc({q}): 16 bytes inside the {size}-byte block at {p} (medium slab, slot {n}, partition {n}, live; call site {addr})
+// libc: skip glibc says it in other words or not at all
+// twin: reallocates the block itself
+// promise: 4
+#include "common.h"
+
+int main(void)
+{
+    char *p = launder(malloc(5000));
+    CHECK(p);
+    announce_block(p);
+    announce("q", p + 16);
+    MISUSE(p = realloc(launder(p + 16), 5000);)
+    CORRECT(p = realloc(p, 5000);)
+    CHECK(p);
+    free(p);
+    return END;
+}

@@ -1,0 +1,15 @@
+# gcc compiles a large file; the object is the same to the byte.
+# needs: gcc gcc
+# timeout: 200
+awk 'BEGIN {
+    print "#include <stdio.h>\n#include <string.h>";
+    for (i = 0; i < 1200; i++)
+        printf "static int f%d(int a, const char *s) { int x[%d] = {a}; for (int i = 1; i < %d; i++) x[i] = x[i-1] * %d + (int)strlen(s + i %% 3); switch (a %% 5) { case 0: return x[%d]; case 1: return x[0] ^ a; default: return a * %d; } }\n", i, i % 30 + 2, i % 30 + 2, i, i % 30 + 1, i + 3;
+    print "int main(void) { int sum = 0;";
+    for (i = 0; i < 1200; i++) printf "sum += f%d(%d, \"text %d\");\n", i, i * 7, i;
+    print "printf(\"%d\\n\", sum); return 0; }";
+}' >large.c
+gcc -O2 -fwrapv -c large.c -o large.o
+sha256sum large.o
+gcc large.o -o large
+./large

@@ -1,0 +1,42 @@
+//! The sources of `abi/`, each a test, and what the library's file itself must be.
+
+use libtest_mimic::Trial;
+use std::path::Path;
+use toft_tests::image;
+use toft_tests::library::library;
+use toft_tests::linked::{Link, links};
+use toft_tests::trials::{main as run, needing, trials};
+
+fn of_the_file(
+    name: &str,
+    body: impl FnOnce(&Path) -> Result<(), String> + Send + 'static,
+) -> Option<Trial> {
+    let path = library().path()?.to_owned();
+    let needs = [
+        ("nm".to_owned(), "binutils".to_owned()),
+        ("readelf".into(), "binutils".into()),
+    ];
+    Some(needing(name, &needs, move || body(&path)))
+}
+
+fn main() {
+    let mut all = trials("abi");
+    all.extend(of_the_file("exports_the_list", image::exports_the_list));
+    all.extend(of_the_file(
+        "needs_no_more_than_the_list",
+        image::needs_no_more_than_the_list,
+    ));
+    all.extend(of_the_file("has_no_panic", image::has_no_panic));
+    all.extend(of_the_file("headers_are_right", image::headers_are_right));
+    for (name, link, cpp) in [
+        ("links_shared_c", Link::Shared, false),
+        ("links_shared_cpp", Link::Shared, true),
+        ("links_archive_c", Link::Archive, false),
+        ("links_archive_cpp", Link::Archive, true),
+        ("links_static_c", Link::Static, false),
+        ("links_static_cpp", Link::Static, true),
+    ] {
+        all.extend(of_the_file(name, move |path| links(path, link, cpp)));
+    }
+    run(all)
+}

@@ -1,0 +1,25 @@
+//! Programs that may not be installed.
+
+use std::path::PathBuf;
+
+/// Where a program is, searching `PATH` as a shell would.
+pub fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(tool))
+        .find(|p| p.is_file())
+}
+
+/// The Debian packages of those tools that are missing.
+pub fn missing(needs: &[(String, String)]) -> Vec<&str> {
+    needs
+        .iter()
+        .filter(|(tool, _)| find(tool).is_none())
+        .map(|(_, package)| package.as_str())
+        .collect()
+}
+
+/// Whether a missing program fails its test instead of leaving it out (`TOFT_TEST_REQUIRE=1`).
+pub fn required() -> bool {
+    std::env::var_os("TOFT_TEST_REQUIRE").is_some_and(|v| v == "1")
+}

@@ -1,0 +1,169 @@
+//! Running one program: its own process group, a deadline, both outputs kept.
+
+use crate::directives::{Ending, Limit};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a program ended and what it said.
+#[derive(Debug)]
+pub struct Finished {
+    /// The command line, for the report.
+    pub what: String,
+    /// Exit status or signal.
+    pub ending: Ending,
+    /// Whether the deadline killed it.
+    pub timed_out: bool,
+    /// What its threads were doing at the deadline.
+    pub stuck: String,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+fn tail(text: &str) -> &str {
+    let from = text.len().saturating_sub(3000);
+    let from = (from..text.len())
+        .find(|&i| text.is_char_boundary(i))
+        .unwrap_or(text.len());
+    &text[from..]
+}
+
+impl Finished {
+    /// A report of what was run and what came of it.
+    pub fn describe(&self, wrong: &str) -> String {
+        let mut out = format!("{wrong}\n$ {}\n-> {:?}\n", self.what, self.ending);
+        for (name, text) in [
+            ("stdout", &self.stdout),
+            ("stderr", &self.stderr),
+            ("stuck", &self.stuck),
+        ] {
+            if !text.is_empty() {
+                let _ = write!(out, "--- {name}\n{}\n", tail(text));
+            }
+        }
+        out
+    }
+}
+
+fn reader(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// What every thread of a process is waiting in, for a report on a hang.
+fn threads_of(pid: u32) -> String {
+    let mut out = String::new();
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return out;
+    };
+    for task in tasks.flatten().take(40) {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{} wchan={} syscall={}",
+            task.file_name().to_string_lossy(),
+            read("wchan").trim(),
+            read("syscall").trim()
+        );
+    }
+    out
+}
+
+fn kill_group(pid: u32) {
+    // SAFETY: a plain system call; the group is the one this module made for the child.
+    unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGKILL) };
+}
+
+fn wait(child: &mut Child, timeout: Duration) -> (ExitStatus, bool, String) {
+    let deadline = Instant::now() + timeout;
+    let mut pause = Duration::from_micros(500);
+    loop {
+        if let Some(status) = child.try_wait().expect("the child can be waited for") {
+            return (status, false, String::new());
+        }
+        if Instant::now() > deadline {
+            let stuck = threads_of(child.id());
+            kill_group(child.id());
+            let status = child.wait().expect("the child can be waited for");
+            return (status, true, stuck);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// A command with a clean environment in which only `LD_PRELOAD` is for the caller to add.
+pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (key, _) in std::env::vars_os() {
+        if key.to_string_lossy().starts_with("TOFT_") {
+            command.env_remove(key);
+        }
+    }
+    command.env_remove("LD_PRELOAD").env("LC_ALL", "C.UTF-8");
+    command
+}
+
+/// Runs to the end or to the deadline. Whatever the program left running in its group is killed.
+pub fn run(mut command: Command, limits: &[Limit], timeout: Duration) -> Finished {
+    let what = format!("{command:?}");
+    let limits = limits.to_vec();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    // SAFETY: between fork and exec the closure makes one async-signal-safe call and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            for limit in &limits {
+                let both = libc::rlimit {
+                    rlim_cur: limit.value,
+                    rlim_max: limit.value,
+                };
+                // SAFETY: the pointer is to a live local.
+                if libc::setrlimit(limit.resource, &both) != 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        })
+    };
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) => {
+            return Finished {
+                what,
+                ending: Ending::Exit(127),
+                timed_out: false,
+                stuck: String::new(),
+                stdout: String::new(),
+                stderr: format!("did not start: {e}"),
+            };
+        }
+    };
+    let stdout = reader(child.stdout.take().expect("piped"));
+    let stderr = reader(child.stderr.take().expect("piped"));
+    let (status, timed_out, stuck) = wait(&mut child, timeout);
+    // A grandchild that survives would keep the pipes open and the readers waiting.
+    kill_group(child.id());
+    let ending = match status.code() {
+        Some(code) => Ending::Exit(code),
+        None => Ending::Signal(status.signal().unwrap_or(0)),
+    };
+    Finished {
+        what,
+        ending,
+        timed_out,
+        stuck,
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: stderr.join().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,70 @@
+//! Running a program with `AT_SECURE` set.
+//!
+//! The loader ignores a preload by path then, so the program is linked to the library and finds it
+//! by an absolute run path; a copy of both, setuid, is run by another user.
+
+use crate::compile::compiler;
+use crate::directives::Source;
+use crate::judge::judge;
+use crate::library::library;
+use crate::process::{command, run};
+use std::fs::{Permissions, copy, create_dir_all, remove_dir_all, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+
+/// The user `nobody`.
+const NOBODY: u32 = 65534;
+
+/// Whether this process may make setuid programs of its own and become another user.
+pub fn can_run() -> bool {
+    // SAFETY: a system call without arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays behind is no reason to fail a test.
+        let _ = remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a source setuid root as `nobody`.
+pub fn run_setuid(source: &Source) -> Result<(), String> {
+    let said = |e: std::io::Error| format!("{}: {e}", source.path.display());
+    let library = library().path().ok_or("needs the library")?;
+    // The target directory may be closed to other users.
+    let folder =
+        Folder(std::env::temp_dir().join(format!("toft-{}-{}", source.name, std::process::id())));
+    let dir = &folder.0;
+    create_dir_all(dir).map_err(said)?;
+    set_permissions(dir, Permissions::from_mode(0o755)).map_err(said)?;
+    let (object, binary) = (dir.join("libtoft.so.0"), dir.join(&source.name));
+    copy(library, &object).map_err(said)?;
+    set_permissions(&object, Permissions::from_mode(0o755)).map_err(said)?;
+    let out = compiler(source.is_cpp())
+        .args(&source.flags)
+        .arg("-I")
+        .arg(env!("CARGO_MANIFEST_DIR"))
+        .arg("-o")
+        .arg(&binary)
+        .arg(&source.path)
+        .arg("-Wl,--no-as-needed")
+        .arg(&object)
+        .arg(format!("-Wl,-rpath,{}", dir.display()))
+        .args(&source.libs)
+        .output()
+        .map_err(said)?;
+    if !out.status.success() {
+        return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+    }
+    set_permissions(&binary, Permissions::from_mode(0o4755)).map_err(said)?;
+    let mut command = command(&binary);
+    command
+        .envs(source.env.iter().map(|(k, v)| (k, v)))
+        .uid(NOBODY)
+        .gid(NOBODY);
+    judge(source, &run(command, &source.limits, source.timeout))
+}

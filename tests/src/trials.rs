@@ -1,0 +1,79 @@
+//! A folder of sources as the trials of a test binary.
+
+use crate::directives::Source;
+use crate::library::{Library, library};
+use crate::need;
+use crate::suite::{run_source, sources};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A trial that fails with what `body` says.
+pub fn trial(
+    name: impl Into<String>,
+    body: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || body().map_err(Failed::from))
+}
+
+/// A trial that cannot run, because Debian packages are not installed: left out, or failed where
+/// all tests are required.
+pub fn without(name: &str, missing: &str) -> Trial {
+    if need::required() {
+        let why = format!("not installed: Debian package {missing}");
+        return trial(name, move || Err(why));
+    }
+    trial(
+        format!("{name} (needs Debian package {missing})"),
+        || Ok(()),
+    )
+    .with_ignored_flag(true)
+}
+
+/// A trial that needs programs.
+pub fn needing(
+    name: &str,
+    needs: &[(String, String)],
+    body: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Trial {
+    match need::missing(needs).join(", ") {
+        missing if missing.is_empty() => trial(name, body),
+        missing => without(name, &missing),
+    }
+}
+
+fn of_source(suite: &'static str, source: Source) -> Trial {
+    let kind = match source.promises[..] {
+        [] => String::new(),
+        _ => {
+            let numbers: Vec<_> = source.promises.iter().map(u32::to_string).collect();
+            format!("promise {}", numbers.join(" "))
+        }
+    };
+    if let (Library::Libc, Some(why)) = (library(), &source.libc_skip) {
+        return trial(format!("{} (not on libc: {why})", source.name), || Ok(()))
+            .with_ignored_flag(true)
+            .with_kind(kind);
+    }
+    if source.setuid && !crate::secure::can_run() {
+        return trial(format!("{} (needs root)", source.name), || Ok(()))
+            .with_ignored_flag(true)
+            .with_kind(kind);
+    }
+    let (name, needs) = (source.name.clone(), source.needs.clone());
+    needing(&name, &needs, move || run_source(suite, &source)).with_kind(kind)
+}
+
+/// One trial for each source of a folder.
+pub fn trials(suite: &'static str) -> Vec<Trial> {
+    sources(suite)
+        .into_iter()
+        .map(|source| match source {
+            Ok(source) => of_source(suite, source),
+            Err(e) => trial("directives", move || Err(e)),
+        })
+        .collect()
+}
+
+/// Runs the trials as the arguments say and ends the process.
+pub fn main(trials: Vec<Trial>) -> ! {
+    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+}

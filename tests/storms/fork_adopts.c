@@ -1,0 +1,62 @@
+// What threads that a child does not have left free is the child's to use: allocating as much again
+// makes it hardly bigger.
+// flags: -pthread
+// libc: skip glibc's child keeps to its own arena
+// promise: 23 25
+#include "common.h"
+
+enum { THREADS = 4, N = 20000, SIZE = 1000 };
+static void *block[THREADS][N];
+static pthread_barrier_t freed, done;
+
+NOINLINE void *take(void)
+{
+    void *p = malloc(SIZE);
+    CHECK(p);
+    memset(p, 1, SIZE);
+    return p;
+}
+
+static void *worker(void *arg)
+{
+    void **mine = block[(size_t)arg];
+    for (int i = 0; i < N; i++)
+        mine[i] = take();
+    /* Nine of ten by the owner, the rest is for the child to free. */
+    for (int i = 0; i < N; i++)
+        if (i % 10)
+            free(mine[i]);
+    pthread_barrier_wait(&freed);
+    pthread_barrier_wait(&done);
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t t[THREADS];
+    pthread_barrier_init(&freed, NULL, THREADS + 1);
+    pthread_barrier_init(&done, NULL, THREADS + 1);
+    for (size_t i = 0; i < THREADS; i++)
+        t[i] = spawn(worker, (void *)i);
+    pthread_barrier_wait(&freed);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        for (int k = 0; k < THREADS; k++)
+            for (int i = 0; i < N; i += 10)
+                free(block[k][i]);
+        size_t before = mallinfo2().arena + mallinfo2().hblkhd, rss = rss_bytes();
+        for (int i = 0; i < THREADS * N * 9 / 10; i++)
+            take();
+        size_t grown = rss_bytes() - rss;
+        announce_number("grown", grown);
+        announce_number("heap", mallinfo2().arena + mallinfo2().hblkhd - before);
+        CHECK(grown < (size_t)THREADS * N * SIZE / 4);
+        _exit(0);
+    }
+    reap(pid);
+    pthread_barrier_wait(&done);
+    for (int i = 0; i < THREADS; i++)
+        join(t[i]);
+    return 0;
+}

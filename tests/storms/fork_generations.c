@@ -1,0 +1,46 @@
+// A child of a child of a child, forty deep, each with threads of its own: allocation goes on and
+// memory does not pile up.
+// flags: -pthread
+// timeout: 60
+// promise: 23
+#include "common.h"
+
+static void *thread(void *arg)
+{
+    void *p[300];
+    for (size_t i = 0; i < 300; i++)
+        CHECK((p[i] = malloc(i * 20)));
+    for (size_t i = 0; i < 300; i++)
+        free(p[i]);
+    return arg;
+}
+
+int main(void)
+{
+    size_t first = 0;
+    void *heirloom = malloc(1000);
+    for (int generation = 0; generation < 40; generation++) {
+        pthread_t t[4];
+        for (int i = 0; i < 4; i++)
+            t[i] = spawn(thread, NULL);
+        pid_t pid = 0;
+        if (generation % 2)
+            pid = fork(); /* with the threads at work */
+        if (pid == 0 && generation % 2 == 0) {
+            for (int i = 0; i < 4; i++)
+                join(t[i]);
+            pid = fork();
+        }
+        CHECK(pid >= 0);
+        if (pid > 0) {
+            reap(pid);
+            _exit(0);
+        }
+        free(heirloom);
+        CHECK((heirloom = malloc(1000)));
+        if (generation == 8)
+            first = rss_bytes();
+    }
+    CHECK(rss_bytes() < first + (8 << 20));
+    return 0;
+}

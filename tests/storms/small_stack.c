@@ -1,0 +1,38 @@
+// A thread with the smallest stack there is does everything that an allocator does, the first
+// allocation, slow paths and large blocks included.
+// flags: -pthread
+// promise: 24 25
+#include "common.h"
+
+static void *thread(void *arg)
+{
+    for (size_t size = 1; size < 3000000; size = size * 3 / 2 + 1) {
+        void *p = malloc(size), *q = calloc(1, size), *r = memalign(4096, size);
+        CHECK(p && q && r);
+        p = realloc(p, size * 2);
+        CHECK(p);
+        free(q);
+        free(r);
+        free(p);
+    }
+    void *many[100];
+    for (int i = 0; i < 100; i++)
+        CHECK((many[i] = malloc(30000)));
+    for (int i = 0; i < 100; i++)
+        free(many[i]);
+    malloc_trim(0);
+    return arg;
+}
+
+int main(void)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    CHECK(pthread_attr_setstacksize(&attr, (size_t)sysconf(_SC_THREAD_STACK_MIN)) == 0);
+    for (int i = 0; i < 50; i++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, &attr, thread, NULL) == 0);
+        join(t);
+    }
+    return 0;
+}
