@@ -8,6 +8,8 @@ fn main() {
         "-Wl,-z,nodelete",
         // Relocations are done at load time and their memory is read-only afterwards.
         "-Wl,-z,relro,-z,now",
+        // No start files: they would bring a writable byte into the data that is made read-only.
+        "-nostartfiles",
         // Our own calls among these names are ours, whatever else is preloaded.
         "-Wl,-Bsymbolic",
     ] {

@@ -1,2 +1,106 @@
-//! Tasks.
-fn main() {}
+//! What is done to this repository: `cargo xtask --help` lists it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `suites.rs` | the test suites, in the order in which they run |
+//! | `gates.rs` | format, lints, documentation: what `ci` adds |
+//! | `packages.rs` | the Debian packages that tests need |
+//! | `step.rs` | running one command: streamed, counted, limited in time |
+//! | `tally.rs` | reading `test result:` lines; the closing line |
+//! | `licences.rs` | which licences dependencies may have |
+//! | `golden/` | the machine code of the two fast paths, against what was recorded |
+//! | `pages/` | documentation that is generated, and tests of the rest |
+
+mod gates;
+mod golden;
+mod licences;
+mod packages;
+mod pages;
+mod place;
+mod step;
+mod suites;
+mod tally;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use tally::Tally;
+
+/// What is done to this repository.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run all tests; ends with a line `N passed, N failed`
+    Test {
+        /// Suites to run: workspace, whole, loom, fuzz; all when none is named
+        suites: Vec<String>,
+        /// Do not install Debian packages: tests that need missing ones are left out
+        #[arg(long)]
+        no_install: bool,
+    },
+    /// Run all tests, and check format, lints, documentation and licences
+    Ci,
+    /// Check the licences of all dependencies
+    Licences,
+    /// Compare the machine code of the fast paths with what was recorded
+    Golden {
+        /// Record it instead
+        #[arg(long)]
+        bless: bool,
+    },
+    /// Write the pages that are generated from the sources
+    Docs,
+    /// Build the allocators that Toft is compared with
+    Peers,
+    /// Measure what the bars ask for, and say which are met
+    Bars {
+        /// Passed on to toft-bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Test { suites, no_install } => {
+            suites::run(&suites, !no_install).map(|tally| close(&tally))
+        }
+        Task::Ci => ci().map(|tally| close(&tally)),
+        Task::Licences => licences::check().map(|count| {
+            println!("{count} packages, all under licences that are allowed");
+            ExitCode::SUCCESS
+        }),
+        Task::Golden { bless } => golden::main(bless),
+        Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
+        Task::Peers => step::passed_on(bench().arg("build-peers")),
+        Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn bench() -> std::process::Command {
+    let mut cargo = place::cargo();
+    cargo.args(["run", "--quiet", "--release", "--package", "toft-bench", "--"]);
+    cargo
+}
+
+fn ci() -> Result<Tally, String> {
+    let mut tally = gates::run();
+    tally.add(suites::run(&[], true)?);
+    Ok(tally)
+}
+
+/// Prints what failed and, last and alone on its line, how many.
+fn close(tally: &Tally) -> ExitCode {
+    print!("{}", tally.summary());
+    println!("{}", tally.closing_line());
+    if tally.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,4 +1,4 @@
-//! The bars that Toft has to clear, judged on measured cases. Each is a row of [`BARS`].
+//! The bars that Toft has to clear, judged on measured cases. Each is a row of a table.
 
 use crate::host::redis::{KREQ, RESIDENT};
 use crate::host::spawn::MS;

@@ -159,7 +159,7 @@ fn window() -> Row {
     let system = Linux::detect();
     match Windows::choose(&system) {
         Ok(windows) => {
-            let whole = windows.span == system.address_space() / 8;
+            let whole = windows.span == system.address_space().len() / 8;
             let (level, meaning) = if whole {
                 (
                     Level::Good,

@@ -18,7 +18,7 @@ const char *toft_version(void);
 
 /* Writes the allocator's figures (live blocks and bytes, slabs, call sites) to a file descriptor as
  * one line of JSON. Bytes are usable bytes; "allocated" counts since the start. Allocates nothing.
- * Returns 0, or -1 when no allocator could be started. Write errors are ignored. */
+ * Returns 0, or -1 when no allocator could be started or the descriptor does not take the line. */
 int toft_stats_json(int fd);
 
 /* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */

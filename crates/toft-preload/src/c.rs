@@ -118,7 +118,6 @@ shim!(pvalloc, pvalloc_at, "rsi", "x1");
 shim!(__libc_malloc, malloc_at, "rsi", "x1");
 shim!(__libc_calloc, calloc_at, "rdx", "x2");
 shim!(__libc_realloc, realloc_at, "rdx", "x2");
-shim!(__libc_reallocarray, reallocarray_at, "rcx", "x3");
 shim!(__libc_memalign, memalign_at, "rdx", "x2");
 shim!(__libc_valloc, valloc_at, "rsi", "x1");
 shim!(__libc_pvalloc, pvalloc_at, "rsi", "x1");

@@ -21,9 +21,18 @@ extern "C" fn new_aligned_at(size: usize, align: usize, site: usize) -> Pointer 
 }
 
 /// The C++ library's own function of this name. Called only when there is no memory.
-extern "C" fn library_function(name: *const u8) -> Pointer {
-    // SAFETY: callers pass one of the C strings below.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.cast()) };
+///
+/// No size above the largest may reach an aligned form: libstdc++ 12 rounds it up without a check,
+/// and gets a small block. The plain form of the same kind fails as it should.
+extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
+    let mut name: *const core::ffi::c_char = name.cast();
+    if size > isize::MAX as usize {
+        // SAFETY: callers pass one of the C strings below.
+        let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+        name = if bytes.ends_with(b"nothrow_t") { c"_ZnwmRKSt9nothrow_t" } else { c"_Znwm" }.as_ptr();
+    }
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
     if found.is_null() {
         toft_core::os::process::write_all(
             libc::STDERR_FILENO,
@@ -68,6 +77,7 @@ macro_rules! new {
                 "ret",
                 ".cfi_adjust_cfa_offset 24",
                 "2:",
+                "mov rsi, [rsp + 16]",
                 "mov rdi, [rip + {text}]",
                 "call {library}",
                 "add rsp, 8",
@@ -96,6 +106,7 @@ macro_rules! new {
                 "ldp x29, x30, [sp], 32",
                 "ret",
                 "2:",
+                "ldr x1, [sp, 16]",
                 "adrp x0, {text}",
                 "ldr x0, [x0, :lo12:{text}]",
                 "bl {library}",
@@ -152,11 +163,17 @@ extern "C" fn new_aligned_nothrow_at(
     if !block.is_null() {
         return block;
     }
-    let found = library_function(name);
-    // SAFETY: the C++ library's function of this name takes these three and throws nothing.
-    let function: extern "C" fn(usize, usize, usize) -> Pointer =
-        unsafe { core::mem::transmute(found) };
-    function(size, align, nothrow)
+    let found = library_function(name, size);
+    // SAFETY: the C++ library's functions of these names take these arguments and throw nothing;
+    // the plain form that stands in for sizes above the largest takes the nothrow value second.
+    unsafe {
+        if size > isize::MAX as usize {
+            let plain: extern "C" fn(usize, usize) -> Pointer = core::mem::transmute(found);
+            return plain(size, nothrow);
+        }
+        let aligned: extern "C" fn(usize, usize, usize) -> Pointer = core::mem::transmute(found);
+        aligned(size, align, nothrow)
+    }
 }
 
 macro_rules! new_aligned_nothrow {

@@ -2,7 +2,6 @@
 
 use core::ffi::{c_int, c_void};
 use toft_core::entry::process;
-use toft_core::os::process::set_errno;
 use toft_core::stats::{Snapshot, snapshot};
 
 /// glibc's `struct mallinfo`.
@@ -131,8 +130,8 @@ fn rows(s: &Snapshot) -> [(&'static str, usize); 10] {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int {
     if options != 0 {
-        set_errno(libc::EINVAL);
-        return -1;
+        // As glibc does: the code is the result.
+        return libc::EINVAL;
     }
     let s = figures();
     let mut text = Text::new(-1);

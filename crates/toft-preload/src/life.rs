@@ -25,14 +25,11 @@ pub extern "C" fn toft_version() -> *const c_char {
 }
 
 /// Writes the allocator's figures to a descriptor, as one line of JSON. Returns 0, or -1 when there
-/// is no allocator yet.
+/// is no allocator or the descriptor does not take them.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
     match toft_core::entry::process::instance() {
-        Some(allocator) => {
-            toft_core::stats::write_json(allocator, descriptor);
-            0
-        }
-        None => -1,
+        Some(allocator) if toft_core::stats::write_json(allocator, descriptor) => 0,
+        _ => -1,
     }
 }

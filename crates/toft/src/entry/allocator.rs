@@ -93,7 +93,7 @@ impl<O: Os> Allocator<O> {
         let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
         let medium_at = (small_at + Plots::<SMALL>::table_bytes(span, partitions)).next_multiple_of(64);
         let large_at = (medium_at + Plots::<MEDIUM>::table_bytes(span, partitions)).next_multiple_of(64);
-        let end = large_at + Blocks::table_bytes(partitions);
+        let end = large_at + Blocks::table_bytes(2 * span, partitions);
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -107,7 +107,7 @@ impl<O: Os> Allocator<O> {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(&os, data + 3 * span, span, partitions, layout.medium_slabs, medium_at)?,
-                Blocks::new(&os, data + span, 2 * span, layout.large_blocks, large_at, keep)?,
+                Blocks::new(&os, (data + span, 2 * span), layout.large_blocks, partitions, large_at, keep)?,
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };

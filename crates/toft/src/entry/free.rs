@@ -90,9 +90,10 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn credit_spent(&self, heap: &Heap, slab: &Slab) {
         let Some(seat) = heap.sit() else { return slab.postpone() };
-        match slab.credit_spent() {
+        let pressure = self.pressure().load(Relaxed) != 0;
+        match slab.credit_spent(pressure) {
             Spent::List => heap.relist(&seat, slab),
-            Spent::Empty if self.pressure().load(Relaxed) != 0 => self.release_slab(slab),
+            Spent::Empty if pressure => self.release_slab(slab),
             Spent::Empty | Spent::Nothing => {}
         }
     }

@@ -50,6 +50,11 @@ pub fn at_start() {
         line.text("toft-ready ").text(env!("CARGO_PKG_VERSION")).text(" ");
         line.number(process::pid() as u64);
         process::write_all(descriptor, line.end());
+        if !options.stats {
+            process::close(descriptor);
+        } else if options.program_only {
+            process::close_on_exec(descriptor);
+        }
     }
     if options.program_only {
         hide_from_children();
@@ -92,12 +97,16 @@ fn hide_from_children() {
 /// 1. `list` is `len` writable bytes and a zero.
 unsafe fn keep_rest_of_list(list: *mut u8, len: usize) -> bool {
     // SAFETY: duty 1.
-    let bytes = unsafe { core::slice::from_raw_parts_mut(list, len + 1) };
+    let bytes = unsafe { core::slice::from_raw_parts(list, len) };
     let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
-    let Some(end) = bytes[..len].iter().position(is_separator) else { return false };
-    bytes.copy_within(end + 1.., 0);
+    let Some(end) = bytes.iter().position(is_separator) else { return false };
+    // SAFETY: duty 1: what is behind the separator, and the final zero, moves to the front.
+    unsafe { core::ptr::copy(list.add(end + 1), list, len - end) };
     true
 }
+
+/// What a line of the process's mappings begins with in a report.
+const PREFIX: &[u8; 4] = b"map ";
 
 /// When the program ends: statistics, if they were asked for.
 pub fn at_exit() {
@@ -105,10 +114,18 @@ pub fn at_exit() {
     if !instance.options().stats {
         return;
     }
-    let descriptor = instance.options().report_descriptor.unwrap_or(libc::STDERR_FILENO);
+    let descriptor = match instance.options().report_descriptor {
+        // A program that closes what it does not know may have opened something else there.
+        Some(descriptor) if process::is_pipe(descriptor) => descriptor,
+        Some(_) => return,
+        None => libc::STDERR_FILENO,
+    };
     crate::stats::write_json(allocator(), descriptor);
     let mut partial = [0u8; 512];
-    let mut len = 0;
+    let mut len = PREFIX.len();
+    for (place, &byte) in partial.iter_mut().zip(PREFIX) {
+        *place = byte;
+    }
     process::read_file(c"/proc/self/maps", |chunk| {
         for &byte in chunk {
             if byte != b'\n' {
@@ -119,13 +136,14 @@ pub fn at_exit() {
                 continue;
             }
             // Executable mappings are what addresses of call sites are looked up in.
-            let line = &partial[..len];
-            if line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {
-                process::write_all(descriptor, b"map ");
-                process::write_all(descriptor, line);
-                process::write_all(descriptor, b"\n");
+            if let Some(end) = partial.get_mut(len) {
+                *end = b'\n';
             }
-            len = 0;
+            let line = partial.get(..=len).unwrap_or(&[]);
+            if line.split(|&b| b == b' ').nth(2).is_some_and(|rights| rights.contains(&b'x')) {
+                process::write_all(descriptor, line);
+            }
+            len = PREFIX.len();
         }
     });
     process::write_all(descriptor, b"toft-end\n");

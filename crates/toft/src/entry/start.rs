@@ -15,24 +15,30 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
-/// The allocator on pages of its own, so that they can be made read-only.
+/// Everything of this library that is ever written after it is loaded, on pages of its own, so that
+/// they can be made read-only when the start is done.
 #[repr(C, align(4096))]
-struct Global(UnsafeCell<Allocator<Linux>>);
+struct Global {
+    allocator: UnsafeCell<Allocator<Linux>>,
+    /// Where the start is. FRESH -> STARTING by exchange, by one thread; the rest by that thread.
+    state: AtomicU32,
+    /// The thread key that tells of thread exits, plus one; zero without. Written during the start.
+    exit_key: AtomicU32,
+}
 
-// SAFETY: written once, before STATE says ready and before any pointer into it is used by another
-// thread; read-only afterwards.
+// SAFETY: the allocator is written once, before `state` says ready and before any pointer into it is
+// used by another thread; read-only afterwards.
 unsafe impl Sync for Global {}
 
-static GLOBAL: Global = Global(UnsafeCell::new(Allocator::unready(Linux::undetected())));
+static GLOBAL: Global = Global {
+    allocator: UnsafeCell::new(Allocator::unready(Linux::undetected())),
+    state: AtomicU32::new(FRESH),
+    exit_key: AtomicU32::new(0),
+};
 
 const FRESH: u32 = 0;
 const STARTING: u32 = 1;
 const READY: u32 = 2;
-
-/// Where the start is. FRESH -> STARTING by exchange, by one thread; the rest by that thread.
-static STATE: AtomicU32 = AtomicU32::new(FRESH);
-/// The thread key that tells of thread exits, plus one; zero without.
-static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
 /// How long another thread looks at a start that does not end (a child forked in the middle of its
 /// parent's first allocation) before it says that there is no memory.
@@ -45,13 +51,13 @@ const EXIT_ROUNDS: u32 = 2;
 pub(super) fn allocator() -> &'static Allocator<Linux> {
     // SAFETY: written once, in `start`, before the state says so to others; a thread that reads it
     // before sees an allocator of nothing, because its span is written last.
-    unsafe { &*GLOBAL.0.get() }
+    unsafe { &*GLOBAL.allocator.get() }
 }
 
 /// Makes sure that the allocator is there.
 #[inline]
 pub(super) fn ready() -> bool {
-    STATE.load(Acquire) == READY || start()
+    GLOBAL.state.load(Acquire) == READY || start()
 }
 
 /// The thread's heap. A thread that has none gets one; a thread that has ended keeps none.
@@ -74,11 +80,17 @@ pub(super) fn heap_or_start() -> Option<&'static Heap> {
 
 fn birth() -> Option<&'static Heap> {
     let allocator = allocator();
+    if GLOBAL.exit_key.load(Relaxed) == 0 {
+        // The program holds every thread key: nobody tells of exits, so ask who is still there.
+        allocator.heaps.orphan_the_dead(process::thread_runs);
+    }
     let heap = allocator.heaps.acquire(allocator.os()).ok()?;
     set_current_heap(heap);
     // May allocate: the heap is in place, so that is an ordinary call.
-    if let Some(key) = EXIT_KEY.load(Acquire).checked_sub(1) {
-        process::arm_thread_exit(key, (&raw const *heap).cast());
+    if let Some(key) = GLOBAL.exit_key.load(Acquire).checked_sub(1) {
+        process::arm_thread_exit(key, heap.address());
+    } else {
+        heap.set_thread(process::thread_number());
     }
     Some(heap)
 }
@@ -91,11 +103,11 @@ unsafe extern "C" fn thread_exits(heap: *mut c_void) {
     };
     let rounds = heap.exit_rounds.load(Relaxed);
     if rounds < EXIT_ROUNDS
-        && let Some(key) = EXIT_KEY.load(Acquire).checked_sub(1)
+        && let Some(key) = GLOBAL.exit_key.load(Acquire).checked_sub(1)
     {
         // Destructors of other keys may still allocate and free: let them go first.
         heap.exit_rounds.store(rounds + 1, Relaxed);
-        process::arm_thread_exit(key, (&raw const *heap).cast());
+        process::arm_thread_exit(key, heap.address());
         return;
     }
     set_current_heap(EXITED_HEAP.heap());
@@ -103,7 +115,7 @@ unsafe extern "C" fn thread_exits(heap: *mut c_void) {
 }
 
 unsafe extern "C" fn forked() {
-    if STATE.load(Acquire) == READY {
+    if GLOBAL.state.load(Acquire) == READY {
         allocator().after_fork_in_child(current_heap());
     }
 }
@@ -111,10 +123,13 @@ unsafe extern "C" fn forked() {
 #[cold]
 #[inline(never)]
 fn start() -> bool {
-    match STATE.compare_exchange(FRESH, STARTING, AcqRel, Acquire) {
+    match GLOBAL.state.compare_exchange(FRESH, STARTING, AcqRel, Acquire) {
         Ok(_) => {
+            // `build` says READY itself, before the page that says so becomes read-only.
             let done = build();
-            STATE.store(if done { READY } else { FRESH }, Release);
+            if !done {
+                GLOBAL.state.store(FRESH, Release);
+            }
             done
         }
         Err(READY) => true,
@@ -122,7 +137,7 @@ fn start() -> bool {
         Err(_) if !current_heap().is_nobodys() => true,
         Err(_) => {
             for _ in 0..START_SPINS {
-                match STATE.load(Acquire) {
+                match GLOBAL.state.load(Acquire) {
                     READY => return true,
                     FRESH => return false,
                     _ => pause(),
@@ -154,18 +169,19 @@ fn build() -> bool {
         }
         Err(_) => return false,
     };
-    // SAFETY: STATE is STARTING, so this thread is the only one that writes, and nobody else uses
+    // SAFETY: the state is STARTING, so this thread is the only one that writes, and nobody else uses
     // more of the old value than its empty bounds.
-    unsafe { GLOBAL.0.get().write(allocator) };
+    unsafe { GLOBAL.allocator.get().write(allocator) };
     if birth().is_none() {
         return false;
     }
     let key = process::thread_exit_key(thread_exits);
     if let Some(key) = key {
-        EXIT_KEY.store(key + 1, Release);
-        process::arm_thread_exit(key, (&raw const *current_heap()).cast());
+        GLOBAL.exit_key.store(key + 1, Release);
+        process::arm_thread_exit(key, current_heap().address());
     }
     process::on_fork_child(forked);
+    GLOBAL.state.store(READY, Release);
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
         unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
@@ -178,7 +194,7 @@ fn complain(variable: &[u8], problem: Problem) {
     let name_len = variable.iter().position(|&byte| byte == b'=').unwrap_or(variable.len());
     match problem {
         Problem::Unknown => {
-            line.text("toft: unknown option ").raw(&variable[..name_len]);
+            line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
         }
         Problem::BadValue(entry) => {
             line.text("toft: ").raw(variable).text(" is not ");

@@ -2,14 +2,14 @@
 
 use super::{Block, BlockState, stack};
 use crate::os::{Error, Os};
-use crate::region::Carve;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed};
 
 const UNIT_SHIFT: u32 = 16;
 const UNIT: usize = 1 << UNIT_SHIFT;
-/// Bytes of descriptors mapped at a time.
-const DESCRIPTOR_STEP: usize = 64 << 10;
+/// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
+/// every kernel.
+const CHUNK_SHIFT: u32 = 10;
 /// Live blocks with a mapping of their own. Beyond these, whole extents are mapped so that
 /// neighbours share one mapping, and the guards are page-table guards where the kernel has them:
 /// the number of mappings that a process may have is limited (65 530 by default).
@@ -54,7 +54,6 @@ pub enum Resize {
 struct State {
     /// Units handed out from the first one on. Any thread.
     next: AtomicUsize,
-    descriptors: Carve,
     /// Bytes of free blocks that are still resident. Any thread.
     kept: AtomicUsize,
     live_bytes: AtomicUsize,
@@ -75,16 +74,19 @@ pub struct Blocks {
     first: usize,
     page_size: usize,
     keep: usize,
-    /// Descriptors, by unit.
+    /// Where the descriptor of unit 0 would be.
     blocks: usize,
     state: *const State,
     stacks: *const AtomicU64,
+    /// One bit for each chunk whose descriptors are mapped. Any thread sets, none clears.
+    chunks: *const AtomicU64,
 }
 
 impl Blocks {
-    /// Bytes of tables that `new` needs, zeroed.
-    pub fn table_bytes(partitions: usize) -> usize {
-        size_of::<State>().next_multiple_of(64) + partitions * LARGE_CLASSES * 8
+    /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
+    pub fn table_bytes(span: usize, partitions: usize) -> usize {
+        let chunk_words = (span >> UNIT_SHIFT >> CHUNK_SHIFT) / 64 + 1;
+        size_of::<State>().next_multiple_of(64) + (partitions * LARGE_CLASSES + chunk_words) * 8
     }
 
     /// Before anything is known: contains no address.
@@ -98,33 +100,29 @@ impl Blocks {
             blocks: 0,
             state: core::ptr::null(),
             stacks: core::ptr::null(),
+            chunks: core::ptr::null(),
         }
     }
 
     /// The blocks of a tier of `span` bytes from `base`, with descriptors from `blocks` on.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `table_bytes(partitions)` zero bytes that live for ever, are
-    ///    aligned to 64, and belong to this object alone.
+    /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
+    ///    are aligned to 64, and belong to this object alone.
     /// 2. The span, and descriptors for it from `blocks` on, are address space for this object alone.
     pub unsafe fn new(
         os: &impl Os,
-        base: usize,
-        span: usize,
+        (base, span): (usize, usize),
         blocks: usize,
+        partitions: usize,
         tables: usize,
         keep: usize,
     ) -> Result<Blocks, Error> {
         let units = span >> UNIT_SHIFT;
-        // Descriptors begin on a page of their own.
-        let unit = os.page_size() / size_of::<Block>();
-        let places = (units / 4 / unit).max(1) as u128;
-        let first = (u128::from(os.random()?) * places >> 64) as usize * unit;
-        // Units are counted from a random one of the first few, so that every bit of a block's
-        // address above the unit varies from run to run.
-        let color = os.random()? as usize % unit;
-        let (base, units) = (base + (color << UNIT_SHIFT), units - unit);
+        // The first block lies anywhere in the first quarter.
+        let first = (u128::from(os.random()?) * (units as u128 / 4) >> 64) as usize;
         let stacks = tables + size_of::<State>().next_multiple_of(64);
+        let chunks = stacks + partitions * LARGE_CLASSES * 8;
         Ok(Blocks {
             base,
             units,
@@ -134,6 +132,7 @@ impl Blocks {
             blocks,
             state: core::ptr::with_exposed_provenance(tables),
             stacks: core::ptr::with_exposed_provenance(stacks),
+            chunks: core::ptr::with_exposed_provenance(chunks),
         })
     }
 
@@ -154,9 +153,43 @@ impl Blocks {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
+    fn chunk(&self, unit: usize) -> (&AtomicU64, u64) {
+        let chunk = unit >> CHUNK_SHIFT;
+        // SAFETY: `new` duty 1: one bit for each chunk of the tier, and callers' units are below
+        // `units`.
+        let word = unsafe { &*self.chunks.add(chunk / 64) };
+        (word, 1 << (chunk % 64))
+    }
+
+    /// Whether a unit has a descriptor.
     fn is_mapped(&self, unit: usize) -> bool {
-        let mapped = self.state().descriptors.mapped() / size_of::<Block>();
-        unit.wrapping_sub(self.first) < mapped
+        if unit >= self.units {
+            return false;
+        }
+        let (word, bit) = self.chunk(unit);
+        word.load(Acquire) & bit != 0
+    }
+
+    /// Makes sure that a unit has a descriptor.
+    fn map_descriptor(&self, os: &impl Os, unit: usize) -> Result<(), Error> {
+        let start = self.blocks + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>();
+        let mut spins = 0;
+        while !self.is_mapped(unit) {
+            match os.map(start, size_of::<Block>() << CHUNK_SHIFT) {
+                Ok(()) => {
+                    // publish chunk: pairs with `is_mapped`.
+                    let (word, bit) = self.chunk(unit);
+                    word.fetch_or(bit, AcqRel);
+                }
+                // Another thread is between its `map` and its bit, or something foreign is there.
+                Err(Error::Occupied) if spins < SPIN_LIMIT => {
+                    spins += 1;
+                    pause();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn unit_of(&self, block: &Block) -> usize {
@@ -180,9 +213,14 @@ impl Blocks {
 
     /// The block that an address lies inside, for naming what a wild pointer hit. Not fast.
     pub fn block_around(&self, address: usize) -> Option<&Block> {
-        let offset = address.wrapping_sub(self.base);
+        let offset = address.checked_sub(self.base)?;
         let mut unit = offset >> UNIT_SHIFT;
-        while self.is_mapped(unit) {
+        while unit < self.units {
+            if !self.is_mapped(unit) {
+                // A block longer than a chunk covers chunks without descriptors.
+                unit = (unit >> CHUNK_SHIFT << CHUNK_SHIFT).checked_sub(1)?;
+                continue;
+            }
             let block = self.block(unit);
             if block.state() != BlockState::None {
                 let begin = unit << UNIT_SHIFT;
@@ -267,27 +305,56 @@ impl Blocks {
             .ok_or(Error::NoMemory)?;
         for _ in 0..TRIES {
             let unit = self.take_units(extent >> UNIT_SHIFT, align)?;
-            let start = self.blocks + self.first * size_of::<Block>();
-            let end = self.blocks + (unit + 1) * size_of::<Block>();
-            let step = DESCRIPTOR_STEP.max(self.page_size);
-            self.state().descriptors.reach(os, start, end, step)?;
-            let block = self.block(unit);
-            block.class.store(class as u32, Relaxed);
-            block.partition.store(partition as u32, Relaxed);
-            block.extent.store(extent, Relaxed);
+            let block = match self.prepare(os, unit, partition, class, extent) {
+                Ok(block) => block,
+                Err(Error::Occupied) => continue,
+                Err(error) => {
+                    self.return_units(unit, extent >> UNIT_SHIFT);
+                    return Err(error);
+                }
+            };
             match self.map_to(os, block, bytes) {
                 Ok(()) => return Ok(block),
                 // Something foreign lies here: leave the extent alone for ever.
                 Err(Error::Occupied) => {}
                 Err(error) => {
-                    // The address space is ours; a later request may have more luck with it.
-                    block.publish_free();
-                    stack::push(self.stack(partition, class), unit, block);
+                    self.give_up(unit, block);
                     return Err(error);
                 }
             }
         }
         Err(Error::NoMemory)
+    }
+
+    /// The descriptor of a new extent, filled in but for the mapping.
+    fn prepare(
+        &self,
+        os: &impl Os,
+        unit: usize,
+        partition: usize,
+        class: usize,
+        extent: usize,
+    ) -> Result<&Block, Error> {
+        self.map_descriptor(os, unit)?;
+        let block = self.block(unit);
+        block.class.store(class as u32, Relaxed);
+        block.partition.store(partition as u32, Relaxed);
+        block.extent.store(extent, Relaxed);
+        Ok(block)
+    }
+
+    /// An extent could not be mapped: its units go back if nobody has taken more since, else it
+    /// waits on its stack for a request that has more luck.
+    fn give_up(&self, unit: usize, block: &Block) {
+        if !self.return_units(unit, block.extent() >> UNIT_SHIFT) {
+            block.publish_free();
+            self.push_free(block);
+        }
+    }
+
+    fn return_units(&self, unit: usize, units: usize) -> bool {
+        let (end, begin) = (unit + units - self.first, unit - self.first);
+        self.state().next.compare_exchange(end, begin, AcqRel, Relaxed).is_ok()
     }
 
     /// The first of `units` units that nobody has had, at a multiple of `align`.
@@ -422,22 +489,15 @@ impl Blocks {
             return Resize::No;
         };
         let Ok(unit) = self.take_units(extent >> UNIT_SHIFT, UNIT) else { return Resize::No };
-        let start = self.blocks + self.first * size_of::<Block>();
-        let end = self.blocks + (unit + 1) * size_of::<Block>();
-        let step = DESCRIPTOR_STEP.max(self.page_size);
-        if self.state().descriptors.reach(os, start, end, step).is_err() {
+        let Ok(target) = self.prepare(os, unit, block.partition(), class, extent) else {
+            self.return_units(unit, extent >> UNIT_SHIFT);
             return Resize::No;
-        }
-        let target = self.block(unit);
-        target.class.store(class as u32, Relaxed);
-        target.partition.store(block.partition() as u32, Relaxed);
-        target.extent.store(extent, Relaxed);
+        };
         target.site.store(block.site(), Relaxed);
         let to = self.address(target);
         // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
         if unsafe { os.relocate(address, old, to, bytes) }.is_err() {
-            target.publish_free();
-            self.push_free(target);
+            self.give_up(unit, target);
             return Resize::No;
         }
         target.mapped.store(bytes, Relaxed);
@@ -516,8 +576,13 @@ impl Blocks {
 
     /// Every block, live or free, in address order.
     pub fn for_each(&self, mut each: impl FnMut(&Block)) {
+        let end = self.first + self.state().next.load(Acquire);
         let mut unit = self.first;
-        while self.is_mapped(unit) {
+        while unit < end {
+            if !self.is_mapped(unit) {
+                unit = ((unit >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT;
+                continue;
+            }
             let block = self.block(unit);
             match block.state() {
                 BlockState::None => unit += 1,

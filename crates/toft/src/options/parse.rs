@@ -26,7 +26,7 @@ pub(super) fn find(variable: &[u8]) -> Result<Option<Parsed<'_>>, Problem> {
         return Ok(None);
     }
     let equals = variable.iter().position(|&byte| byte == b'=').unwrap_or(variable.len());
-    let name = &variable[..equals];
+    let name = variable.get(..equals).unwrap_or(&[]);
     let value = variable.get(equals + 1..).unwrap_or(&[]);
     match TABLE.iter().find(|entry| entry.name.as_bytes() == name) {
         Some(entry) => Ok(Some(Parsed { entry, value })),

@@ -2,6 +2,7 @@
 
 use super::syscall::syscall;
 use super::{Error, Os, process};
+use core::ops::Range;
 
 /// The running Linux kernel.
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +46,8 @@ unsafe impl Os for Linux {
         self.page_size
     }
 
-    fn address_space(&self) -> usize {
-        if cfg!(target_arch = "x86_64") {
-            1 << 47
-        } else {
-            1 << 48
-        }
+    fn address_space(&self) -> Range<usize> {
+        0..1 << if cfg!(target_arch = "x86_64") { 47 } else { 48 }
     }
 
     fn map(&self, addr: usize, len: usize) -> Result<(), Error> {

@@ -12,6 +12,7 @@ mod syscall;
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
 
+use core::ops::Range;
 pub use linux::Linux;
 
 /// Why a call to the system did not succeed.
@@ -38,8 +39,8 @@ pub unsafe trait Os {
     /// Bytes in a page: a power of two, at least 4096.
     fn page_size(&self) -> usize;
 
-    /// The end of the address space that may be tried first, in bytes: a power of two.
-    fn address_space(&self) -> usize;
+    /// The addresses that may be tried first: from a page's start, a power of two of bytes.
+    fn address_space(&self) -> Range<usize>;
 
     /// Maps `len` bytes at exactly `addr`, readable, writable and zero, and never over anything else.
     fn map(&self, addr: usize, len: usize) -> Result<(), Error>;

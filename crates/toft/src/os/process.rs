@@ -43,8 +43,10 @@ pub fn environment() -> *mut *mut u8 {
     unsafe { environ }
 }
 
-/// Writes all of `bytes`, as far as the descriptor takes it.
-pub fn write_all(descriptor: c_int, mut bytes: &[u8]) {
+/// Writes all of `bytes`; says whether the descriptor took them. One that is full for the moment is
+/// waited for, a second at most.
+pub fn write_all(descriptor: c_int, mut bytes: &[u8]) -> bool {
+    let mut patience = 100;
     while !bytes.is_empty() {
         let args = [descriptor as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
         // SAFETY: the kernel only reads `bytes`.
@@ -52,11 +54,52 @@ pub fn write_all(descriptor: c_int, mut bytes: &[u8]) {
         if code == -(libc::EINTR as isize) {
             continue;
         }
-        if code <= 0 {
-            return;
+        if code == -(libc::EAGAIN as isize) && patience > 0 {
+            patience -= 1;
+            wait_writable(descriptor);
+            continue;
         }
-        bytes = &bytes[code as usize..];
+        if code <= 0 {
+            return false;
+        }
+        bytes = bytes.get(code as usize..).unwrap_or(&[]);
     }
+    true
+}
+
+/// Waits up to ten milliseconds for a descriptor to take more.
+fn wait_writable(descriptor: c_int) {
+    let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    let args = [&raw mut poll as usize, 1, &raw const timeout as usize, 0, 0, 0];
+    // SAFETY: the kernel reads the time and writes to `poll` alone.
+    unsafe { syscall(libc::SYS_ppoll, args) };
+}
+
+/// Whether a descriptor is open and a pipe or a socket: something that is read as it is written.
+pub fn is_pipe(descriptor: c_int) -> bool {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    let args = [descriptor as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes one `stat`, which on this platform is libc's.
+    if unsafe { syscall(libc::SYS_fstat, args) } != 0 {
+        return false;
+    }
+    // SAFETY: written, as the code says.
+    let mode = unsafe { status.assume_init() }.st_mode;
+    mode & libc::S_IFMT == libc::S_IFIFO || mode & libc::S_IFMT == libc::S_IFSOCK
+}
+
+/// Closes a descriptor.
+pub fn close(descriptor: c_int) {
+    // SAFETY: callers own the descriptor.
+    unsafe { syscall(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Keeps a descriptor out of programs that this process will execute.
+pub fn close_on_exec(descriptor: c_int) {
+    let (set, flag) = (libc::F_SETFD as usize, libc::FD_CLOEXEC as usize);
+    // SAFETY: changes a flag of the descriptor only.
+    unsafe { syscall(libc::SYS_fcntl, [descriptor as usize, set, flag, 0, 0, 0]) };
 }
 
 /// Reads a file in pieces and hands each to `each`; silently nothing where it cannot be opened.
@@ -80,10 +123,9 @@ pub fn read_file(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
         if got <= 0 {
             break;
         }
-        each(&buffer[..got as usize]);
+        each(buffer.get(..got as usize).unwrap_or(&[]));
     }
-    // SAFETY: the descriptor is ours.
-    unsafe { syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
+    close(file as c_int);
 }
 
 /// The process's number.
@@ -109,6 +151,19 @@ pub unsafe fn seal(addr: usize, len: usize) -> bool {
     unsafe { syscall(libc::SYS_mprotect, [addr, len, read, 0, 0, 0]) == 0 }
 }
 
+/// The calling thread's number.
+pub fn thread_number() -> u32 {
+    // SAFETY: no arguments, no effects.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// Whether a thread of this process still runs.
+pub fn thread_runs(number: u32) -> bool {
+    let args = [pid(), number as usize, 0, 0, 0, 0];
+    // SAFETY: signal 0 only asks.
+    unsafe { syscall(libc::SYS_tgkill, args) != -(libc::ESRCH as isize) }
+}
+
 /// Asks to be told in the child of every fork. No prepare handler: nothing is held across a fork.
 pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
     // SAFETY: the handler lives as long as the process: the library is never unloaded (NODELETE).
@@ -125,9 +180,9 @@ pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<
 }
 
 /// Arms the destructor for the calling thread.
-pub fn arm_thread_exit(key: u32, value: *const c_void) {
-    // SAFETY: the key was made by `thread_exit_key`.
-    unsafe { libc::pthread_setspecific(key, value) };
+pub fn arm_thread_exit(key: u32, value: usize) {
+    // SAFETY: the key was made by `thread_exit_key`; libc keeps the value without following it.
+    unsafe { libc::pthread_setspecific(key, core::ptr::with_exposed_provenance(value)) };
 }
 
 /// Dies by SIGABRT; a handler may run, but the process does not go on after it.

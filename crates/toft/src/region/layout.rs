@@ -42,13 +42,14 @@ impl Windows {
     /// Picks windows at random places, halving them until the system lets us map at their ends.
     pub fn choose(os: &impl Os) -> Result<Windows, Error> {
         let page = os.page_size();
-        let mut space = os.address_space();
+        let all = os.address_space();
+        let mut space = all.len();
         while space / 8 >= SPAN_MIN {
             // The middle of the address space holds the program and its brk heap (from two thirds),
             // the top holds libraries and stacks; the places below stay clear of both.
             let span = space / 8;
-            let low = space / 128 + random_below(os, space / 64 * 9)?;
-            let high = space / 64 * 45 + random_below(os, space / 64 * 10)?;
+            let low = all.start + space / 128 + random_below(os, space / 64 * 9)?;
+            let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
             // Bounds are kept by granule, so a plot that is as large must not straddle two.
             let unit = if span >> 32 >= 512 { 1 << 32 } else { 1 << 19 };
             let windows = Windows {

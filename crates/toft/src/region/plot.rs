@@ -27,8 +27,6 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
-/// Bytes of descriptors mapped at a time.
-const DESCRIPTOR_STEP: usize = 64 << 10;
 
 /// log2 of the bytes in a granule.
 const GRANULE_SHIFT: u32 = 32;
@@ -302,7 +300,6 @@ impl<const TIER: TierNumber> Plots<TIER> {
     }
 
     fn map_step(&self, os: &impl Os, plot: usize, index: usize, step: usize) -> Result<(), Error> {
-        let unit = DESCRIPTOR_STEP.max(self.page_size);
         let address = index << Self::SHIFT;
         let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
             // From the first one's page on; what else is on that page describes nothing.
@@ -318,7 +315,7 @@ impl<const TIER: TierNumber> Plots<TIER> {
         };
         let start = self.slabs.wrapping_add(first * SLAB_BYTES);
         let bytes = (end - first) * SLAB_BYTES;
-        carve.reach(os, start, start + bytes, unit)?;
+        carve.reach(os, start, start + bytes)?;
         os.map(address, step << Self::SHIFT)?;
         // publish slabs: pairs with `is_mapped`. In a granule of its own only the thread that has
         // just mapped the slabs gets here; in a shared one all threads write the same.

@@ -69,9 +69,9 @@ static MEDIUM_TABLE: [u8; MEDIUM_MAX / 256] = {
 /// The class of a request of at most [`SMALL_MAX`] bytes; zero bytes get the smallest slot.
 #[inline(always)]
 pub fn class_of_small(size: usize) -> usize {
-    // SAFETY: size <= SMALL_MAX, checked by the caller's branch and here in debug builds, so the
-    // index is at most SMALL_MAX / 16, the last of the table.
     debug_assert!(size <= SMALL_MAX);
+    // SAFETY: size <= SMALL_MAX, checked by the caller's branch and above in debug builds, so the
+    // index is at most SMALL_MAX / 16, the last of the table.
     unsafe { *SMALL_TABLE.get_unchecked(size.wrapping_add(15) >> 4) as usize }
 }
 
@@ -134,7 +134,8 @@ impl Class {
     /// Bytes in a slot.
     #[inline]
     pub fn size(self) -> usize {
-        SIZES[self.0 as usize] as usize
+        // No class is ever out of range; a default keeps the compiler from adding a panic.
+        SIZES.get(self.0 as usize).map_or(1, |&size| size as usize)
     }
 
     /// Whether the class belongs to the small tier.

@@ -335,7 +335,7 @@ impl Slab {
     /// there are live slots now.
     pub fn relist(&self) {
         self.listed.store(1, Relaxed);
-        self.set_credit(self.held().max(LISTED_MIN));
+        self.set_credit(self.held().max(1));
     }
 
     /// Slots that are live, those freed by others included. Owner.
@@ -343,13 +343,15 @@ impl Slab {
         self.live.iter().map(|word| word.load(Relaxed).count_ones()).sum()
     }
 
-    /// What to do about a slab whose credit is spent. Owner.
-    pub fn credit_spent(&self) -> Spent {
+    /// What to do about a slab whose credit is spent. `exact` asks to be told of emptiness as soon
+    /// as it is there, at the price of more such questions. Owner.
+    pub fn credit_spent(&self, exact: bool) -> Spent {
         if !self.is_listed() {
             return Spent::List;
         }
-        self.set_credit(self.held().max(LISTED_MIN));
-        if self.held() == 0 { Spent::Empty } else { Spent::Nothing }
+        let held = self.held();
+        self.set_credit(held.max(if exact { 1 } else { LISTED_MIN }));
+        if held == 0 { Spent::Empty } else { Spent::Nothing }
     }
 
     /// The credit is spent at a moment when nothing can be done: one more free brings it up again.
@@ -390,7 +392,7 @@ impl Slab {
         }
         self.frees.store(self.frees.load(Relaxed) + u64::from(frees - credit), Relaxed);
         self.credit.store(0, Relaxed);
-        self.credit_spent() == Spent::List
+        self.credit_spent(false) == Spent::List
     }
 
     /// Claims free slots for `pop`: the lowest free ones of the lowest word that has any, so that a

@@ -29,18 +29,36 @@ struct Sites {
 impl Sites {
     fn add(&mut self, site: Site) {
         let same = |other: &&mut Site| other.address == site.address && other.large == site.large;
-        if let Some(known) = self.sites[..self.len].iter_mut().find(same) {
+        if let Some(known) = self.sites.iter_mut().take(self.len).find(same) {
             known.live_bytes += site.live_bytes;
             known.live_blocks += site.live_blocks;
             known.allocated_bytes += site.allocated_bytes;
             known.allocated_blocks += site.allocated_blocks;
         } else if self.len < SITES {
-            self.sites[self.len] = site;
-            self.len += 1;
+            if let Some(place) = self.sites.get_mut(self.len) {
+                *place = site;
+                self.len += 1;
+            }
         } else if let Some(least) = self.sites.iter_mut().min_by_key(|s| s.allocated_bytes)
             && least.allocated_bytes < site.allocated_bytes
         {
             *least = site;
+        }
+    }
+}
+
+impl Sites {
+    /// Most bytes first. By insertion: the table is small, and nothing here may panic.
+    fn sort(&mut self) {
+        for end in 1..self.len {
+            for place in (1..=end).rev() {
+                let bytes = |i: usize| self.sites.get(i).map_or(0, |site| site.allocated_bytes);
+                if bytes(place - 1) < bytes(place)
+                    && let Some([before, after]) = self.sites.get_mut(place - 1..=place)
+                {
+                    core::mem::swap(before, after);
+                }
+            }
         }
     }
 }
@@ -50,6 +68,7 @@ struct Writer {
     descriptor: i32,
     buffer: [u8; 1024],
     len: usize,
+    accepted: bool,
 }
 
 impl Writer {
@@ -58,25 +77,26 @@ impl Writer {
             if self.len == self.buffer.len() {
                 self.flush();
             }
-            self.buffer[self.len] = byte;
-            self.len += 1;
+            if let Some(place) = self.buffer.get_mut(self.len) {
+                *place = byte;
+                self.len += 1;
+            }
         }
     }
 
     fn digits(&mut self, mut number: u64, base: u64) {
-        let mut digits = [0u8; 20];
+        let mut digits = [b'0'; 20];
         let mut first = digits.len();
-        loop {
+        for place in digits.iter_mut().rev() {
+            let digit = (number % base.max(1)) as u8;
+            *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
             first -= 1;
-            digits[first] = b"0123456789abcdef"[(number % base) as usize];
-            number /= base;
+            number /= base.max(1);
             if number == 0 {
                 break;
             }
         }
-        for &digit in &digits[first..] {
-            self.text(core::str::from_utf8(&[digit]).unwrap_or(""));
-        }
+        self.text(core::str::from_utf8(digits.get(first..).unwrap_or(&[])).unwrap_or(""));
     }
 
     fn field(&mut self, name: &str, value: u64) {
@@ -87,15 +107,16 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        process::write_all(self.descriptor, &self.buffer[..self.len]);
+        let bytes = self.buffer.get(..self.len).unwrap_or(&[]);
+        self.accepted &= process::write_all(self.descriptor, bytes);
         self.len = 0;
     }
 }
 
-/// Writes the snapshot of `allocator` as one line to a descriptor.
-pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) {
+/// Writes the snapshot of `allocator` as one line to a descriptor; says whether it took it all.
+pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     let s = snapshot(allocator);
-    let mut w = Writer { descriptor, buffer: [0; 1024], len: 0 };
+    let mut w = Writer { descriptor, buffer: [0; 1024], len: 0, accepted: true };
     w.text("{\"toft\":\"");
     w.text(env!("CARGO_PKG_VERSION"));
     w.text("\"");
@@ -118,7 +139,7 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) {
     w.field("misuse", s.misuses as u64);
     w.text(",\"sites\":[");
     let sites = collect(allocator);
-    for (i, site) in sites.sites[..sites.len].iter().enumerate() {
+    for (i, site) in sites.sites.iter().take(sites.len).enumerate() {
         w.text(if i == 0 { "{\"site\":\"0x" } else { ",{\"site\":\"0x" });
         w.digits(site.address as u64, 16);
         w.text("\"");
@@ -130,6 +151,7 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) {
     }
     w.text("]}\n");
     w.flush();
+    w.accepted
 }
 
 fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
@@ -156,7 +178,6 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
             allocated_blocks: 1,
         });
     });
-    let len = sites.len;
-    sites.sites[..len].sort_unstable_by_key(|site| core::cmp::Reverse(site.allocated_bytes));
+    sites.sort();
     sites
 }

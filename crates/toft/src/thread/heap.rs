@@ -28,6 +28,8 @@ pub struct Heap {
     busy: AtomicU32,
     /// How often this thread's exit was postponed, so that other exit handlers come first.
     pub(crate) exit_rounds: AtomicU32,
+    /// The thread's number, where its exit will not be told; else zero.
+    thread: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Heap>() == HEADER_BYTES);
@@ -59,6 +61,7 @@ impl Heap {
             // Nobody may ever sit here.
             busy: AtomicU32::new(1),
             exit_rounds: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
         }
     }
 
@@ -71,6 +74,16 @@ impl Heap {
     #[inline(always)]
     pub fn address(&self) -> usize {
         (&raw const *self).expose_provenance()
+    }
+
+    /// Remembers the thread, where nobody will tell of its exit.
+    pub fn set_thread(&self, number: u32) {
+        self.thread.store(number, Relaxed);
+    }
+
+    /// The thread's number, if it is remembered.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        Some(self.thread.load(Relaxed)).filter(|&number| number != 0)
     }
 
     /// Whether this is one of the two constant heaps, which own nothing.

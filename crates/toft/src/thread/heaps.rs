@@ -55,7 +55,6 @@ pub struct Heaps {
     stride: usize,
     limit: u32,
     states: usize,
-    page_size: usize,
     partitions: usize,
     hash: SiteHash,
     state: *const State,
@@ -72,7 +71,6 @@ impl Heaps {
             stride: 0,
             limit: 0,
             states: 0,
-            page_size: 4096,
             partitions: 1,
             hash: SiteHash::single(),
             state: core::ptr::null(),
@@ -100,9 +98,8 @@ impl Heaps {
         Heaps {
             base,
             stride,
-            limit: ((end - base) / stride).min(1 << 24) as u32,
+            limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
             states,
-            page_size,
             partitions,
             hash,
             state: core::ptr::with_exposed_provenance(tables),
@@ -182,9 +179,9 @@ impl Heaps {
                 return Err(Error::NoMemory);
             }
             let bytes = count as usize + 1;
-            state.states.reach(os, self.states, self.states + bytes, self.page_size)?;
+            state.states.reach(os, self.states, self.states + bytes)?;
             let end = self.base + bytes * self.stride;
-            match state.heaps.reach(os, self.base, end, self.page_size) {
+            match state.heaps.reach(os, self.base, end) {
                 Ok(()) => {}
                 Err(Error::Occupied) if spins < SPIN_LIMIT => {
                     spins += 1;
@@ -217,6 +214,23 @@ impl Heaps {
     pub fn orphan(&self, heap: &Heap) {
         self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
         self.state().orphans.fetch_add(1, Relaxed);
+    }
+
+    /// Makes orphans of heaps whose remembered thread does not run any more.
+    pub fn orphan_the_dead(&self, runs: impl Fn(u32) -> bool) {
+        for number in 0..self.count() {
+            if self.who(number) != HeapState::Live {
+                continue;
+            }
+            let heap = self.heap(number);
+            if heap.thread().is_some_and(|thread| !runs(thread))
+                && self.change(number, HeapState::Live, HeapState::Held)
+            {
+                heap.set_thread(0);
+                heap.clear_torn();
+                self.orphan(heap);
+            }
+        }
     }
 
     /// Offers a few orphans to `each`, one at a time, held; stops when it says true.

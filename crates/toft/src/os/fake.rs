@@ -1,0 +1,292 @@
+//! A fake operating system: an address space in an array, and failure on demand.
+//!
+//! The array is a stretch of this process's own address space, because the allocator hands out real
+//! addresses that the tests write to. What the fake believes about its pages is kept apart from it
+//! ([`Space`]); a page that is not mapped faults on access. Everything is deterministic: the same
+//! seed, the same requests and the same [`Fault`] give the same answers (addresses differ from run
+//! to run by where the host put the array, and by nothing else).
+//!
+//! A request that breaks the rules of [`Os`] (an unmap of what was never mapped, say) is a fault of
+//! the allocator, and panics.
+
+mod faults;
+mod host;
+mod space;
+
+extern crate std;
+
+pub use faults::{Fault, Request};
+pub use space::{PageState, Space};
+
+use super::{Error, Os};
+use core::ops::Range;
+use faults::{Faults, Verdict};
+use host::Host;
+use std::string::String;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+/// How to make a [`Fake`].
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Bytes of address space: a power of two, and at least 2 GiB, or the allocator finds no place.
+    pub address_space: usize,
+    /// Bytes in a page: a power of two, at least 4096.
+    pub page_size: usize,
+    /// What `random` begins with.
+    pub seed: u64,
+    /// Whether the system knows guard pages.
+    pub guards: bool,
+}
+
+impl Machine {
+    /// A machine of 16 TiB with 4 KiB pages: plots are as large as on a real one.
+    pub const LARGE: Machine =
+        Machine { address_space: 1 << 44, page_size: 4096, seed: 1, guards: true };
+    /// The smallest machine on which the allocator starts: plots are small and share granules.
+    pub const SMALL: Machine = Machine { address_space: 1 << 31, ..Machine::LARGE };
+}
+
+/// A handle on a fake operating system; clones are handles on the same one.
+#[derive(Clone, Debug)]
+pub struct Fake {
+    machine: Machine,
+    host: Arc<Host>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    space: Space,
+    faults: Faults,
+    random: u64,
+    /// Most bytes that may be mapped.
+    limit: usize,
+    reports: Vec<String>,
+}
+
+impl Fake {
+    /// A new, empty system. Panics when the host has no address space for it.
+    pub fn new(machine: Machine) -> Fake {
+        assert!(machine.address_space.is_power_of_two() && machine.page_size.is_power_of_two());
+        // A real address space begins at zero, a multiple of everything.
+        let align = 1 << 32;
+        let host = Host::reserve(machine.address_space, align);
+        let state = State {
+            space: Space::default(),
+            faults: Faults::default(),
+            random: machine.seed,
+            limit: usize::MAX,
+            reports: Vec::new(),
+        };
+        Fake {
+            machine,
+            host: Arc::new(host.expect("the host has no address space for the fake")),
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A test that has panicked in here is failing already; its clean-up need not panic again.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on calls fail as `fault` says; none with `None`.
+    pub fn set_fault(&self, fault: Option<Fault>) {
+        self.state().faults.set(fault);
+    }
+
+    /// Calls that the fault now in force has made fail.
+    pub fn failed(&self) -> u64 {
+        self.state().faults.failed()
+    }
+
+    /// Mappings beyond so many bytes in all fail for want of memory.
+    pub fn set_limit(&self, bytes: usize) {
+        self.state().limit = bytes;
+    }
+
+    /// Calls of one kind ever made.
+    pub fn calls(&self, kind: Request) -> u64 {
+        self.state().faults.count(kind)
+    }
+
+    /// Calls ever made.
+    pub fn all_calls(&self) -> u64 {
+        self.state().faults.total()
+    }
+
+    /// Maps a range for somebody else; says no where it is not free.
+    pub fn occupy(&self, range: Range<usize>) -> bool {
+        let mut state = self.state();
+        self.check_range(range.start, range.len());
+        let free = state.space.is_free(range.clone());
+        if free {
+            state.space.set(range, PageState::Foreign);
+        }
+        free
+    }
+
+    /// What the page of an address is.
+    pub fn page(&self, address: usize) -> PageState {
+        self.state().space.at(address)
+    }
+
+    /// Bytes mapped by the allocator, guard pages included.
+    pub fn mapped_bytes(&self) -> usize {
+        self.state().mapped_bytes()
+    }
+
+    /// Bytes of those that were touched and not given back since.
+    pub fn resident_bytes(&self) -> usize {
+        let state = self.state();
+        let mapped = state.space.within(self.host.range());
+        let mapped = mapped.filter(|&(_, page)| page == PageState::Mapped);
+        mapped.map(|(range, _)| self.host.resident(range)).sum()
+    }
+
+    /// Separate mappings, as a kernel would count them.
+    pub fn mappings(&self) -> usize {
+        self.state().space.mappings()
+    }
+
+    /// Every line that was reported since this was last asked.
+    pub fn take_reports(&self) -> Vec<String> {
+        core::mem::take(&mut self.state().reports)
+    }
+
+    fn check_range(&self, addr: usize, len: usize) {
+        let page = self.machine.page_size;
+        assert!(addr.is_multiple_of(page), "{addr:#x} is not the start of a page");
+        assert!(len != 0 && len.is_multiple_of(page), "{len:#x} bytes are not whole pages");
+    }
+
+    /// Counts a request that needs no room, checks it, and says whether it goes on.
+    fn admit(&self, kind: Request, addr: usize, len: usize) -> Result<MutexGuard<'_, State>, Error> {
+        self.check_range(addr, len);
+        let mut state = self.state();
+        assert!(state.space.is_ours(addr..addr + len), "{kind:?} of what is not mapped");
+        match state.faults.judge(kind) {
+            Verdict::Fail(error) => Err(error),
+            Verdict::Proceed | Verdict::Obstruct => Ok(state),
+        }
+    }
+
+    /// Maps a free range, if there is room for it.
+    fn place(&self, state: &mut State, addr: usize, len: usize) -> Result<(), Error> {
+        let all = self.host.range();
+        let end = addr.checked_add(len).ok_or(Error::NoMemory)?;
+        if addr < all.start || end > all.end {
+            return Err(Error::NoMemory);
+        }
+        if !state.space.is_free(addr..end) {
+            return Err(Error::Occupied);
+        }
+        if state.mapped_bytes().saturating_add(len) > state.limit || !self.host.open(addr..end) {
+            return Err(Error::NoMemory);
+        }
+        state.space.set(addr..end, PageState::Mapped);
+        Ok(())
+    }
+}
+
+impl State {
+    fn mapped_bytes(&self) -> usize {
+        self.space.bytes(PageState::Mapped) + self.space.bytes(PageState::Guarded)
+    }
+}
+
+// SAFETY: (1) `place` maps only free pages, which the host has never opened, or has closed again and
+// thereby zeroed; (2) the ranges are passed on as they are; (3) the fake allocates through the
+// test's own allocator, its lock is held for a few instructions, and it panics only in a test that
+// is to fail.
+unsafe impl Os for Fake {
+    fn page_size(&self) -> usize {
+        self.machine.page_size
+    }
+
+    fn address_space(&self) -> Range<usize> {
+        self.host.range()
+    }
+
+    fn map(&self, addr: usize, len: usize) -> Result<(), Error> {
+        self.check_range(addr, len);
+        let mut state = self.state();
+        match state.faults.judge(Request::Map) {
+            Verdict::Proceed => {}
+            Verdict::Fail(error) => return Err(error),
+            Verdict::Obstruct => {
+                let page = self.machine.page_size;
+                let middle = addr + len / 2 / page * page;
+                if state.space.is_free(addr..addr + len) {
+                    state.space.set(middle..middle + page, PageState::Foreign);
+                }
+            }
+        }
+        self.place(&mut state, addr, len)
+    }
+
+    unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let mut state = self.admit(Request::Unmap, addr, len)?;
+        self.host.close(addr..addr + len);
+        state.space.set(addr..addr + len, PageState::Free);
+        Ok(())
+    }
+
+    unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let _state = self.admit(Request::Discard, addr, len)?;
+        self.host.clear(addr..addr + len);
+        Ok(())
+    }
+
+    unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let mut state = self.admit(Request::Guard, addr, len)?;
+        if !self.machine.guards {
+            return Err(Error::Unsupported);
+        }
+        self.host.close(addr..addr + len);
+        state.space.set(addr..addr + len, PageState::Guarded);
+        Ok(())
+    }
+
+    unsafe fn relocate(
+        &self,
+        old: usize,
+        old_len: usize,
+        new: usize,
+        new_len: usize,
+    ) -> Result<(), Error> {
+        self.check_range(new, new_len);
+        let mut state = self.admit(Request::Relocate, old, old_len)?;
+        self.place(&mut state, new, new_len)?;
+        self.host.copy(old, new, old_len.min(new_len));
+        self.host.close(old..old + old_len);
+        state.space.set(old..old + old_len, PageState::Free);
+        Ok(())
+    }
+
+    fn random(&self) -> Result<u64, Error> {
+        let mut state = self.state();
+        if let Verdict::Fail(error) = state.faults.judge(Request::Random) {
+            return Err(error);
+        }
+        // SplitMix64: every seed gives a good sequence.
+        state.random = state.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = state.random;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Ok(word ^ (word >> 31))
+    }
+
+    fn report(&self, line: &[u8]) {
+        self.state().reports.push(String::from_utf8_lossy(line).into_owned());
+    }
+
+    fn abort(&self) -> ! {
+        let last = self.state().reports.last().cloned().unwrap_or_default();
+        panic!("the allocator ends the process: {last}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Failure on demand: which of the coming calls fail, and how.
+
+use crate::os::Error;
+
+/// What was asked of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// `Os::map`
+    Map,
+    /// `Os::unmap`
+    Unmap,
+    /// `Os::discard`
+    Discard,
+    /// `Os::guard`
+    Guard,
+    /// `Os::relocate`
+    Relocate,
+    /// `Os::random`
+    Random,
+}
+
+impl Request {
+    /// Every kind of request.
+    pub const ALL: [Request; 6] = [
+        Request::Map,
+        Request::Unmap,
+        Request::Discard,
+        Request::Guard,
+        Request::Relocate,
+        Request::Random,
+    ];
+}
+
+/// What a failing call comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Error(Error),
+    /// Something foreign turns up in the middle of the range just before the call, and stays.
+    Foreign,
+}
+
+/// Which of the calls made from now on fail: those numbered `first` to `last`, counting from zero
+/// the calls of the kinds that the fault is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    first: u64,
+    last: u64,
+    /// Only requests of this kind are counted; all without.
+    only: Option<Request>,
+    outcome: Outcome,
+}
+
+impl Fault {
+    /// Call number `n` fails for want of memory.
+    pub fn at(n: u64) -> Fault {
+        Fault { first: n, last: n, only: None, outcome: Outcome::Error(Error::NoMemory) }
+    }
+
+    /// Call number `n` and all later ones fail for want of memory.
+    pub fn from(n: u64) -> Fault {
+        Fault { last: u64::MAX, ..Fault::at(n) }
+    }
+
+    /// Only requests of one kind are counted and fail.
+    pub fn only(self, kind: Request) -> Fault {
+        Fault { only: Some(kind), ..self }
+    }
+
+    /// The calls fail with this error.
+    pub fn with(self, error: Error) -> Fault {
+        Fault { outcome: Outcome::Error(error), ..self }
+    }
+
+    /// Instead of failing for want of memory, mappings meet something foreign in their way, which
+    /// stays for ever. Other requests are not concerned.
+    pub fn foreign(self) -> Fault {
+        Fault { outcome: Outcome::Foreign, only: Some(Request::Map), ..self }
+    }
+}
+
+/// What is to become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Proceed,
+    Fail(Error),
+    /// Put something foreign in the way, and then proceed.
+    Obstruct,
+}
+
+/// Counts calls, and says which fail.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    counts: [u64; Request::ALL.len()],
+    fault: Option<Fault>,
+    /// Calls that the fault has counted.
+    seen: u64,
+    /// Calls that the fault has made fail.
+    failed: u64,
+}
+
+impl Faults {
+    pub(super) fn set(&mut self, fault: Option<Fault>) {
+        self.fault = fault;
+        self.seen = 0;
+        self.failed = 0;
+    }
+
+    pub(super) fn count(&self, kind: Request) -> u64 {
+        self.counts[kind as usize]
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    pub(super) fn judge(&mut self, kind: Request) -> Verdict {
+        self.counts[kind as usize] += 1;
+        let Some(fault) = self.fault else { return Verdict::Proceed };
+        if fault.only.is_some_and(|only| only != kind) {
+            return Verdict::Proceed;
+        }
+        let number = self.seen;
+        self.seen += 1;
+        if number < fault.first || number > fault.last {
+            return Verdict::Proceed;
+        }
+        self.failed += 1;
+        match fault.outcome {
+            Outcome::Error(error) => Verdict::Fail(error),
+            Outcome::Foreign => Verdict::Obstruct,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The memory behind the fake: a stretch of this process's own address space that faults wherever
+//! the fake has nothing mapped, so that a stray access of the allocator is found at once.
+
+use super::super::syscall::syscall;
+use core::ops::Range;
+
+/// A reserved stretch of address space. Given back when dropped.
+#[derive(Debug)]
+pub(super) struct Host {
+    start: usize,
+    len: usize,
+}
+
+const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
+fn mmap(address: usize, len: usize, flags: i32) -> Option<usize> {
+    let args = [address, len, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
+    // SAFETY: (1) callers name no address, or one of their own reservation.
+    let code = unsafe { syscall(libc::SYS_mmap, args) };
+    usize::try_from(code).ok()
+}
+
+impl Host {
+    /// Reserves `len` bytes from a multiple of `align` on.
+    pub(super) fn reserve(len: usize, align: usize) -> Option<Host> {
+        let all = mmap(0, len + align, FLAGS)?;
+        let start = all.next_multiple_of(align);
+        for (at, bytes) in [(all, start - all), (start + len, all + align - start)] {
+            if bytes != 0 {
+                // SAFETY: (1) the ends of the reservation made above.
+                unsafe { syscall(libc::SYS_munmap, [at, bytes, 0, 0, 0, 0]) };
+            }
+        }
+        Some(Host { start, len })
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
+
+    fn holds(&self, range: &Range<usize>) -> bool {
+        self.start <= range.start && range.start <= range.end && range.end <= self.start + self.len
+    }
+
+    /// Makes pages readable and writable; they are zero unless they were so before.
+    pub(super) fn open(&self, range: Range<usize>) -> bool {
+        assert!(self.holds(&range));
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        // SAFETY: (1) within our reservation.
+        unsafe {
+            syscall(libc::SYS_mprotect, [range.start, range.len(), protection, 0, 0, 0]) == 0
+        }
+    }
+
+    /// Makes pages fault, and forgets what is in them.
+    pub(super) fn close(&self, range: Range<usize>) {
+        assert!(self.holds(&range));
+        let got = mmap(range.start, range.len(), FLAGS | libc::MAP_FIXED);
+        assert_eq!(got, Some(range.start), "the host cannot close pages");
+    }
+
+    /// Makes open pages zero again.
+    pub(super) fn clear(&self, range: Range<usize>) {
+        assert!(self.holds(&range));
+        let args = [range.start, range.len(), libc::MADV_DONTNEED as usize, 0, 0, 0];
+        // SAFETY: (1) within our reservation.
+        let code = unsafe { syscall(libc::SYS_madvise, args) };
+        assert_eq!(code, 0, "the host cannot clear pages");
+    }
+
+    /// Copies `len` bytes between open pages that do not overlap.
+    pub(super) fn copy(&self, from: usize, to: usize, len: usize) {
+        assert!(self.holds(&(from..from + len)) && self.holds(&(to..to + len)));
+        let from: *const u8 = core::ptr::with_exposed_provenance(from);
+        let to: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
+        // SAFETY: both ranges are open pages of our reservation, and apart.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+    }
+
+    /// Bytes of a range that really are in memory.
+    pub(super) fn resident(&self, range: Range<usize>) -> usize {
+        assert!(self.holds(&range));
+        const PAGE: usize = 4096;
+        let mut flags = [0u8; 4096];
+        let mut bytes = 0;
+        for start in range.clone().step_by(flags.len() * PAGE) {
+            let len = (range.end - start).min(flags.len() * PAGE);
+            let args = [start, len, flags.as_mut_ptr().expose_provenance(), 0, 0, 0];
+            // SAFETY: (1) the kernel writes one byte for each page asked about.
+            let code = unsafe { syscall(libc::SYS_mincore, args) };
+            assert_eq!(code, 0, "the host cannot say what is in memory");
+            let pages = &flags[..len.div_ceil(PAGE)];
+            bytes += pages.iter().filter(|&&flag| flag & 1 != 0).count() * PAGE;
+        }
+        bytes
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: (1) our own reservation, and whoever drops it has no more use for it.
+        unsafe { syscall(libc::SYS_munmap, [self.start, self.len, 0, 0, 0, 0]) };
+    }
+}

@@ -1,0 +1,149 @@
+//! Which pages of the fake's address space are what: an ordered map of ranges, so that a space of
+//! many TiB costs nothing and neighbours of one kind count as one mapping, as in a kernel.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+/// What a page is. Pages that no range names are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageState {
+    /// Nobody's.
+    Free,
+    /// Mapped by the allocator.
+    Mapped,
+    /// Mapped by the allocator, and faulting.
+    Guarded,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// An address space.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// By first address: the end and the state. Never empty, never overlapping, never `Free`;
+    /// neighbours that touch differ in state.
+    ranges: BTreeMap<usize, (usize, PageState)>,
+}
+
+impl Space {
+    /// The ranges that touch `wanted`, cut to it; free stretches are left out.
+    pub fn within(
+        &self,
+        wanted: Range<usize>,
+    ) -> impl Iterator<Item = (Range<usize>, PageState)> + '_ {
+        let first = self.ranges.range(..=wanted.start).next_back().map_or(wanted.start, |(&s, _)| s);
+        self.ranges.range(first..wanted.end).filter_map(move |(&start, &(end, state))| {
+            let cut = start.max(wanted.start)..end.min(wanted.end);
+            (!cut.is_empty()).then_some((cut, state))
+        })
+    }
+
+    /// Whether nobody has any page of the range.
+    pub fn is_free(&self, wanted: Range<usize>) -> bool {
+        self.within(wanted).next().is_none()
+    }
+
+    /// Whether every page of the range is the allocator's.
+    pub fn is_ours(&self, wanted: Range<usize>) -> bool {
+        let len = wanted.len();
+        let ours = |state| matches!(state, PageState::Mapped | PageState::Guarded);
+        let pieces = self.within(wanted).filter(|&(_, state)| ours(state));
+        pieces.map(|(range, _)| range.len()).sum::<usize>() == len
+    }
+
+    /// The state of the page that an address lies in.
+    pub fn at(&self, address: usize) -> PageState {
+        self.within(address..address + 1).next().map_or(PageState::Free, |(_, state)| state)
+    }
+
+    /// Bytes in a state, over all the space.
+    pub fn bytes(&self, wanted: PageState) -> usize {
+        let of_state = self.ranges.iter().filter(|(_, (_, state))| *state == wanted);
+        of_state.map(|(start, (end, _))| end - start).sum()
+    }
+
+    /// Number of separate ranges of the allocator's.
+    pub fn mappings(&self) -> usize {
+        self.ranges.values().filter(|(_, state)| *state != PageState::Foreign).count()
+    }
+
+    /// Makes a range something else.
+    pub fn set(&mut self, range: Range<usize>, state: PageState) {
+        let touched: Vec<_> = self.within(range.clone()).map(|(cut, _)| cut).collect();
+        for cut in touched {
+            self.cut_out(cut);
+        }
+        if state == PageState::Free {
+            return;
+        }
+        let (mut start, mut end) = (range.start, range.end);
+        if let Some((&before, &(before_end, before_state))) = self.ranges.range(..start).next_back()
+            && (before_end, before_state) == (start, state)
+        {
+            self.ranges.remove(&before);
+            start = before;
+        }
+        if let Some(&(after_end, after_state)) = self.ranges.get(&end)
+            && after_state == state
+        {
+            self.ranges.remove(&end);
+            end = after_end;
+        }
+        self.ranges.insert(start, (end, state));
+    }
+
+    /// Frees a part of one range.
+    fn cut_out(&mut self, cut: Range<usize>) {
+        let Some((&start, &(end, state))) = self.ranges.range(..=cut.start).next_back() else {
+            return;
+        };
+        self.ranges.remove(&start);
+        if start < cut.start {
+            self.ranges.insert(start, (cut.start, state));
+        }
+        if cut.end < end {
+            self.ranges.insert(cut.end, (end, state));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PageState::{Foreign, Free, Guarded, Mapped};
+    use super::*;
+    use std::vec;
+
+    #[test]
+    fn neighbours_of_one_kind_are_one_mapping() {
+        let mut space = Space::default();
+        space.set(10..20, Mapped);
+        space.set(30..40, Mapped);
+        assert_eq!(space.mappings(), 2);
+        space.set(20..30, Mapped);
+        assert_eq!(space.mappings(), 1);
+        assert_eq!(space.bytes(Mapped), 30);
+        assert!(space.is_ours(10..40) && !space.is_ours(9..40) && !space.is_ours(10..41));
+    }
+
+    #[test]
+    fn ranges_split_where_they_change() {
+        let mut space = Space::default();
+        space.set(0..100, Mapped);
+        space.set(40..50, Guarded);
+        space.set(60..70, Free);
+        space.set(95..110, Foreign);
+        let all: Vec<_> = space.within(0..200).collect();
+        let expected = vec![
+            (0..40, Mapped),
+            (40..50, Guarded),
+            (50..60, Mapped),
+            (70..95, Mapped),
+            (95..110, Foreign),
+        ];
+        assert_eq!(all, expected);
+        assert!(space.is_free(60..70) && !space.is_free(59..61) && !space.is_free(65..71));
+        assert!(space.is_ours(0..60) && !space.is_ours(55..65) && !space.is_ours(90..96));
+        assert_eq!((space.at(39), space.at(40), space.at(60)), (Mapped, Guarded, Free));
+    }
+}

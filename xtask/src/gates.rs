@@ -1,0 +1,38 @@
+//! What `ci` checks besides the tests.
+
+use crate::tally::{Suite, Tally};
+use crate::{licences, place, step};
+use std::time::Duration;
+
+/// Format, lints, documentation, licences.
+pub fn run() -> Tally {
+    let mut tally = Tally::default();
+    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let mut check = |title, arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut cargo = place::cargo();
+        cargo.args(arguments).envs(variables.iter().copied());
+        if let Some(failure) = step::check(title, &mut cargo, minutes(15)) {
+            tally.push(failure);
+        }
+    };
+    check("format", &["fmt", "--all", "--check"], &[]);
+    check(
+        "lints",
+        &["clippy", "--workspace", "--all-targets", "--features", "toft/fake-os", "--", "-Dwarnings"],
+        &[],
+    );
+    check(
+        "documentation",
+        &["doc", "--workspace", "--no-deps"],
+        &[("RUSTDOCFLAGS", "-Dwarnings")],
+    );
+    println!("\n==> licences");
+    match licences::check() {
+        Ok(count) => println!("==> licences: {count} packages, all allowed"),
+        Err(error) => {
+            println!("{error}");
+            tally.push(Suite::broken("licences", error));
+        }
+    }
+    tally
+}

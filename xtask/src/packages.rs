@@ -1,0 +1,110 @@
+//! The Debian packages that tests need: installed where that can be done, named where not.
+
+use crate::place;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The packages of `tests/packages.txt`.
+fn listed() -> Result<Vec<String>, String> {
+    let path = place::root().join("tests/packages.txt");
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let lines = text.lines().map(str::trim);
+    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Into::into).collect())
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|dir| dir.join(program))
+        .find(|path| path.is_file())
+}
+
+/// A program of the package's name that came from elsewhere (cargo by rustup) is as good.
+fn is_there(package: &str) -> bool {
+    find(package).is_some() || {
+        let query = Command::new("dpkg-query")
+            .args(["--show", "--showformat=${db:Status-Status}", package])
+            .output();
+        query.is_ok_and(|out| out.stdout == b"installed")
+    }
+}
+
+fn missing() -> Result<Vec<String>, String> {
+    Ok(listed()?.into_iter().filter(|package| !is_there(package)).collect())
+}
+
+/// `apt-get`, as root: directly, or by a sudo that asks for no password.
+fn apt_get() -> Option<Command> {
+    find("apt-get")?;
+    let mut command = if nix::unistd::geteuid().is_root() {
+        Command::new("apt-get")
+    } else {
+        let quiet = Command::new("sudo")
+            .args(["-n", "true"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if !quiet.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut sudo = Command::new("sudo");
+        sudo.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        sudo
+    };
+    command.env("DEBIAN_FRONTEND", "noninteractive").args(["--quiet", "--quiet"]);
+    command.stdin(Stdio::null());
+    Some(command)
+}
+
+fn apt(arguments: &[&str], packages: &[String]) -> bool {
+    apt_get().is_some_and(|mut command| {
+        command.args(arguments).args(packages).status().is_ok_and(|status| status.success())
+    })
+}
+
+/// Installs what is missing, where that is wanted and can be done. Says whether all is there now.
+pub fn prepare(install: bool) -> Result<bool, String> {
+    let wanted = missing()?;
+    if wanted.is_empty() {
+        return Ok(true);
+    }
+    println!("\n==> Debian packages that tests need and that are missing: {}", wanted.join(" "));
+    if install && apt_get().is_some() {
+        println!("==> installing them");
+        let get = ["install", "--yes", "--no-install-recommends"];
+        // Without `update` a fresh machine knows no package at all.
+        if !apt(&["update"], &[]) || !apt(&get, &wanted) {
+            // One that this release does not have must not keep the others away.
+            for package in &wanted {
+                apt(&get, std::slice::from_ref(package));
+            }
+        }
+    }
+    let left = missing()?;
+    if !left.is_empty() {
+        println!("==> not installed: {}", left.join(" "));
+        println!("    Tests that need them are left out. To run them, as root:");
+        println!("    apt-get update && apt-get install --yes {}", left.join(" "));
+    }
+    Ok(left.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_of_packages() {
+        let list = listed().unwrap();
+        assert!(list.len() > 5);
+        for package in &list {
+            let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+            assert!(package.chars().all(ok), "{package}");
+        }
+    }
+
+    #[test]
+    fn a_package_that_nobody_has_is_missing() {
+        assert!(!is_there("toft-no-such-package"));
+        assert!(is_there("sh"));
+    }
+}

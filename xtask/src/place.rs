@@ -1,0 +1,39 @@
+//! Where things are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ lies in the repository")
+}
+
+/// Where cargo puts what it builds here.
+pub fn target_dir() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// The cargo that runs this, without what it has set for this package: build scripts that look at
+/// these variables would otherwise be run again by every second command.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo.current_dir(root()).env("CARGO_TERM_PROGRESS_WHEN", "never");
+    cargo.env("CARGO_BUILD_JOBS", jobs().to_string());
+    cargo
+}
+
+/// As many compilers at a time as there are processors, if each can have two gigabytes.
+fn jobs() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let kilobytes = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().trim_end_matches(" kB").parse::<usize>().ok()
+    });
+    kilobytes.map_or(processors, |kilobytes| processors.min(kilobytes >> 21)).max(1)
+}

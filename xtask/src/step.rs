@@ -1,0 +1,156 @@
+//! Running one command: its output is shown as it comes and read for results, and it may not take
+//! for ever.
+
+use crate::tally::{Reader, Suite};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How long output may still come from what a command has left running.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs a command and shows its output; gives the suites that it ran.
+pub fn run(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
+    println!("\n==> {title}");
+    let started = Instant::now();
+    let mut reader = Reader::new(title);
+    let wrong = match stream(command, limit, |line| {
+        println!("{line}");
+        reader.line(line);
+    }) {
+        Ok(None) => None,
+        Ok(Some(why)) => Some(why),
+        Err(error) => Some(format!("{:?}: {error}", command.get_program())),
+    };
+    let how = wrong.as_deref().unwrap_or("done");
+    println!("==> {title}: {how}, {} s", started.elapsed().as_secs());
+    reader.end(wrong)
+}
+
+/// Runs a check that has no tests: nothing if it is well, a failure if not.
+pub fn check(title: &str, command: &mut Command, limit: Duration) -> Option<Suite> {
+    run(title, command, limit).into_iter().find(|suite| suite.failed > 0)
+}
+
+/// Runs a command in place of this one.
+pub fn passed_on(command: &mut Command) -> Result<ExitCode, String> {
+    let status = command.status().map_err(|e| format!("{:?}: {e}", command.get_program()))?;
+    Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)))
+}
+
+/// Feeds each line to `each`; says how the command ended, if not well.
+fn stream(
+    command: &mut Command,
+    limit: Duration,
+    mut each: impl FnMut(&str),
+) -> std::io::Result<Option<String>> {
+    // One pipe for both, so that results stay with the names of their suites.
+    let (from, to) = std::io::pipe()?;
+    command.stdin(Stdio::null()).stdout(to.try_clone()?).stderr(to);
+    let mut child = command.spawn()?;
+    // The command holds the pipe's other end, and this process would wait for itself.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    let begin = Instant::now();
+    let mut ended = None;
+    loop {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => each(&line),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        if ended.is_some_and(|at| at.elapsed() > GRACE) {
+            break;
+        }
+        if ended.is_none() && begin.elapsed() > limit {
+            kill_tree(&mut child)?;
+            return Ok(Some(format!("not done after {} s", limit.as_secs())));
+        }
+    }
+    let status = child.wait()?;
+    Ok((!status.success()).then(|| status.to_string()))
+}
+
+/// Ends a child and everything it has started.
+fn kill_tree(child: &mut Child) -> std::io::Result<()> {
+    let mut found = vec![child.id()];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(children(parent));
+        next += 1;
+    }
+    for id in found {
+        // One that has ended meanwhile is no error.
+        let _ = kill(Pid::from_raw(id as i32), Signal::SIGKILL);
+    }
+    child.wait().map(drop)
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|text| text.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn both_outputs_are_read_in_order() {
+        let mut lines = Vec::new();
+        let end = stream(&mut sh("echo a; echo b >&2; echo c"), Duration::from_secs(60), |line| {
+            lines.push(line.to_owned());
+        });
+        assert_eq!(end.unwrap(), None);
+        assert_eq!(lines, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_bad_end_is_told() {
+        let suites = run("t", &mut sh("exit 3"), Duration::from_secs(60));
+        assert_eq!(suites.len(), 1);
+        assert!(suites[0].failures[0].contains('3'), "{suites:?}");
+        assert_eq!(check("t", &mut sh("exit 0"), Duration::from_secs(60)), None);
+    }
+
+    #[test]
+    fn what_hangs_is_ended_with_all_it_has_started() {
+        let limit = Duration::from_millis(400);
+        let begin = Instant::now();
+        let mut lines = Vec::new();
+        let script = "sleep 600 & echo $!; wait";
+        let end = stream(&mut sh(script), limit, |line| lines.push(line.to_owned())).unwrap();
+        assert!(end.is_some_and(|why| why.starts_with("not done")));
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", lines[0])).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z"), "{stat}");
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_a_failure() {
+        let mut missing = Command::new("/nonexistent/program");
+        assert_eq!(run("t", &mut missing, Duration::from_secs(1))[0].failed, 1);
+    }
+}

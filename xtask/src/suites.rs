@@ -1,0 +1,100 @@
+//! The test suites, in the order in which they run.
+
+use crate::tally::{Suite, Tally};
+use crate::{packages, place, step};
+use std::process::Command;
+use std::time::Duration;
+
+/// A suite: its name on the command line, how long it may take, and its command.
+struct Plan {
+    name: &'static str,
+    minutes: u64,
+    command: fn() -> Command,
+}
+
+const PLANS: &[Plan] = &[
+    Plan { name: "workspace", minutes: 20, command: workspace },
+    Plan { name: "whole", minutes: 30, command: whole },
+    Plan { name: "loom", minutes: 15, command: loom },
+    Plan { name: "fuzz", minutes: 10, command: fuzz },
+];
+
+/// Unit, property and documentation tests of every crate.
+fn workspace() -> Command {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
+    cargo.args(["--features", "toft/fake-os"]);
+    cargo
+}
+
+/// C, C++ and whole programs on the built library.
+fn whole() -> Command {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
+    cargo
+}
+
+/// The models of what threads do to each other. Everything is compiled otherwise, so apart.
+fn loom() -> Command {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft", "--release", "--test", "loom"]);
+    cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
+    cargo
+}
+
+/// A short run of the fuzzer, on inputs it makes up itself.
+fn fuzz() -> Command {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
+    cargo.env("CARGO_TARGET_DIR", place::target_dir().join("fuzz"));
+    cargo
+}
+
+/// Runs the suites of these names, or all.
+pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
+    let known = |name: &String| PLANS.iter().any(|plan| plan.name == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
+        return Err(format!("no suite is called {unknown}; there are {}", all.join(", ")));
+    }
+    let chosen = |plan: &&Plan| names.is_empty() || names.iter().any(|name| name == plan.name);
+    let complete = packages::prepare(install)?;
+    let mut tally = Tally::default();
+    for plan in PLANS.iter().filter(chosen) {
+        let mut command = (plan.command)();
+        // Where all packages are there, a test that finds something missing has failed.
+        command.env("TOFT_TEST_REQUIRE", if complete { "1" } else { "0" });
+        let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
+        for suite in named(plan.name, suites) {
+            tally.push(suite);
+        }
+    }
+    Ok(tally)
+}
+
+/// A suite without a single test has not been found.
+fn named(name: &str, mut suites: Vec<Suite>) -> Vec<Suite> {
+    let tests = |suite: &Suite| suite.passed + suite.failed + suite.ignored;
+    if suites.iter().map(tests).sum::<usize>() == 0 {
+        suites.push(Suite::broken(name, "no test has run".into()));
+    }
+    suites
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_without_tests_is_a_failure() {
+        assert_eq!(named("t", Vec::new())[0].failed, 1);
+        let one = Suite { passed: 1, ..Suite::default() };
+        assert_eq!(named("t", vec![one.clone()]), [one]);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_told() {
+        let told = run(&["loom".into(), "lomo".into()], false);
+        assert!(told.unwrap_err().contains("lomo"));
+    }
+}

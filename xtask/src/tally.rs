@@ -1,0 +1,210 @@
+//! Counting: what test harnesses say, read line by line.
+
+use std::fmt::Write;
+
+/// One test binary, or one check, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suite {
+    /// Whose tests.
+    pub name: String,
+    /// Tests that passed.
+    pub passed: usize,
+    /// Tests that failed.
+    pub failed: usize,
+    /// Tests that were left out.
+    pub ignored: usize,
+    /// What failed, by name.
+    pub failures: Vec<String>,
+}
+
+impl Suite {
+    /// A suite that could not be built, or did not end as it should.
+    pub fn broken(name: &str, why: String) -> Suite {
+        Suite { name: name.into(), failed: 1, failures: vec![why], ..Suite::default() }
+    }
+}
+
+/// All suites so far.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    suites: Vec<Suite>,
+}
+
+impl Tally {
+    /// Takes one suite in.
+    pub fn push(&mut self, suite: Suite) {
+        self.suites.push(suite);
+    }
+
+    /// Takes all of another tally in.
+    pub fn add(&mut self, other: Tally) {
+        self.suites.extend(other.suites);
+    }
+
+    /// Tests that failed.
+    pub fn failed(&self) -> usize {
+        self.suites.iter().map(|suite| suite.failed).sum()
+    }
+
+    /// One line for each suite with anything to say, and the failures by name.
+    pub fn summary(&self) -> String {
+        let mut text = String::from("\n");
+        let width = self.suites.iter().map(|suite| suite.name.len()).max().unwrap_or(0);
+        for suite in &self.suites {
+            if suite.passed + suite.failed + suite.ignored > 0 {
+                let Suite { name, passed, failed, ignored, .. } = suite;
+                let _ = write!(text, "{name:<width$}  {passed:>5} passed {failed:>4} failed");
+                let _ = match ignored {
+                    0 => writeln!(text),
+                    _ => writeln!(text, " {ignored:>4} left out"),
+                };
+            }
+        }
+        for suite in &self.suites {
+            for failure in &suite.failures {
+                let _ = writeln!(text, "failed: {}: {failure}", suite.name);
+            }
+        }
+        text.push('\n');
+        text
+    }
+
+    /// `N passed, N failed`.
+    pub fn closing_line(&self) -> String {
+        let passed: usize = self.suites.iter().map(|suite| suite.passed).sum();
+        format!("{passed} passed, {} failed", self.failed())
+    }
+}
+
+/// Reads the output of `cargo test`, line by line, standard output and error together.
+#[derive(Debug)]
+pub struct Reader {
+    title: String,
+    done: Vec<Suite>,
+    /// The binary that runs now: announced, and without a result so far.
+    open: Option<Suite>,
+}
+
+impl Reader {
+    /// A reader for a command of this title.
+    pub fn new(title: &str) -> Reader {
+        Reader { title: title.into(), done: Vec::new(), open: None }
+    }
+
+    /// Takes a line.
+    pub fn line(&mut self, line: &str) {
+        if let Some(name) = announced(line) {
+            self.close_unfinished();
+            self.open = Some(Suite { name: format!("{} {name}", self.title), ..Suite::default() });
+        } else if let Some(result) = line.strip_prefix("test result: ") {
+            let mut suite = self.open.take().unwrap_or_else(|| Suite {
+                name: self.title.clone(),
+                ..Suite::default()
+            });
+            let count = |what| count_before(result, what).unwrap_or(0);
+            suite.passed = count(" passed");
+            suite.failed = count(" failed");
+            suite.ignored = count(" ignored");
+            self.done.push(suite);
+        } else if let Some(name) = line.strip_prefix("test ").and_then(failed_name)
+            && let Some(suite) = &mut self.open
+        {
+            suite.failures.push(name.into());
+        }
+    }
+
+    /// A binary that was started and gave no result has crashed.
+    fn close_unfinished(&mut self) {
+        if let Some(suite) = self.open.take() {
+            let mut broken = Suite::broken(&suite.name, "ended without a result".into());
+            broken.failures.extend(suite.failures);
+            self.done.push(broken);
+        }
+    }
+
+    /// All suites. `wrong` says how the command ended, if not well; it counts when nothing that was
+    /// read tells of a failure.
+    pub fn end(mut self, wrong: Option<String>) -> Vec<Suite> {
+        self.close_unfinished();
+        if let Some(why) = wrong
+            && self.done.iter().all(|suite| suite.failed == 0)
+        {
+            self.done.push(Suite::broken(&self.title, why));
+        }
+        self.done
+    }
+}
+
+/// `Running unittests src/lib.rs (target/debug/deps/toft-0123)` gives `toft src/lib.rs`.
+fn announced(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(package) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{package} doc"));
+    }
+    let (what, binary) = line.strip_prefix("Running ")?.strip_suffix(')')?.split_once(" (")?;
+    let binary = binary.rsplit('/').next().unwrap_or(binary);
+    let name = binary.rsplit_once('-').map_or(binary, |(name, _)| name);
+    // Unit tests are called by their package, the others by their file.
+    match what.strip_prefix("unittests ") {
+        Some(file) => Some(format!("{name} {file}")),
+        None => Some(what.into()),
+    }
+}
+
+/// `[promise 4] double_free ... FAILED` gives `double_free`.
+fn failed_name(rest: &str) -> Option<&str> {
+    let name = rest.trim_end().strip_suffix("FAILED")?.trim_end().strip_suffix("...")?.trim();
+    match name.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        Some((_, name)) => Some(name.trim()),
+        None => Some(name),
+    }
+}
+
+fn count_before(text: &str, what: &str) -> Option<usize> {
+    let before = &text[..text.find(what)?];
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, wrong: Option<&str>) -> Tally {
+        let mut reader = Reader::new("t");
+        text.lines().for_each(|line| reader.line(line));
+        Tally { suites: reader.end(wrong.map(str::to_owned)) }
+    }
+
+    const TWO: &str = "     Running unittests src/lib.rs (target/debug/deps/toft-01ab)
+test slab::tests::a ... ok
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s
+     Running runners/misuse.rs (target/debug/deps/misuse-77)
+test [promise 4] double_free  ... FAILED
+test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s
+   Doc-tests toft
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s
+";
+
+    #[test]
+    fn results_are_added_up_over_all_suites() {
+        let tally = read(TWO, Some("exit status 101"));
+        assert_eq!(tally.closing_line(), "8 passed, 1 failed");
+        let summary = tally.summary();
+        assert!(summary.contains("failed: t runners/misuse.rs: double_free\n"), "{summary}");
+        assert!(summary.contains("t toft src/lib.rs") && summary.contains("1 left out"));
+    }
+
+    #[test]
+    fn a_suite_that_crashes_is_a_failure() {
+        let crash = "     Running tests/a.rs (target/debug/deps/a-1)\ntest x ... ";
+        assert_eq!(read(crash, Some("exit status 101")).closing_line(), "0 passed, 1 failed");
+        assert_eq!(read(&format!("{crash}\n{TWO}"), None).closing_line(), "8 passed, 2 failed");
+    }
+
+    #[test]
+    fn a_command_that_does_not_build_is_a_failure() {
+        let text = "error[E0425]: cannot find value `x` in this scope";
+        assert_eq!(read(text, Some("exit status 101")).closing_line(), "0 passed, 1 failed");
+        assert_eq!(read(text, None).closing_line(), "0 passed, 0 failed");
+    }
+}
