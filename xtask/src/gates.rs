@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Format, lints, documentation, licences.
 pub fn run() -> Tally {
     let mut tally = Tally::default();
-    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let mut check = |title, arguments: &[&str], variables: &[(&str, &str)]| {
         let mut cargo = place::cargo();
         cargo.args(arguments).envs(variables.iter().copied());

@@ -1,0 +1,65 @@
+//! A shared object: its machine code and the names in it.
+
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is needed of a shared object.
+#[derive(Clone, Debug)]
+pub struct Image {
+    base: u64,
+    code: Vec<u8>,
+    names: BTreeMap<u64, String>,
+}
+
+impl Image {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Image, String> {
+        let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let bytes = std::fs::read(path).map_err(|e| said(&e))?;
+        let file = object::File::parse(&*bytes).map_err(|e| said(&e))?;
+        let text = file.section_by_name(".text").ok_or_else(|| said(&"has no code"))?;
+        let mut image = Image::of(text.address(), text.data().map_err(|e| said(&e))?);
+        let symbols = file.symbols().chain(file.dynamic_symbols());
+        for symbol in symbols.filter(|s| s.is_definition() && s.kind() != SymbolKind::Tls) {
+            let name = format!("{:#}", rustc_demangle::demangle(symbol.name().unwrap_or_default()));
+            // Of several names for one place the shortest says most: malloc, not __libc_malloc.
+            let known = image.names.entry(symbol.address()).or_insert_with(|| name.clone());
+            if name.len() < known.len() {
+                *known = name;
+            }
+        }
+        Ok(image)
+    }
+
+    /// Bare code.
+    pub fn of(base: u64, code: &[u8]) -> Image {
+        Image { base, code: code.to_vec(), names: BTreeMap::new() }
+    }
+
+    /// Where a function begins.
+    pub fn address_of(&self, name: &str) -> Option<u64> {
+        self.names.iter().find(|(_, known)| *known == name).map(|(&address, _)| address)
+    }
+
+    /// What is at an address, as far as it has a name.
+    pub fn name_at(&self, address: u64) -> Option<String> {
+        let (&begin, name) = self.names.range(..=address).next_back()?;
+        match address - begin {
+            0 => Some(name.clone()),
+            offset @ 1..4096 => Some(format!("{name}+{offset:#x}")),
+            _ => None,
+        }
+    }
+
+    /// Whether a function with a name begins here.
+    pub fn is_start(&self, address: u64) -> bool {
+        self.names.contains_key(&address)
+    }
+
+    /// The code from an address on.
+    pub fn code_at(&self, address: u64) -> Option<&[u8]> {
+        let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
+        self.code.get(offset..).filter(|code| !code.is_empty())
+    }
+}

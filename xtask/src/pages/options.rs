@@ -1,0 +1,54 @@
+//! `docs/options.md`, from the table that the library itself reads.
+
+use std::fmt::Write;
+use toft::options::{Entry, Kind, TABLE};
+
+/// Where the page is.
+pub const PAGE: &str = "docs/options.md";
+
+/// The page's text.
+pub fn page() -> String {
+    let mut text = String::from(
+        "<!-- Written by `cargo xtask docs` from crates/toft/src/options; a test compares. -->\n\
+         # Options\n\n\
+         Environment variables, read once at the first allocation of a process. A name or a value that\n\
+         does not exist is named once on standard error and the default is used. In a process that runs\n\
+         with another user's rights (set-user-ID and the like) all of them are ignored.\n\n\
+         `toft options` prints them with the values in force and where those come from.\n\n\
+         | variable | values | default | what it does |\n|---|---|---|---|\n",
+    );
+    for Entry { name, default, kind, doc } in TABLE {
+        let _ = writeln!(text, "| `{name}` | {} | `{default}` | {doc} |", values(*kind));
+    }
+    text
+}
+
+fn values(kind: Kind) -> String {
+    match kind {
+        Kind::Number(low, high) => format!("{low} to {high}"),
+        Kind::Size => "bytes, or `64k`, `8m`, `1g`".into(),
+        Kind::Word(words) => {
+            words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
+        }
+        Kind::Flag => "`0` or `1`".into(),
+        Kind::Descriptor => "an open file descriptor".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_the_table_says() {
+        let kept = crate::pages::read(&crate::place::root().join(PAGE));
+        assert_eq!(kept, page(), "run: cargo xtask docs");
+    }
+
+    #[test]
+    fn every_option_is_on_the_page() {
+        let page = page();
+        assert!(TABLE.len() > 3);
+        assert!(TABLE.iter().all(|entry| page.contains(entry.name) && page.contains(entry.doc)));
+    }
+}
