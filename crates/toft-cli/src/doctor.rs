@@ -157,7 +157,7 @@ fn about_memory(rows: &mut Vec<Row>) {
 /// What the library itself would choose, by its own code.
 fn window() -> Row {
     let system = Linux::detect();
-    match Windows::choose(&system) {
+    match Windows::choose(&system, toft::options::Options::DEFAULT.partitions) {
         Ok(windows) => {
             let whole = windows.span == system.address_space().len() / 8;
             let (level, meaning) = if whole {

@@ -42,7 +42,6 @@ pub mod large;
 pub mod options;
 #[cfg(not(loom))]
 pub mod os;
-#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 pub mod site;

@@ -124,17 +124,19 @@ struct Names(Image);
 impl SymbolResolver for Names {
     fn symbol(
         &mut self,
-        _: &Instruction,
+        instruction: &Instruction,
         _: u32,
         _: Option<u32>,
         address: u64,
-        size: u32,
+        _: u32,
     ) -> Option<SymbolResult<'_>> {
-        if size < 8 {
+        let jumps = instruction.near_branch_target() == address && address != 0;
+        if !jumps && !instruction.is_ip_rel_memory_operand() {
             return None;
         }
-        let name = self.0.name_at(address).unwrap_or_else(|| "data".into());
-        Some(SymbolResult::with_string(address, name))
+        // The linker's table of addresses has no name of its own.
+        let name = self.0.name_at(address).filter(|name| !name.starts_with("_DYNAMIC"));
+        Some(SymbolResult::with_string(address, name.unwrap_or_else(|| "GOT".into())))
     }
 }
 

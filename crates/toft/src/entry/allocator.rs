@@ -3,7 +3,7 @@
 use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::{Error, Os};
-use crate::region::{Layout, Plots, Windows};
+use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, SlotState, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
@@ -17,11 +17,12 @@ const STATES_OFFSET: usize = 32 << 20;
 #[derive(Debug)]
 pub struct Allocator<O> {
     /// What every free reads.
-    pub(super) small: Plots<SMALL>,
-    /// First address of the data window, and bytes in each of its small tiers.
-    pub(super) base: usize,
-    pub(super) span: usize,
-    pub(super) medium: Plots<MEDIUM>,
+    pub(super) small: Plots<SMALL, Slab>,
+    /// First address of the data window, and bytes in its slab tiers and its large tier.
+    base: usize,
+    span: usize,
+    large_span: usize,
+    pub(super) medium: Plots<MEDIUM, Slab>,
     pub(super) large: Blocks,
     /// All heaps.
     pub heaps: Heaps,
@@ -69,6 +70,7 @@ impl<O> Allocator<O> {
         Allocator {
             base: 0,
             span: 0,
+            large_span: 0,
             small: Plots::none(),
             medium: Plots::none(),
             large: Blocks::none(),
@@ -85,15 +87,16 @@ impl<O> Allocator<O> {
 impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
-        let windows = Windows::choose(&os)?;
+        let windows = Windows::choose(&os, options.partitions)?;
         let layout = Layout::new(windows, os.page_size());
-        let (data, span, partitions) = (windows.data, windows.span, options.partitions);
+        let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
+        let partitions = options.partitions;
 
         let heaps_at = layout.tables + 64;
         let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
-        let medium_at = (small_at + Plots::<SMALL>::table_bytes(span, partitions)).next_multiple_of(64);
-        let large_at = (medium_at + Plots::<MEDIUM>::table_bytes(span, partitions)).next_multiple_of(64);
-        let end = large_at + Blocks::table_bytes(2 * span, partitions);
+        let medium_at = (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let large_at = (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let end = large_at + Blocks::table_bytes(large_span, partitions);
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -106,14 +109,15 @@ impl<O: Os> Allocator<O> {
         let (small, medium, large, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
-                Plots::new(&os, data + 3 * span, span, partitions, layout.medium_slabs, medium_at)?,
-                Blocks::new(&os, (data + span, 2 * span), layout.large_blocks, partitions, large_at, keep)?,
+                Plots::new(&os, data + span + large_span, span, partitions, layout.medium_slabs, medium_at)?,
+                Blocks::new(&os, (data + span, large_span), layout.large_blocks, partitions, large_at, keep)?,
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
         Ok(Allocator {
             base: data,
             span,
+            large_span,
             small,
             medium,
             large,
@@ -157,7 +161,7 @@ impl<O: Os> Allocator<O> {
         let offset = address.wrapping_sub(self.base);
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)
-        } else if offset < 3 * self.span {
+        } else if offset < self.span + self.large_span {
             match self.large.block_at(address) {
                 Some(block) => Found::Large(block),
                 None => match self.large.block_around(address) {
@@ -165,7 +169,7 @@ impl<O: Os> Allocator<O> {
                     None => Found::Foreign,
                 },
             }
-        } else if offset < 4 * self.span {
+        } else if offset < 2 * self.span + self.large_span {
             in_slab::<MEDIUM>(self.medium.slab_at(address), address)
         } else {
             Found::Foreign

@@ -94,6 +94,10 @@ impl<O: Os> Allocator<O> {
 
     fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
         let bins = heap.bins();
+        // A heap that was borrowed may have slots claimed already.
+        if let Some(address) = bins.current(index).pop() {
+            return Some(address);
+        }
         // 1. free slots of this bin's slabs
         let wake = |slab: &Slab| self.wake(slab);
         if bins.advance(index, wake) {
@@ -212,15 +216,15 @@ impl<O: Os> Allocator<O> {
         if unsafe { self.os.unmap(slab.base(), bytes) }.is_err() {
             // At the limit of mappings even giving back can fail: the pages at least can go.
             // SAFETY: (1) as above.
-            let _ = unsafe { self.os.discard(slab.base(), bytes) };
-            slab.wake();
+            let zero = unsafe { self.os.discard(slab.base(), bytes) }.is_ok();
+            slab.wake(zero);
         }
     }
 
     fn wake(&self, slab: &Slab) -> bool {
         let woken = self.os.map(slab.base(), slab_bytes(slab)).is_ok();
         if woken {
-            slab.wake();
+            slab.wake(true);
         }
         woken
     }

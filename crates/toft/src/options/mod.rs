@@ -4,6 +4,9 @@ mod parse;
 
 pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_size, parse_word};
 
+/// Most partitions that may be asked for.
+pub const PARTITIONS_MAX: usize = 4096;
+
 /// What an option's value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -37,7 +40,7 @@ pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_PARTITIONS",
         default: "64",
-        kind: Kind::Number(1, crate::site::PARTITIONS_MAX),
+        kind: Kind::Number(1, PARTITIONS_MAX),
         doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator",
     },
     Entry {
@@ -106,7 +109,7 @@ impl Options {
         let bad = Err(Problem::BadValue(entry));
         match entry.name {
             "TOFT_PARTITIONS" => match parse_number(value) {
-                Some(n) if (1..=crate::site::PARTITIONS_MAX).contains(&n) => {
+                Some(n) if (1..=PARTITIONS_MAX).contains(&n) => {
                     self.partitions = n.next_power_of_two();
                 }
                 _ => return bad,

@@ -5,16 +5,17 @@ use crate::os::{Error, Os};
 /// The most heaps' worth of metadata address space, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
 /// Smallest useful span of a tier: below this the address space is too small for Toft.
-const SPAN_MIN: usize = 1 << 28;
+const SPAN_MIN: usize = 1 << 26;
 
 /// The two windows of address space that Toft uses, by their first address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// First address of the data window.
     pub data: usize,
-    /// Bytes in the small tier, and in the medium tier; the large tier between them has twice as
-    /// many.
+    /// Bytes in the small tier, and in the medium tier.
     pub span: usize,
+    /// Bytes in the large tier, which lies between them.
+    pub large_span: usize,
     /// First address of the metadata window.
     pub metadata: usize,
 }
@@ -40,24 +41,30 @@ pub struct Layout {
 
 impl Windows {
     /// Picks windows at random places, halving them until the system lets us map at their ends.
-    pub fn choose(os: &impl Os) -> Result<Windows, Error> {
+    ///
+    /// A plot takes one entry of a table that every free reads, so the slab tiers are no larger than
+    /// the number of partitions asks for: few entries lie on few pages.
+    pub fn choose(os: &impl Os, partitions: usize) -> Result<Windows, Error> {
         let page = os.page_size();
         let all = os.address_space();
         let mut space = all.len();
-        while space / 8 >= SPAN_MIN {
+        while space / 32 >= SPAN_MIN {
             // The middle of the address space holds the program and its brk heap (from two thirds),
             // the top holds libraries and stacks; the places below stay clear of both.
-            let span = space / 8;
-            let low = all.start + space / 128 + random_below(os, space / 64 * 9)?;
+            let span = if partitions <= 256 { space / 32 } else { space / 8 };
+            let large_span = space / 4;
+            let data = 2 * span + large_span;
+            let low = all.start + space / 128 + random_below(os, space / 128 * 82 - data)?;
             let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
             // Bounds are kept by granule, so a plot that is as large must not straddle two.
-            let unit = if span >> 32 >= 512 { 1 << 32 } else { 1 << 19 };
+            let unit = if span >> 32 >= 512 { 1 << 32 } else { page << 11 };
             let windows = Windows {
                 data: low & !(unit - 1),
                 span,
+                large_span,
                 metadata: high & !(page - 1),
             };
-            let last = windows.data + 4 * span - page;
+            let last = windows.data + data - page;
             let end = Layout::new(windows, page).end - page;
             if [windows.data, last, windows.metadata, end].iter().all(|&a| can_map(os, a, page)) {
                 return Ok(windows);
@@ -77,7 +84,7 @@ impl Layout {
         let small_slabs = tables + (1 << 26) + gap;
         let medium_slabs = small_slabs + (span >> 16) * 256 + gap;
         let large_blocks = medium_slabs + (span >> 19) * 256 + gap;
-        let heaps = large_blocks + (span >> 15) * 64 + gap;
+        let heaps = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }
     }

@@ -5,7 +5,7 @@
 //! what is used, not for what is reserved, and a fallback for small systems is a smaller window.
 //!
 //! ```text
-//! base            + span             + 3 span         + 4 span
+//! base            + span             + large span     + span
 //!  | small plots    | large blocks     | medium plots   |        data window, at a random place
 //!
 //!  | tables | small slabs | medium slabs | large blocks | heaps |  metadata, at another
@@ -15,10 +15,20 @@
 //! random place in it upwards, and moves to another plot when the first is used up. So the
 //! addresses of two call sites are far apart, and what lies between them is not mapped.
 
+#[cfg(not(loom))]
 mod carve;
+mod descriptor;
+#[cfg(not(loom))]
 mod layout;
+#[cfg(not(loom))]
 mod plot;
+mod tier;
 
+#[cfg(not(loom))]
 pub use carve::Carve;
+pub use descriptor::Descriptor;
+#[cfg(not(loom))]
 pub use layout::{Layout, Windows};
+#[cfg(not(loom))]
 pub use plot::Plots;
+pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

@@ -19,9 +19,9 @@
 //!   is all zero and fails every free.
 //! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
 
-use super::Carve;
+use super::{Carve, Descriptor, Tier, TierNumber};
 use crate::os::{Error, Os};
-use crate::slab::{SLAB_BYTES, Slab, Tier, TierNumber};
+use core::marker::PhantomData;
 use crate::sync::{AtomicU32, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -41,20 +41,21 @@ struct Bounds {
     count: AtomicU32,
 }
 
-/// What moves as a plot grows. One to a plot.
+/// What moves as a plot grows, by the plot's place in the secret order, so that those in use lie
+/// together.
 #[derive(Debug)]
 struct Growth {
     /// Slabs handed out. Any thread, by compare and exchange.
     next: AtomicU32,
     /// Slabs mapped. The thread whose mapping succeeded.
     mapped: AtomicU32,
-    /// Descriptors of this plot (or, of plot 0 of a shared granule, of the granule), as mapped.
+    /// Descriptors of this plot, as mapped; or, where plots share granules, of the n-th granule.
     descriptors: Carve,
 }
 
 /// The plots of one tier.
 #[derive(Debug)]
-pub struct Plots<const TIER: TierNumber> {
+pub struct Plots<const TIER: TierNumber, D> {
     /// Length of the table of bounds: zero before there is one.
     granules: usize,
     bounds: *const Bounds,
@@ -75,10 +76,12 @@ pub struct Plots<const TIER: TierNumber> {
     current: *const AtomicU32,
     /// Plots taken beyond the first of each partition.
     extra: *const AtomicU32,
+    descriptors: PhantomData<D>,
 }
 
-impl<const TIER: TierNumber> Plots<TIER> {
+impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     const SHIFT: u32 = Tier::of(TIER).shift;
+    const BYTES: usize = size_of::<D>();
 
     /// log2 of the bytes in a plot, for a tier of `span` bytes: a granule where that leaves plenty
     /// of plots for each partition.
@@ -109,6 +112,7 @@ impl<const TIER: TierNumber> Plots<TIER> {
             growth: core::ptr::null(),
             current: core::ptr::null(),
             extra: core::ptr::null(),
+            descriptors: PhantomData,
         }
     }
 
@@ -133,7 +137,7 @@ impl<const TIER: TierNumber> Plots<TIER> {
         Ok(Plots {
             granules: GRANULES,
             bounds: core::ptr::with_exposed_provenance(tables),
-            slabs: slabs.wrapping_sub((base >> Self::SHIFT) * SLAB_BYTES),
+            slabs: slabs.wrapping_sub((base >> Self::SHIFT) * Self::BYTES),
             base,
             plot_shift,
             plots,
@@ -144,13 +148,14 @@ impl<const TIER: TierNumber> Plots<TIER> {
             growth: core::ptr::with_exposed_provenance(growth),
             current: core::ptr::with_exposed_provenance(current),
             extra: core::ptr::with_exposed_provenance(current + partitions * 4),
+            descriptors: PhantomData,
         })
     }
 
-    fn growth(&self, plot: usize) -> &Growth {
-        debug_assert!(plot < self.plots);
+    fn growth(&self, n: usize) -> &Growth {
+        debug_assert!(n < self.plots);
         // SAFETY: `new` duty 1: one for each plot; all-zero is a `Growth`.
-        unsafe { &*self.growth.add(plot) }
+        unsafe { &*self.growth.add(n) }
     }
 
     fn current(&self, partition: usize) -> &AtomicU32 {
@@ -183,34 +188,32 @@ impl<const TIER: TierNumber> Plots<TIER> {
 
     /// The descriptor of the slab that an address lies in, which `is_mapped` has confirmed.
     #[inline(always)]
-    pub fn mapped_slab(&self, address: usize) -> &Slab {
+    pub fn mapped_slab(&self, address: usize) -> &D {
         self.slab(address >> Self::SHIFT)
     }
 
     /// The descriptor of the slab that an address lies in, if it is mapped.
     #[inline]
-    pub fn slab_at(&self, address: usize) -> Option<&Slab> {
+    pub fn slab_at(&self, address: usize) -> Option<&D> {
         self.is_mapped(address).then(|| self.mapped_slab(address))
     }
 
     #[inline(always)]
-    fn slab(&self, index: usize) -> &Slab {
-        let address = self.slabs.wrapping_add(index * SLAB_BYTES);
-        // SAFETY: P2: the descriptor of an index within bounds is mapped; zero bytes are a `Slab`;
-        // all fields are atomics, so shared references are enough for everybody.
+    fn slab(&self, index: usize) -> &D {
+        let address = self.slabs.wrapping_add(index * Self::BYTES);
+        // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises that
+        // zero bytes are one (1), and that shared references are enough for everybody (2).
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
     /// A slab that nobody has had, for `partition`: its descriptor, still zero, and its address.
-    pub fn take(&self, os: &impl Os, partition: usize) -> Result<(&Slab, usize), Error> {
+    pub fn take(&self, os: &impl Os, partition: usize) -> Result<(&D, usize), Error> {
         loop {
             let current = self.current(partition).load(Acquire);
-            let plot = if current == 0 {
-                self.nth_plot(partition)
-            } else {
-                current as usize - 1
-            };
-            match self.take_from(os, plot) {
+            // The n-th plot in the secret order: the partition's first, or one of the extra ones.
+            // Where there are fewer plots than partitions, partitions share them.
+            let n = if current == 0 { partition & (self.plots - 1) } else { current as usize - 1 };
+            match self.take_from(os, n) {
                 Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
                 Err(Error::Occupied) => self.move_on(partition, current)?,
                 Err(error) => return Err(error),
@@ -237,17 +240,17 @@ impl<const TIER: TierNumber> Plots<TIER> {
     fn move_on(&self, partition: usize, from: u32) -> Result<(), Error> {
         // SAFETY: `new` duty 1.
         let extra = unsafe { &*self.extra }.fetch_add(1, Relaxed) as usize;
-        if extra >= self.plots - self.partitions {
+        if extra >= self.plots.saturating_sub(self.partitions) {
             return Err(Error::NoMemory);
         }
-        let plot = self.nth_plot(self.partitions + extra) as u32 + 1;
+        let n = (self.partitions + extra) as u32 + 1;
         // Losing the race costs one plot and is fine: somebody else has moved the partition on.
-        let _ = self.current(partition).compare_exchange(from, plot, AcqRel, Relaxed);
+        let _ = self.current(partition).compare_exchange(from, n, AcqRel, Relaxed);
         Ok(())
     }
 
-    fn take_from(&self, os: &impl Os, plot: usize) -> Result<usize, Error> {
-        let growth = self.growth(plot);
+    fn take_from(&self, os: &impl Os, n: usize) -> Result<usize, Error> {
+        let growth = self.growth(n);
         let mut spins = 0;
         loop {
             let mapped = growth.mapped.load(Acquire);
@@ -255,11 +258,11 @@ impl<const TIER: TierNumber> Plots<TIER> {
             if next < mapped {
                 let taken = growth.next.compare_exchange(next, next + 1, AcqRel, Relaxed);
                 if taken.is_ok() {
-                    return Ok(self.first_slab(plot) + next as usize);
+                    return Ok(self.first_slab(self.nth_plot(n)) + next as usize);
                 }
                 continue;
             }
-            match self.grow(os, plot, mapped as usize) {
+            match self.grow(os, n, mapped as usize) {
                 Ok(()) => {}
                 // Either another thread is growing this plot just now, and will be seen to have
                 // done so, or the place is taken for good.
@@ -276,8 +279,9 @@ impl<const TIER: TierNumber> Plots<TIER> {
 
     /// Maps the next step of a plot. Only the thread whose mapping succeeds advances `mapped`.
     #[cold]
-    fn grow(&self, os: &impl Os, plot: usize, mapped: usize) -> Result<(), Error> {
+    fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(), Error> {
         let tier = Tier::of(TIER);
+        let plot = self.nth_plot(n);
         let first = self.first_slab(plot);
         let end = (self.base + ((plot + 1) << self.plot_shift)) >> tier.shift;
         let room = end - (first + mapped);
@@ -287,7 +291,7 @@ impl<const TIER: TierNumber> Plots<TIER> {
             return Err(Error::Occupied);
         }
         loop {
-            match self.map_step(os, plot, first + mapped, step) {
+            match self.map_step(os, n, first + mapped, step) {
                 Ok(()) => break,
                 // Near a limit a single slab may still fit.
                 Err(Error::NoMemory) if step > 1 => step = 1,
@@ -295,26 +299,26 @@ impl<const TIER: TierNumber> Plots<TIER> {
             }
         }
         // publish step: pairs with `take_from`.
-        self.growth(plot).mapped.store((mapped + step) as u32, Release);
+        self.growth(n).mapped.store((mapped + step) as u32, Release);
         Ok(())
     }
 
-    fn map_step(&self, os: &impl Os, plot: usize, index: usize, step: usize) -> Result<(), Error> {
+    fn map_step(&self, os: &impl Os, n: usize, index: usize, step: usize) -> Result<(), Error> {
         let address = index << Self::SHIFT;
         let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
             // From the first one's page on; what else is on that page describes nothing.
-            let first = self.first_slab(plot) & !(self.page_size / SLAB_BYTES - 1);
-            (first, index + step, &self.growth(plot).descriptors)
+            let first = self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1);
+            (first, index + step, &self.growth(n).descriptors)
         } else {
             // Plots that share a granule: all of the granule that is in the tier.
             let granule = address >> GRANULE_SHIFT << GRANULE_SHIFT;
             let low = granule.max(self.base);
             let high = (granule + (1 << GRANULE_SHIFT)).min(self.base + (self.plots << self.plot_shift));
-            let leader = (low - self.base) >> self.plot_shift;
-            (low >> Self::SHIFT, high >> Self::SHIFT, &self.growth(leader).descriptors)
+            let nth = (address >> GRANULE_SHIFT) - (self.base >> GRANULE_SHIFT);
+            (low >> Self::SHIFT, high >> Self::SHIFT, &self.growth(nth).descriptors)
         };
-        let start = self.slabs.wrapping_add(first * SLAB_BYTES);
-        let bytes = (end - first) * SLAB_BYTES;
+        let start = self.slabs.wrapping_add(first * Self::BYTES);
+        let bytes = (end - first) * Self::BYTES;
         carve.reach(os, start, start + bytes)?;
         os.map(address, step << Self::SHIFT)?;
         // publish slabs: pairs with `is_mapped`. In a granule of its own only the thread that has
@@ -339,12 +343,19 @@ impl<const TIER: TierNumber> Plots<TIER> {
         begin + place
     }
 
+    /// How many plots of the secret order may have been begun.
+    fn begun(&self) -> usize {
+        // SAFETY: `new` duty 1.
+        let extra = unsafe { &*self.extra }.load(Relaxed) as usize;
+        self.plots.min(self.partitions + extra)
+    }
+
     /// Every slab that was handed out.
-    pub fn for_each(&self, mut each: impl FnMut(&Slab)) {
-        for plot in 0..self.plots {
-            let growth = self.growth(plot);
+    pub fn for_each(&self, mut each: impl FnMut(&D)) {
+        for n in 0..self.begun() {
+            let growth = self.growth(n);
             let handed_out = growth.next.load(Acquire).min(growth.mapped.load(Acquire));
-            let first = if handed_out == 0 { 0 } else { self.first_slab(plot) };
+            let first = if handed_out == 0 { 0 } else { self.first_slab(self.nth_plot(n)) };
             for index in first..first + handed_out as usize {
                 let slab = self.slab(index);
                 if slab.is_open() {
@@ -357,9 +368,9 @@ impl<const TIER: TierNumber> Plots<TIER> {
     /// Bytes of slabs mapped, and of their descriptors.
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);
-        for plot in 0..self.plots {
-            data += (self.growth(plot).mapped.load(Acquire) as usize) << Self::SHIFT;
-            descriptors += self.growth(plot).descriptors.mapped();
+        for n in 0..self.begun() {
+            data += (self.growth(n).mapped.load(Acquire) as usize) << Self::SHIFT;
+            descriptors += self.growth(n).descriptors.mapped();
         }
         (data, descriptors)
     }

@@ -3,7 +3,6 @@
 mod class;
 #[allow(clippy::module_inception)]
 mod slab;
-mod tier;
 
 pub use class::{
     CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, class_of_medium, class_of_small,
@@ -14,4 +13,4 @@ pub use slab::{
     LINK_OPEN, PENDING, Put, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Spent, Violation,
     WORDS, WORD_SLOTS,
 };
-pub use tier::{MEDIUM, SMALL, Tier, TierNumber};
+pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};

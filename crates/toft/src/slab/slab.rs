@@ -33,6 +33,7 @@
 //!   falls short of the threshold for being listed.
 
 use super::{Class, Tier, TierNumber};
+use crate::region::Descriptor;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -98,7 +99,10 @@ pub struct Slab {
     pub(crate) partition: AtomicU32,
     /// The first call site that drew from this slab.
     pub(crate) site: AtomicUsize,
-    _line_0: [AtomicU64; 2],
+    /// Slots that were handed out before the slab's pages were last given back: `fresh` begins anew
+    /// then, because its memory is zero again, but a double free is still one.
+    used: AtomicU32,
+    _line_0: [AtomicU32; 3],
 
     /// Slots of the claimed word that malloc hands out next. Owner.
     claim: AtomicU64,
@@ -172,6 +176,14 @@ const _: () = {
 #[unsafe(link_section = ".data.rel.ro")]
 pub static EMPTY_SLAB: Slab = Slab::new();
 
+// SAFETY: (1) every field is an integer, and a reciprocal of zero says that this is no slab; (2) every
+// field is an atomic, and which thread may use which is said above.
+unsafe impl Descriptor for Slab {
+    fn is_open(&self) -> bool {
+        self.reciprocal.load(Acquire) != 0
+    }
+}
+
 impl Slab {
     /// A descriptor of nothing: all zero, as fresh memory is.
     #[cfg(not(loom))]
@@ -200,11 +212,6 @@ impl Slab {
         let class = Class::new(self.class.load(Relaxed) as usize);
         // publish slab: a thread that sees the reciprocal sees the rest.
         self.reciprocal.store(class.reciprocal(), Release);
-    }
-
-    /// Whether this descriptor describes a slab.
-    pub fn is_open(&self) -> bool {
-        self.reciprocal.load(Acquire) != 0
     }
 
     /// Address of slot 0.
@@ -367,14 +374,18 @@ impl Slab {
     /// Nothing may be claimed from here on: the pages are about to go. Owner, of an empty slab.
     pub fn lie_dormant(&self) {
         debug_assert_eq!(self.held(), 0);
-        self.claim.store(0, Relaxed);
+        self.unclaim();
         self.claimable.store(0, Relaxed);
         // What comes back will be zero.
+        self.used.store(self.touched_slots() as u32, Relaxed);
         self.fresh.store(0, Relaxed);
     }
 
-    /// The pages are mapped again.
-    pub fn wake(&self) {
+    /// The pages are mapped again; or still, and then they may not be zero.
+    pub fn wake(&self, zero: bool) {
+        if !zero {
+            self.fresh.store(self.used.load(Relaxed), Relaxed);
+        }
         self.claimable.store(self.slots.load(Relaxed), Relaxed);
     }
 
@@ -460,6 +471,13 @@ impl Slab {
 
     /// Gives an unused claim back. Holder of the owning heap only.
     pub fn unclaim(&self) {
+        // Slots are handed out from the lowest up, so that those of the claim that were not are the
+        // last of all that count as touched.
+        let untouched = self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed);
+        if untouched != 0 {
+            let low = self.live_word.load(Relaxed) * WORD_SLOTS as u32;
+            self.fresh.store(low + untouched.trailing_zeros(), Relaxed);
+        }
         self.claim.store(0, Relaxed);
     }
 
@@ -527,12 +545,13 @@ impl Slab {
     pub fn state(&self, slot: usize) -> SlotState {
         let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
         let claimed = self.live_word.load(Relaxed) as usize == word
-            && self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed) & bit != 0;
+            && self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed) & bit != 0
+            && slot >= self.used.load(Relaxed) as usize;
         if word_of(&self.remote, word).load(Acquire) & bit != 0 {
             SlotState::Remote
         } else if word_of(&self.live, word).load(Acquire) & bit != 0 {
             SlotState::Live
-        } else if claimed || slot >= self.fresh.load(Relaxed) as usize {
+        } else if claimed || slot >= self.touched_slots() {
             SlotState::Fresh
         } else {
             SlotState::Free
@@ -561,7 +580,7 @@ impl Slab {
 
     /// Slots that were ever handed out or claimed.
     pub fn touched_slots(&self) -> usize {
-        self.fresh.load(Relaxed) as usize
+        self.fresh.load(Relaxed).max(self.used.load(Relaxed)) as usize
     }
 
     /// Whether no slot is live.
@@ -598,7 +617,8 @@ impl Slab {
             ensure(claim == 0, "I6: claim without a list")?;
             let free = slots as u32 - used;
             let missing = self.threshold().saturating_sub(free).max(1);
-            ensure(self.credit.load(Relaxed) == missing, "I6: credit")?;
+            let credit = self.credit.load(Relaxed);
+            ensure(credit == missing || self.is_dormant(), "I6: credit")?;
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Which pages of the fake's address space are what: an ordered map of ranges, so that a space of
 //! many TiB costs nothing and neighbours of one kind count as one mapping, as in a kernel.
 
+extern crate std;
+
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -112,7 +114,7 @@ impl Space {
 mod tests {
     use super::PageState::{Foreign, Free, Guarded, Mapped};
     use super::*;
-    use std::vec;
+    use super::std::vec;
 
     #[test]
     fn neighbours_of_one_kind_are_one_mapping() {

@@ -1,0 +1,316 @@
+//! The world: an allocator over a fake system, its "threads", and the shadow. Carries out operations
+//! and compares every answer.
+
+use super::misuse;
+use super::ops::{Op, SEATS};
+use super::shadow::{Block, Kind, Shadow, Tier, bytes_of, home};
+use std::collections::HashMap;
+use toft::Allocator;
+use toft::entry::{Call, Resized};
+use toft::large::large_class;
+use toft::options::Options;
+use toft::os::Os;
+use toft::os::fake::Fake;
+use toft::slab::{MEDIUM_MAX, SMALL_MAX};
+use toft::stats::snapshot;
+use toft::thread::{EXITED_HEAP, Heap};
+
+/// Bytes that the program may have at once: the fake's memory is real memory.
+const LIVE_MAX: usize = 192 << 20;
+/// What must be had while the system gives memory, and no more is live than `LIVE_MAX`.
+const SURE: usize = 32 << 20;
+
+pub struct World {
+    pub allocator: Allocator<Fake>,
+    pub fake: Fake,
+    pub shadow: Shadow,
+    heaps: Vec<&'static Heap>,
+    /// Partitions of slabs, by their first address.
+    slabs: HashMap<usize, usize>,
+    /// Whether requests of a reasonable size must be met.
+    pub must_succeed: bool,
+    interrupted: Option<usize>,
+    steps: usize,
+    /// How often everything is compared; the block at hand always is.
+    pub thoroughness: usize,
+    /// Requests that were not met.
+    pub refused: usize,
+}
+
+impl World {
+    /// A world of its own; an error when the system has no memory for the allocator's tables.
+    pub fn new(fake: Fake, options: Options) -> Result<World, toft::os::Error> {
+        let options = Options { warn_only: true, ..options };
+        let allocator = Allocator::new(fake.clone(), options, false)?;
+        Ok(World {
+            allocator,
+            fake,
+            shadow: Shadow::default(),
+            heaps: Vec::new(),
+            slabs: HashMap::new(),
+            must_succeed: true,
+            interrupted: None,
+            steps: 0,
+            thoroughness: 8,
+            refused: 0,
+        })
+    }
+
+    /// The heap of a thread; the last number is a thread that has none any more.
+    pub fn heap(&mut self, who: usize) -> &'static Heap {
+        if who == SEATS {
+            return EXITED_HEAP.heap();
+        }
+        if self.heaps.is_empty() {
+            self.birth();
+        }
+        match self.heaps.len() {
+            0 => EXITED_HEAP.heap(),
+            count => self.heaps[who % count],
+        }
+    }
+
+    fn birth(&mut self) {
+        match self.allocator.heaps.acquire(self.allocator.os()) {
+            Ok(heap) => {
+                assert!(!self.heaps.iter().any(|other| core::ptr::eq(*other, heap)));
+                self.heaps.push(heap);
+            }
+            Err(error) => assert!(!self.must_succeed, "no heap for a new thread: {error:?}"),
+        }
+    }
+
+    /// Carries out a script, and compares everything at its end.
+    pub fn run(&mut self, ops: &[Op]) {
+        for &op in ops {
+            self.step(op);
+        }
+        self.check();
+    }
+
+    /// Carries out one operation.
+    pub fn step(&mut self, op: Op) {
+        self.steps += 1;
+        // A change of the heap's lists is under way while a signal handler runs.
+        let seat = match self.interrupted.take() {
+            Some(who) if !matches!(op, Op::Fork { .. } | Op::Exit { .. } | Op::Interrupt { .. }) => {
+                self.heap(who).sit()
+            }
+            _ => None,
+        };
+        self.carry_out(op);
+        drop(seat);
+        if !matches!(op, Op::Misuse { .. }) {
+            let reports = self.fake.take_reports();
+            assert!(reports.is_empty(), "{op:?} is no misuse: {reports:?}");
+        }
+        if self.steps.is_multiple_of(self.thoroughness) {
+            self.check();
+        }
+    }
+
+    fn carry_out(&mut self, op: Op) {
+        match op {
+            Op::Malloc { who, size, site } => {
+                self.allocate(who, size, 1, site, false);
+            }
+            Op::Calloc { who, size, site } => {
+                self.allocate(who, size, 1, site, true);
+            }
+            Op::Aligned { who, size, align, site } => {
+                self.allocate(who, size, align, site, false);
+            }
+            Op::Burst { who, size, site, count } => {
+                for _ in 0..count {
+                    self.allocate(who, size, 1, site, false);
+                }
+            }
+            Op::Realloc { who, which, size, site } => {
+                if let Some(block) = self.shadow.pick(which) {
+                    self.reallocate(who, block, size, site);
+                }
+            }
+            Op::ReallocSame { who, which } => {
+                if let Some(block) = self.shadow.pick(which) {
+                    self.reallocate(who, block, block.usable, 0);
+                }
+            }
+            Op::Free { who, which } => self.free(who, which),
+            Op::FreeMany { who, which, count } => {
+                for step in 0..count.min(self.shadow.len() / 2 + 1) {
+                    self.free(who, which.wrapping_add(step));
+                }
+            }
+            Op::Misuse { who, call, pointer, which, offset } => {
+                misuse::carry_out(self, who, call, pointer, which, offset);
+            }
+            Op::Birth if self.heaps.len() < SEATS => self.birth(),
+            Op::Birth => {}
+            Op::Exit { who } if self.heaps.len() > 1 && who < SEATS => {
+                let heap = self.heaps.remove(who % self.heaps.len());
+                self.allocator.heaps.orphan(heap);
+            }
+            Op::Exit { .. } => {}
+            Op::Fork { who, torn } => self.fork(who, torn),
+            Op::Trim => {
+                self.allocator.drop_kept();
+            }
+            Op::Interrupt { who } => self.interrupted = Some(who),
+        }
+    }
+
+    /// One allocation; verifies everything that can be said about its answer.
+    pub fn allocate(
+        &mut self,
+        who: usize,
+        size: usize,
+        align: usize,
+        site: usize,
+        zeroed: bool,
+    ) -> Option<usize> {
+        let reasonable = size.max(align) <= SURE && self.shadow.live_bytes < LIVE_MAX;
+        if !reasonable && size < 1 << 40 && size.max(align) > MEDIUM_MAX {
+            return None;
+        }
+        let heap = self.heap(who);
+        let code = code_address(site);
+        let answer = match (zeroed, align) {
+            (true, _) => self.allocator.allocate_zeroed(heap, size, code),
+            (_, 1) => self.allocator.allocate(heap, size, code),
+            _ => self.allocator.allocate_aligned(heap, size, align, code),
+        };
+        let Some(address) = answer else {
+            assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes by {align}");
+            self.refused += 1;
+            return None;
+        };
+        assert!(size <= isize::MAX as usize, "{size} bytes cannot be had");
+        assert!(address.is_multiple_of(align.max(16)), "{address:#x} is not aligned to {align}");
+        let usable = self.usable(address);
+        assert!(usable >= size, "{usable} usable bytes for a request of {size}");
+        if zeroed {
+            assert_zero(address, size);
+        }
+        if size > SURE {
+            // Too much to remember or to touch: it was given, and it goes back.
+            self.allocator.free(heap, address, Call::Free);
+            return None;
+        }
+        let kind = self.kind(address, usable, size);
+        self.shadow.born(address, usable, kind, Some(site));
+        Some(address)
+    }
+
+    /// A slot's partition and size; a large block's partition and class.
+    fn kind(&mut self, address: usize, usable: usize, request: usize) -> Kind {
+        if let Some(block) = self.allocator.large().block_at(address) {
+            let bytes = request.next_multiple_of(self.fake.page_size());
+            let class = large_class(bytes.max((128 << 10) + 1));
+            return Kind { tier: Tier::Large, partition: block.partition(), class };
+        }
+        let tier = if usable <= SMALL_MAX { Tier::Small } else { Tier::Medium };
+        let (slab, _) = home(address, usable, tier);
+        if !self.slabs.contains_key(&slab) {
+            let slabs = &mut self.slabs;
+            self.allocator.for_each_slab(|slab| {
+                slabs.insert(slab.base(), slab.partition());
+            });
+        }
+        Kind { tier, partition: self.slabs[&slab], class: usable }
+    }
+
+    fn usable(&self, address: usize) -> usize {
+        let usable = self.allocator.usable_size(address, Call::UsableSize);
+        usable.unwrap_or_else(|| panic!("{address:#x} is live: {:?}", self.fake.take_reports()))
+    }
+
+    fn free(&mut self, who: usize, which: usize) {
+        let Some(block) = self.shadow.pick(which) else { return };
+        assert_eq!(self.usable(block.address), block.usable, "usable sizes stay");
+        block.verify(block.address, block.usable);
+        let heap = self.heap(who);
+        self.allocator.free(heap, block.address, Call::Free);
+        self.shadow.died(block.address);
+    }
+
+    fn reallocate(&mut self, who: usize, block: Block, size: usize, site: usize) {
+        let reasonable = size <= SURE && self.shadow.live_bytes < LIVE_MAX;
+        if !reasonable && size <= isize::MAX as usize && size > block.usable {
+            return;
+        }
+        let heap = self.heap(who);
+        match self.allocator.resize(heap, block.address, size, code_address(site)) {
+            Resized::Misused => panic!("{block:?} is live: {:?}", self.fake.take_reports()),
+            Resized::NoMemory => {
+                assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes");
+                assert!(size > block.usable, "what is there already needs no memory");
+                self.refused += 1;
+                assert_eq!(self.usable(block.address), block.usable);
+                block.verify(block.address, block.usable);
+            }
+            Resized::At(to) => {
+                assert!(size <= isize::MAX as usize);
+                assert!(to.is_multiple_of(16));
+                let usable = self.usable(to);
+                assert!(usable >= size, "{usable} usable bytes for a request of {size}");
+                block.verify(to, block.usable.min(size));
+                if to == block.address {
+                    self.shadow.resized(to, usable);
+                    return;
+                }
+                assert_ne!(size, block.usable, "realloc to the usable size must not move");
+                let kind = self.kind(to, usable, size);
+                // A large block whose pages move stays with its own partition, whoever asks.
+                let pages_moved = block.tier == Tier::Large && kind.tier == Tier::Large;
+                let site = (!pages_moved).then_some(site);
+                self.shadow.died(block.address);
+                self.shadow.born(to, usable, kind, site);
+            }
+        }
+    }
+
+    fn fork(&mut self, who: usize, torn: u8) {
+        let mine = self.heap(who);
+        for (number, heap) in self.heaps.iter().enumerate() {
+            if torn >> number & 1 != 0 && !core::ptr::eq(*heap, mine) {
+                // That thread is gone and will never leave its seat.
+                core::mem::forget(heap.sit());
+            }
+        }
+        self.allocator.after_fork_in_child(mine);
+        self.heaps.retain(|heap| core::ptr::eq(*heap, mine));
+    }
+
+    /// Compares everything: the allocator's own invariants, its figures, and all contents.
+    pub fn check(&self) {
+        if let Err(violation) = self.allocator.check() {
+            panic!("after {} steps: {violation:?}", self.steps);
+        }
+        let figures = snapshot(&self.allocator);
+        assert_eq!(figures.live_blocks, self.shadow.len(), "live blocks");
+        assert_eq!(figures.live_bytes(), self.shadow.live_bytes, "live bytes");
+        assert_eq!(figures.threads, self.heaps.len(), "threads");
+        self.shadow.verify_all();
+    }
+
+    /// Frees everything, and compares once more.
+    pub fn finish(&mut self) {
+        while !self.shadow.is_empty() {
+            self.free(self.shadow.len(), 0);
+        }
+        self.check();
+        assert_eq!(self.fake.take_reports(), [] as [String; 0]);
+    }
+}
+
+/// An address as a call site has one.
+pub fn code_address(site: usize) -> usize {
+    0x5555_5555_4000 + site * 0x2B5 + site * site
+}
+
+fn assert_zero(address: usize, len: usize) {
+    static ZEROS: [u8; 4096] = [0; 4096];
+    for (number, chunk) in bytes_of(address, len).chunks(ZEROS.len()).enumerate() {
+        assert!(*chunk == ZEROS[..chunk.len()], "calloc: chunk {number} is not zero");
+    }
+}

@@ -1,0 +1,141 @@
+//! The folders of `src` are layers: one uses only those with a lower number, and `stats`, `options`
+//! and `sync`, which all may use. `stats` reads everything.
+
+use std::path::Path;
+
+/// Folders and their layers, as in the table of `lib.rs`.
+const LAYERS: &[(&str, u32)] = &[
+    ("entry", 7),
+    ("thread", 6),
+    ("site", 5),
+    ("bin", 4),
+    ("remote", 4),
+    ("slab", 3),
+    ("large", 3),
+    ("region", 2),
+    ("os", 1),
+    ("options", 0),
+    ("sync", 0),
+];
+/// Everyone may use these.
+const COMMON: &[&str] = &["stats", "options", "sync"];
+
+fn layer(folder: &str) -> Option<u32> {
+    LAYERS.iter().find(|(name, _)| *name == folder).map(|&(_, layer)| layer)
+}
+
+/// The folders that a source names by `crate::folder`, also in `use crate::{a, b}`, each with its
+/// line. Comments do not count; neither does what stands behind `#[cfg(test)]`.
+fn used(source: &str) -> Vec<(usize, String)> {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
+    let code: String = code.lines().map(|l| l.split("//").next().unwrap_or("").to_owned() + "\n").collect();
+    let mut found = Vec::new();
+    for (place, _) in code.match_indices("crate::") {
+        let line = code[..place].lines().count().max(1);
+        let rest = code[place + "crate::".len()..].trim_start();
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(first_words(group).into_iter().map(|word| (line, word))),
+            None => found.push((line, word(rest))),
+        }
+    }
+    found
+}
+
+fn word(text: &str) -> String {
+    text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+}
+
+/// The first word of each item of a group, up to its closing brace.
+fn first_words(group: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut depth, mut begins) = (0, true);
+    for (place, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = true,
+            c if begins && !c.is_whitespace() => {
+                words.push(word(&group[place..]));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    words
+}
+
+/// What a file of a folder uses and must not.
+fn violations(folder: &str, source: &str) -> Vec<(usize, String)> {
+    let allowed = |name: &str| {
+        name == folder || COMMON.contains(&name) || folder == "stats" && layer(name).is_some() || {
+            // A name that is no folder is an item of the crate's root: `crate::VERSION`.
+            let Some(other) = layer(name) else { return !name.starts_with(char::is_lowercase) };
+            layer(folder).is_some_and(|own| other < own)
+        }
+    };
+    used(source).into_iter().filter(|(_, name)| !allowed(name)).collect()
+}
+
+fn check(folder: &Path, name: &str, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            check(&path, name, found);
+        } else {
+            let source = std::fs::read_to_string(&path).expect("a source");
+            for (line, used) in violations(name, &source) {
+                found.push(format!("{}:{line}: {name} uses {used}", path.display()));
+            }
+        }
+    }
+}
+
+#[test]
+fn folders_use_only_what_lies_below_them() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut folders = 0;
+    for entry in std::fs::read_dir(&src).expect("src") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            folders += 1;
+            assert!(layer(&name).is_some() || name == "stats", "{name} has no layer");
+            check(&path, &name, &mut found);
+        }
+    }
+    assert_eq!(folders, LAYERS.len() + 1, "folders that are not there any more");
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn planted_violations_are_found() {
+    for (folder, source) in [
+        ("slab", "use crate::thread::Heap;"),
+        ("os", "fn f() { crate::entry::process::malloc_at(1, 2); }"),
+        ("bin", "use crate::{\n    slab::{EMPTY_SLAB, Slab},\n    site::SiteHash,\n};"),
+        ("slab", "use crate::large::Block;"),
+        ("remote", "use crate::bin::Bins;"),
+        ("sync", "use crate::os::Os;"),
+        ("region", "// fine\nuse crate::slab::Slab;"),
+        ("slab", "use crate::no_such_folder::Thing;"),
+    ] {
+        assert_eq!(violations(folder, source).len(), 1, "{folder}: {source}");
+    }
+    assert_eq!(violations("region", "// fine\nuse crate::slab::Slab;"), [(2, "slab".to_owned())]);
+}
+
+#[test]
+fn what_is_allowed_is_not_found() {
+    for (folder, source) in [
+        ("entry", "use crate::thread::Heap;\nuse crate::{os::Os, region::{Layout, Plots}};"),
+        ("slab", "use super::Tier;\nuse crate::sync::AtomicU64;\nuse crate::region::Carve;"),
+        ("slab", "/// As `crate::thread::Heap` says.\n// use crate::thread::Heap;"),
+        ("stats", "use crate::entry::Allocator;"),
+        ("os", "use crate::VERSION;"),
+        ("bin", "#[cfg(test)]\nmod tests {\n    use crate::thread::Heap;\n}"),
+    ] {
+        assert_eq!(violations(folder, source), [], "{folder}: {source}");
+    }
+}

@@ -1,0 +1,88 @@
+//! The whole core over the fake operating system, against a shadow model.
+//!
+//! `cargo test -p toft --features fake-os --test model`; `PROPTEST_CASES` sets how many scripts are
+//! drawn for each property.
+
+mod common;
+
+use common::ops::{OP_BYTES, Op};
+use common::world::World;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use toft::options::Options;
+use toft::os::fake::{Fake, Machine};
+
+/// Scripts of operations.
+fn scripts(longest: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(any::<[u8; OP_BYTES]>().prop_map(Op::decode), 1..longest)
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let partitions = prop_oneof![Just(1), Just(2), Just(8), Just(64)];
+    let keep = prop_oneof![Just(0), Just(1 << 20), Just(8 << 20), Just(usize::MAX)];
+    (partitions, keep).prop_map(|(partitions, large_keep)| Options {
+        partitions,
+        large_keep,
+        ..Options::DEFAULT
+    })
+}
+
+fn run(machine: Machine, options: Options, script: &[Op]) -> World {
+    let fake = Fake::new(machine);
+    let mut world = World::new(fake, options).expect("there is memory for the tables");
+    world.run(script);
+    world.finish();
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Overlap, alignment, contents, zeroing, usable sizes, law 1, exact reports.
+    #[test]
+    fn every_answer_is_right(seed: u64, options in options(), script in scripts(120)) {
+        run(Machine { seed, ..Machine::LARGE }, options, &script);
+    }
+
+    /// The same where plots are small and share granules, and with other pages.
+    #[test]
+    fn every_answer_is_right_on_other_machines(
+        seed: u64,
+        options in options(),
+        script in scripts(100),
+        page_shift in 12u32..17,
+        space_shift in 33u32..44,
+        guards: bool,
+    ) {
+        let machine = Machine {
+            address_space: 1 << space_shift,
+            page_size: 1 << page_shift,
+            seed,
+            guards,
+        };
+        run(machine, options, &script);
+    }
+
+    /// Where memory is short, a request may not be met, but nothing else may go wrong; when there
+    /// is memory again, every request is met.
+    #[test]
+    fn a_limit_refuses_and_nothing_more(
+        seed: u64,
+        options in options(),
+        before in scripts(40),
+        short in scripts(100),
+        after in scripts(40),
+        room in 0usize..4 << 20,
+    ) {
+        let fake = Fake::new(Machine { seed, ..Machine::LARGE });
+        let mut world = World::new(fake.clone(), options).unwrap();
+        world.run(&before);
+        fake.set_limit(fake.mapped_bytes() + room);
+        world.must_succeed = false;
+        world.run(&short);
+        fake.set_limit(usize::MAX);
+        world.must_succeed = true;
+        world.run(&after);
+        world.finish();
+    }
+}
