@@ -18,14 +18,18 @@ pub fn run() -> Tally {
     check("format", &["fmt", "--all", "--check"], &[]);
     check(
         "lints",
-        &["clippy", "--workspace", "--all-targets", "--features", "toft/fake-os", "--", "-Dwarnings"],
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "toft/fake-os",
+            "--",
+            "-Dwarnings",
+        ],
         &[],
     );
-    check(
-        "documentation",
-        &["doc", "--workspace", "--no-deps"],
-        &[("RUSTDOCFLAGS", "-Dwarnings")],
-    );
+    check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
     println!("\n==> licences");
     match licences::check() {
         Ok(count) => println!("==> licences: {count} packages, all allowed"),

@@ -144,7 +144,8 @@ mod tests {
         let end = stream(&mut sh(script), limit, |line| lines.push(line.to_owned())).unwrap();
         assert!(end.is_some_and(|why| why.starts_with("not done")));
         assert!(begin.elapsed() < Duration::from_secs(60));
-        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", lines[0])).unwrap_or_default();
+        let stat =
+            || std::fs::read_to_string(format!("/proc/{}/stat", lines[0])).unwrap_or_default();
         let gone = |stat: String| stat.is_empty() || stat.contains(") Z");
         // The signal is on its way, and may take its time on a busy machine.
         while !gone(stat()) && begin.elapsed() < Duration::from_secs(60) {

@@ -97,10 +97,10 @@ impl Reader {
             self.close_unfinished();
             self.open = Some(Suite { name: format!("{} {name}", self.title), ..Suite::default() });
         } else if let Some(result) = line.strip_prefix("test result: ") {
-            let mut suite = self.open.take().unwrap_or_else(|| Suite {
-                name: self.title.clone(),
-                ..Suite::default()
-            });
+            let mut suite = self
+                .open
+                .take()
+                .unwrap_or_else(|| Suite { name: self.title.clone(), ..Suite::default() });
             let count = |what| count_before(result, what).unwrap_or(0);
             suite.passed = count(" passed");
             suite.failed = count(" failed");

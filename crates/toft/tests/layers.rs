@@ -28,7 +28,8 @@ fn layer(folder: &str) -> Option<u32> {
 /// line. Comments do not count; neither does what stands behind `#[cfg(test)]`.
 fn used(source: &str) -> Vec<(usize, String)> {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
-    let code: String = code.lines().map(|l| l.split("//").next().unwrap_or("").to_owned() + "\n").collect();
+    let code: String =
+        code.lines().map(|l| l.split("//").next().unwrap_or("").to_owned() + "\n").collect();
     let mut found = Vec::new();
     for (place, _) in code.match_indices("crate::") {
         let line = code[..place].lines().count().max(1);

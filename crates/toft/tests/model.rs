@@ -35,8 +35,20 @@ fn run(machine: Machine, options: Options, script: &[Op]) -> World {
     world
 }
 
+/// Few enough cases for every run of the tests; the environment asks for more. A failure is cut
+/// short for a while only, and its seed is printed, not kept in a file.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(48),
+        max_shrink_time: 15_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(config())]
 
     /// Overlap, alignment, contents, zeroing, usable sizes, law 1, exact reports.
     #[test]

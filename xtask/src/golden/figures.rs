@@ -30,7 +30,8 @@ impl Figures {
 
     fn of_path(image: &Image, path: &[Instruction]) -> Figures {
         let count = |what: &dyn Fn(&Instruction) -> bool| path.iter().filter(|i| what(i)).count();
-        let tls = count(&|i| i.memory_segment() == Register::FS || i.memory_segment() == Register::GS);
+        let tls =
+            count(&|i| i.memory_segment() == Register::FS || i.memory_segment() == Register::GS);
         let counts = [
             path.len(),
             count(&|i| i.flow_control() == FlowControl::ConditionalBranch),
@@ -43,7 +44,9 @@ impl Figures {
         let mut forbidden: Vec<_> = path
             .iter()
             .zip(&listing)
-            .filter_map(|(instruction, text)| Some(format!("{} in `{text}`", what_is_wrong(instruction)?)))
+            .filter_map(|(instruction, text)| {
+                Some(format!("{} in `{text}`", what_is_wrong(instruction)?))
+            })
             .collect();
         if tls > 1 {
             forbidden.push(format!("{tls} accesses to thread-local storage"));
@@ -177,13 +180,13 @@ mod tests {
     fn planted_regressions_are_found() {
         let tls = [0x64, 0x48, 0x8B, 0x04, 0x25, 0, 0, 0, 0];
         for (what, code) in [
-            ("atomic", &[0xF0, 0x48, 0x0F, 0xC1, 0x07][..]),       // lock xadd [rdi],rax
-            ("atomic", &[0x48, 0x87, 0x07]),                       // xchg [rdi],rax
-            ("call", &[0xE8, 0, 0, 0, 0]),                         // call next
-            ("call", &[0xFF, 0xD0]),                               // call rax
-            ("division", &[0x48, 0xF7, 0xF1]),                     // div rcx
-            ("fence", &[0x0F, 0xAE, 0xF0]),                        // mfence
-            ("2 accesses to thread-local", &[tls, tls].concat()),  // mov rax,fs:[0], twice
+            ("atomic", &[0xF0, 0x48, 0x0F, 0xC1, 0x07][..]), // lock xadd [rdi],rax
+            ("atomic", &[0x48, 0x87, 0x07]),                 // xchg [rdi],rax
+            ("call", &[0xE8, 0, 0, 0, 0]),                   // call next
+            ("call", &[0xFF, 0xD0]),                         // call rax
+            ("division", &[0x48, 0xF7, 0xF1]),               // div rcx
+            ("fence", &[0x0F, 0xAE, 0xF0]),                  // mfence
+            ("2 accesses to thread-local", &[tls, tls].concat()), // mov rax,fs:[0], twice
         ] {
             let found = of(code).forbidden();
             assert!(found.len() == 1 && found[0].starts_with(what), "{what}: {found:?}");

@@ -77,14 +77,20 @@ fn decode(image: &Image, address: u64) -> Option<Instruction> {
 /// Whether an instruction writes to memory other than the stack.
 pub fn stores(instruction: &Instruction) -> bool {
     accesses(instruction, |access| {
-        matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+        matches!(
+            access,
+            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        )
     })
 }
 
 /// Whether an instruction reads memory other than the stack.
 pub fn loads(instruction: &Instruction) -> bool {
     accesses(instruction, |access| {
-        matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+        matches!(
+            access,
+            OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        )
     })
 }
 

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 fn pages() -> Vec<PathBuf> {
     let root = place::root();
     let mut pages = files(&root.join("docs"), "md");
-    pages.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|p| root.join(p)));
+    pages.extend(
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|p| root.join(p)),
+    );
     pages
 }
 
@@ -31,7 +33,9 @@ fn dead(page: &Path, text: &str) -> Vec<String> {
 /// Rows of a table of requirements or promises, and whether each says what holds it.
 fn rows_without_a_test(text: &str) -> Vec<String> {
     text.lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| id") && !line.starts_with("|---"))
+        .filter(|line| {
+            line.starts_with("| ") && !line.starts_with("| id") && !line.starts_with("|---")
+        })
         .filter(|line| {
             let last = line.trim_end().trim_end_matches('|').rsplit('|').next().unwrap_or_default();
             !last.contains("](") && !last.contains("open")

@@ -31,7 +31,9 @@ fn sources() -> Vec<Source> {
                 inside.iter().map(|part| part.to_string_lossy().into_owned()).collect()
             };
             let all = files(&folder, "rs");
-            all.iter().map(|path| Source { modules: modules(path), text: read(path) }).collect::<Vec<_>>()
+            all.iter()
+                .map(|path| Source { modules: modules(path), text: read(path) })
+                .collect::<Vec<_>>()
         })
         .collect()
 }
@@ -49,7 +51,10 @@ fn exists(sources: &[Source], of: &str, name: &str) -> bool {
         let in_module = source.modules.iter().any(|module| module == of);
         let mut in_impl = false;
         source.text.lines().any(|line| {
-            if line.starts_with("impl") || line.starts_with("unsafe impl") || line.starts_with("pub unsafe trait") {
+            if line.starts_with("impl")
+                || line.starts_with("unsafe impl")
+                || line.starts_with("pub unsafe trait")
+            {
                 let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 in_impl = line.split(|c| !word(c)).any(|part| part == of);
             } else if line.starts_with('}') {
@@ -92,7 +97,8 @@ fn other_pages_name_functions_that_exist() {
 
 #[test]
 fn a_function_that_does_not_exist_is_found_out() {
-    let page = "1. `Slab::pop` takes a slot, `std::bad_alloc` and `Marked::Twice` do not count, `a b::C`.";
+    let page =
+        "1. `Slab::pop` takes a slot, `std::bad_alloc` and `Marked::Twice` do not count, `a b::C`.";
     let found = named(page);
     assert_eq!(found, [("Slab".into(), "pop".into()), ("std".into(), "bad_alloc".into())]);
     let sources = sources();
@@ -100,5 +106,7 @@ fn a_function_that_does_not_exist_is_found_out() {
     for (of, name) in [("Slab", "popp"), ("Slab", "po"), ("Heap", "pop"), ("fork", "pop")] {
         assert!(!exists(&sources, of, name), "{of}::{name}");
     }
-    assert!(exists(&sources, "fork", "repair_after_fork") && exists(&sources, "process", "malloc_at"));
+    assert!(
+        exists(&sources, "fork", "repair_after_fork") && exists(&sources, "process", "malloc_at")
+    );
 }

@@ -182,6 +182,8 @@ impl<O: Os> Allocator<O> {
     fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
         self.pressure().store(1, Relaxed);
         self.drop_kept();
+        self.small.retract(&self.os);
+        self.medium.retract(&self.os);
         if seat.is_some() {
             self.release_empty_slabs(heap);
         }

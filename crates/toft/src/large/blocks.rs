@@ -17,25 +17,25 @@ const SEPARATE_MAX: usize = 8192;
 /// Places to try when something foreign lies in the way, and stack entries to try for an alignment.
 const TRIES: usize = 8;
 
-/// Classes per doubling, as a shift.
-const STEPS: u32 = 3;
+/// log2 of the largest request that is not large.
 const CLASS_BASE: u32 = 17;
 /// Number of large classes.
-pub const LARGE_CLASSES: usize = ((usize::BITS - CLASS_BASE) << STEPS) as usize;
+pub const LARGE_CLASSES: usize = (usize::BITS - CLASS_BASE) as usize;
+/// Bytes of free blocks that are kept whatever is live, and the share of the live bytes that is
+/// kept on top, as a shift. `TOFT_LARGE_KEEP` is the limit of both together.
+const KEEP_LEAST: usize = 1 << 20;
+const KEEP_SHIFT: u32 = 1;
 
-/// The class of a large block: eight per doubling from 128 KiB, so that a stack's extents hold any
-/// request of the class.
+/// The class of a large block: one per doubling. Address space costs nothing and only what is asked
+/// for is mapped, so few classes are best: a freed block fits more requests, and a growing one is
+/// moved less often.
 pub fn large_class(bytes: usize) -> usize {
-    let top = (bytes - 1).ilog2();
-    let step = (bytes - 1) >> (top - STEPS) & ((1 << STEPS) - 1);
-    (((top - CLASS_BASE) << STEPS) as usize) + step
+    ((bytes - 1).ilog2() - CLASS_BASE) as usize
 }
 
 /// Bytes that the largest request of a class needs.
 fn class_bytes(class: usize) -> usize {
-    let top = CLASS_BASE + (class as u32 >> STEPS);
-    let step = class & ((1 << STEPS) - 1);
-    (1usize << top) + ((step + 1) << (top - STEPS))
+    1usize << (CLASS_BASE + class as u32 + 1).min(usize::BITS - 1)
 }
 
 /// What `resize` did.
@@ -379,7 +379,16 @@ impl Blocks {
         let mapped = block.mapped.load(Relaxed);
         let address = self.address(block);
         if mapped >= bytes {
-            block.bytes.store(if self.is_shared(block) { bytes } else { mapped }, Relaxed);
+            let mut usable = if self.is_shared(block) { bytes } else { mapped };
+            // What was kept for a larger request is not held for a smaller one.
+            // SAFETY: (1) the tail of a free block that the caller holds.
+            if usable - bytes > bytes / 8
+                && unsafe { os.unmap(address + bytes, mapped - bytes) }.is_ok()
+            {
+                block.mapped.store(bytes, Relaxed);
+                usable = bytes;
+            }
+            block.bytes.store(usable, Relaxed);
             return Ok(());
         }
         let state = self.state();
@@ -390,9 +399,12 @@ impl Blocks {
             let _ = unsafe { os.guard(address + bytes, extent - bytes) };
             block.mapped.store(extent, Relaxed);
         } else {
-            os.map(address + mapped, bytes - mapped)?;
             if mapped == 0 {
+                os.map(address, bytes)?;
                 state.separate.fetch_add(1, Relaxed);
+            } else {
+                // SAFETY: (1) the block's own mapping, within its extent.
+                unsafe { os.extend(address, mapped, bytes) }?;
             }
             block.mapped.store(bytes, Relaxed);
         }
@@ -413,7 +425,9 @@ impl Blocks {
         self.uncount(block.bytes());
         let mapped = block.mapped.load(Relaxed);
         let kept = self.state().kept.fetch_add(mapped, Relaxed);
-        if kept.saturating_add(mapped) > self.keep || self.is_shared(block) {
+        let live = self.state().live_bytes.load(Relaxed);
+        let budget = self.keep.min(KEEP_LEAST + (live >> KEEP_SHIFT));
+        if kept.saturating_add(mapped) > budget || self.is_shared(block) {
             self.state().kept.fetch_sub(mapped, Relaxed);
             self.drop_pages(os, block);
         }
@@ -462,7 +476,8 @@ impl Blocks {
             return Resize::InPlace;
         }
         if bytes <= block.extent() - self.page_size {
-            if os.map(address + old, bytes - old).is_err() {
+            // SAFETY: (1) the block's own mapping, within its extent.
+            if unsafe { os.extend(address, old, bytes) }.is_err() {
                 return Resize::No;
             }
             self.change_size(block, bytes);
@@ -602,7 +617,7 @@ mod tests {
     #[test]
     fn classes_are_monotonic_and_hold_their_requests() {
         let mut last = 0;
-        for bytes in ((128 << 10) + 1..64 << 20).step_by(4093) {
+        for bytes in ((128usize << 10) + 1..64 << 20).step_by(4093) {
             let class = large_class(bytes);
             assert!(class >= last && class < LARGE_CLASSES);
             assert!(class_bytes(class) >= bytes, "{bytes}");

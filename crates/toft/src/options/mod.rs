@@ -51,9 +51,9 @@ pub const TABLE: &[Entry] = &[
     },
     Entry {
         name: "TOFT_LARGE_KEEP",
-        default: "8m",
+        default: "32m",
         kind: Kind::Size,
-        doc: "bytes of freed large blocks that stay resident for reuse",
+        doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and half of what is live",
     },
     Entry {
         name: "TOFT_SCOPE",
@@ -97,7 +97,7 @@ impl Options {
     pub const DEFAULT: Options = Options {
         partitions: 64,
         warn_only: false,
-        large_keep: 8 << 20,
+        large_keep: 32 << 20,
         program_only: false,
         report_descriptor: None,
         stats: false,

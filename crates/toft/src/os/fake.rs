@@ -132,6 +132,13 @@ impl Fake {
         self.state().space.at(address)
     }
 
+    /// The first address that is somebody else's, if any is.
+    pub fn foreign(&self) -> Option<usize> {
+        let state = self.state();
+        let mut all = state.space.within(self.host.range());
+        all.find(|&(_, page)| page == PageState::Foreign).map(|(range, _)| range.start)
+    }
+
     /// Bytes mapped by the allocator, guard pages included.
     pub fn mapped_bytes(&self) -> usize {
         self.state().mapped_bytes()
@@ -247,6 +254,12 @@ unsafe impl Os for Fake {
         self.host.close(addr..addr + len);
         state.space.set(addr..addr + len, PageState::Guarded);
         Ok(())
+    }
+
+    unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
+        self.check_range(addr + old_len, new_len - old_len);
+        let mut state = self.admit(Request::Extend, addr, old_len)?;
+        self.place(&mut state, addr + old_len, new_len - old_len)
     }
 
     unsafe fn relocate(

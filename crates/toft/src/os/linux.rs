@@ -87,6 +87,14 @@ unsafe impl Os for Linux {
         result(code).map(drop)
     }
 
+    unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
+        // Not by a second mapping behind the first: pages that were moved here once have another
+        // offset, so the two would stay apart, and could not be moved together.
+        // SAFETY: (1) the caller's duty; without MAYMOVE nothing else is touched.
+        let code = unsafe { syscall(libc::SYS_mremap, [addr, old_len, new_len, 0, 0, 0]) };
+        result(code).map(drop)
+    }
+
     unsafe fn relocate(
         &self,
         old: usize,

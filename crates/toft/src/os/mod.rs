@@ -63,6 +63,12 @@ pub unsafe trait Os {
     /// 1. As for `discard`.
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
+    /// Makes a mapped range longer where it is, with zeros, never over anything else.
+    ///
+    /// # Safety
+    /// 1. The range was mapped by `map` of this object.
+    unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error>;
+
     /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`.
     ///
     /// # Safety

@@ -74,8 +74,8 @@ pub struct Plots<const TIER: TierNumber, D> {
     growth: *const Growth,
     /// The plot that each partition draws from. Any thread, by compare and exchange.
     current: *const AtomicU32,
-    /// Plots taken beyond the first of each partition.
-    extra: *const AtomicU32,
+    /// Plots taken beyond the first of each partition; and whether steps are to be small.
+    extra: *const [AtomicU32; 2],
     descriptors: PhantomData<D>,
 }
 
@@ -239,7 +239,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     #[cold]
     fn move_on(&self, partition: usize, from: u32) -> Result<(), Error> {
         // SAFETY: `new` duty 1.
-        let extra = unsafe { &*self.extra }.fetch_add(1, Relaxed) as usize;
+        let extra = unsafe { &(*self.extra)[0] }.fetch_add(1, Relaxed) as usize;
         if extra >= self.plots.saturating_sub(self.partitions) {
             return Err(Error::NoMemory);
         }
@@ -285,7 +285,10 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let first = self.first_slab(plot);
         let end = (self.base + ((plot + 1) << self.plot_shift)) >> tier.shift;
         let room = end - (first + mapped);
-        let full_step = (mapped << tier.shift).clamp(tier.first_step, STEP_MAX) >> tier.shift;
+        // SAFETY: `new` duty 1.
+        let modest = unsafe { &(*self.extra)[1] }.load(Relaxed) != 0;
+        let most = if modest { tier.first_step } else { STEP_MAX };
+        let full_step = (mapped << tier.shift).clamp(tier.first_step, most) >> tier.shift;
         let mut step = full_step.min(room);
         if step == 0 {
             return Err(Error::Occupied);
@@ -330,6 +333,26 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Ok(())
     }
 
+    /// Memory has run out: gives back what was mapped ahead of need, and maps little ahead from now
+    /// on. The addresses given back are not used again; they cost nothing.
+    pub fn retract(&self, os: &impl Os) {
+        // SAFETY: `new` duty 1.
+        unsafe { &(*self.extra)[1] }.store(1, Relaxed);
+        for n in 0..self.begun() {
+            let growth = self.growth(n);
+            let mapped = growth.mapped.load(Acquire);
+            let next = growth.next.load(Acquire);
+            // Whoever moves `next` over slabs owns them.
+            if next < mapped
+                && growth.next.compare_exchange(next, mapped, AcqRel, Relaxed).is_ok()
+            {
+                let first = (self.first_slab(self.nth_plot(n)) + next as usize) << Self::SHIFT;
+                // SAFETY: (1) nobody has had these slabs, and by the exchange nobody will.
+                let _ = unsafe { os.unmap(first, ((mapped - next) as usize) << Self::SHIFT) };
+            }
+        }
+    }
+
     /// Where in a plot its slabs begin: a keyed place that leaves an eighth of it at least.
     fn first_slab(&self, plot: usize) -> usize {
         let slabs = 1usize << (self.plot_shift - Self::SHIFT);
@@ -346,7 +369,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// How many plots of the secret order may have been begun.
     fn begun(&self) -> usize {
         // SAFETY: `new` duty 1.
-        let extra = unsafe { &*self.extra }.load(Relaxed) as usize;
+        let extra = unsafe { &(*self.extra)[0] }.load(Relaxed) as usize;
         self.plots.min(self.partitions + extra)
     }
 

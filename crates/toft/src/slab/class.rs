@@ -1,13 +1,14 @@
 //! Size classes: which slot size a request gets, and the numbers that go with it.
 //!
 //! Sixteen-byte steps to 256 bytes, then eight classes per doubling to 1 KiB (the small tier), then
-//! four per doubling to 128 KiB (the medium tier). Waste inside a slot is at most 15 bytes at the
-//! bottom, 11 % to 1 KiB and 20 % above.
+//! four per doubling to 4 KiB, eight to 32 KiB, where slots have pages of their own and more classes
+//! cost nothing, and four to 128 KiB (the medium tier). Waste inside a slot is at most 15 bytes at
+//! the bottom, and 11 % or 20 % of the slot above.
 
 use super::{MEDIUM, SMALL, Tier};
 
 /// Number of classes; a power of two, so that a bin's index is a row plus a class.
-pub const CLASSES: usize = 64;
+pub const CLASSES: usize = 128;
 /// Classes of the small tier; the rest are medium.
 pub const SMALL_CLASSES: usize = 32;
 /// The largest request of the small tier, in bytes.
@@ -15,7 +16,7 @@ pub const SMALL_MAX: usize = 1024;
 /// The largest request of the medium tier, in bytes.
 pub const MEDIUM_MAX: usize = 128 << 10;
 
-const USED: usize = SMALL_CLASSES + 28;
+const USED: usize = SMALL_CLASSES + 40;
 const _: () = assert!(USED <= CLASSES);
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[USED - 1] as usize == MEDIUM_MAX);
@@ -29,7 +30,9 @@ static SIZES: [u32; USED] = {
             0..16 => 16 * (i + 1),
             16..24 => 256 + 32 * (i - 15),
             24..32 => 512 + 64 * (i - 23),
-            _ => (1024 << ((i - 32) / 4)) / 4 * (5 + (i - 32) % 4),
+            32..40 => (1024 << ((i - 32) / 4)) / 4 * (5 + (i - 32) % 4),
+            40..64 => (4096 << ((i - 40) / 8)) / 8 * (9 + (i - 40) % 8),
+            _ => (32768 << ((i - 64) / 4)) / 4 * (5 + (i - 64) % 4),
         } as u32;
         i += 1;
     }

@@ -51,7 +51,7 @@ pub const SLAB_BYTES: usize = 256;
 pub const PENDING: usize = 1;
 
 /// Least credit of a listed slab, so that one with few blocks does not ask at every free.
-const LISTED_MIN: u32 = 64;
+const LISTED_MIN: u32 = 512;
 /// The share of its slots that must be free, as a shift, before a slab that was full is listed
 /// again. With less, every free and every malloc of a steady program would change a list; this is
 /// the slack that law 4 counts with (decision 0003).
@@ -265,7 +265,13 @@ impl Slab {
         let reciprocal = self.reciprocal.load(Relaxed);
         let product = (offset as u64).wrapping_mul(reciprocal);
         let (slot, rest) = (product >> bits, product & ((1 << bits) - 1));
-        if rest < reciprocal && slot < SLOTS_MAX as u64 { Some(slot as usize) } else { None }
+        if rest >= reciprocal {
+            return None;
+        }
+        if slot >= SLOTS_MAX as u64 {
+            return None;
+        }
+        Some(slot as usize)
     }
 
     /// Hands out a claimed slot. Owner only.
@@ -305,11 +311,10 @@ impl Slab {
         // SAFETY: `slot_at` gives slots below SLOTS_MAX only.
         let live = unsafe { self.live.get_unchecked(slot / WORD_SLOTS) };
         let bits = live.load(Relaxed);
-        let rest = bits & !(1u64 << (slot % WORD_SLOTS));
-        if rest == bits {
+        if bits >> (slot % WORD_SLOTS) & 1 == 0 {
             return Put::NotLive;
         }
-        live.store(rest, Relaxed);
+        live.store(bits & !(1u64 << (slot % WORD_SLOTS)), Relaxed);
         // SAFETY: only the owner touches the credit, and the caller is the owner: a plain
         // decrement in place is one instruction where an atomic load and store would be three.
         let credit = unsafe {

@@ -13,6 +13,8 @@ pub enum Request {
     Discard,
     /// `Os::guard`
     Guard,
+    /// `Os::extend`
+    Extend,
     /// `Os::relocate`
     Relocate,
     /// `Os::random`
@@ -21,11 +23,12 @@ pub enum Request {
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 6] = [
+    pub const ALL: [Request; 7] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
         Request::Guard,
+        Request::Extend,
         Request::Relocate,
         Request::Random,
     ];
