@@ -66,8 +66,8 @@ impl Bins {
     }
 
     /// The current slab's claim is used up: claims more from it, or from the next slab that has free
-    /// slots; slabs without are taken off. `wake` maps the pages of a dormant slab; one that cannot
-    /// be woken is given up, which costs address space only. False when the bin has nothing left.
+    /// slots; slabs without are taken off. `wake` maps the pages of a dormant slab. False when the
+    /// bin has nothing left that can be used now.
     pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);
@@ -77,12 +77,36 @@ impl Bins {
             if slab.refill() {
                 return true;
             }
-            if slab.is_dormant() && wake(slab) {
-                continue;
+            if slab.is_dormant() {
+                if wake(slab) {
+                    continue;
+                }
+                return self.pass_dormant(index, slab);
             }
             self.set(index, slab.next());
             slab.unlist();
         }
+    }
+
+    /// There is no memory to wake the current slab with: a later one of the list may be awake and
+    /// have room, and becomes the current one.
+    #[cold]
+    fn pass_dormant(self, index: usize, current: &'static Slab) -> bool {
+        let mut before = current;
+        while let Some(slab) = slab_at(before.next()) {
+            if slab.is_dormant() {
+                before = slab;
+                continue;
+            }
+            before.set_next(slab.next());
+            if slab.refill() {
+                slab.set_next(address_of(current));
+                self.set(index, address_of(slab));
+                return true;
+            }
+            slab.unlist();
+        }
+        false
     }
 
     /// Takes the whole list out; the caller walks it by `next`.

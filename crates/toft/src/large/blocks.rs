@@ -120,7 +120,7 @@ impl Blocks {
     ) -> Result<Blocks, Error> {
         let units = span >> UNIT_SHIFT;
         // The first block lies anywhere in the first quarter.
-        let first = (u128::from(os.random()?) * (units as u128 / 4) >> 64) as usize;
+        let first = ((u128::from(os.random()?) * (units as u128 / 4)) >> 64) as usize;
         let stacks = tables + size_of::<State>().next_multiple_of(64);
         let chunks = stacks + partitions * LARGE_CLASSES * 8;
         Ok(Blocks {
@@ -381,12 +381,13 @@ impl Blocks {
         if mapped >= bytes {
             let mut usable = if self.is_shared(block) { bytes } else { mapped };
             // What was kept for a larger request is not held for a smaller one.
-            // SAFETY: (1) the tail of a free block that the caller holds.
-            if usable - bytes > bytes / 8
-                && unsafe { os.unmap(address + bytes, mapped - bytes) }.is_ok()
-            {
-                block.mapped.store(bytes, Relaxed);
-                usable = bytes;
+            if usable - bytes > bytes / 8 {
+                // SAFETY: (1) the tail of a free block that the caller holds.
+                let cut = unsafe { os.unmap(address + bytes, mapped - bytes) };
+                if cut.is_ok() {
+                    block.mapped.store(bytes, Relaxed);
+                    usable = bytes;
+                }
             }
             block.bytes.store(usable, Relaxed);
             return Ok(());

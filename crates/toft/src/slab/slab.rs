@@ -174,7 +174,7 @@ const _: () = {
 /// read-only once the library is loaded, so a write to it would be found at once.
 #[cfg(not(loom))]
 #[unsafe(link_section = ".data.rel.ro")]
-pub static EMPTY_SLAB: Slab = Slab::new();
+pub static EMPTY_SLAB: Slab = Slab::nothing();
 
 // SAFETY: (1) every field is an integer, and a reciprocal of zero says that this is no slab; (2) every
 // field is an atomic, and which thread may use which is said above.
@@ -187,7 +187,7 @@ unsafe impl Descriptor for Slab {
 impl Slab {
     /// A descriptor of nothing: all zero, as fresh memory is.
     #[cfg(not(loom))]
-    pub const fn new() -> Slab {
+    pub const fn nothing() -> Slab {
         // SAFETY: every field is an integer, for which zero is a value.
         unsafe { core::mem::zeroed() }
     }
@@ -413,7 +413,7 @@ impl Slab {
 
     /// Claims free slots for `pop`: the lowest free ones of the lowest word that has any, so that a
     /// slab stays packed. Owner only, with the claim used up. False when the slab is full.
-    #[inline]
+    #[inline(always)]
     pub fn refill(&self) -> bool {
         debug_assert_eq!(self.claim.load(Relaxed), 0);
         for (word, live) in self.live.iter().enumerate() {
@@ -623,7 +623,7 @@ impl Slab {
             let free = slots as u32 - used;
             let missing = self.threshold().saturating_sub(free).max(1);
             let credit = self.credit.load(Relaxed);
-            ensure(credit == missing || self.is_dormant(), "I6: credit")?;
+            ensure(credit == missing, "I6: credit")?;
         }
         Ok(())
     }
