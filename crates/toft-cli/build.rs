@@ -25,11 +25,7 @@ fn main() {
     };
     let bytes = fs::read(&library)
         .unwrap_or_else(|e| panic!("cannot read the library {}: {e}", library.display()));
-    assert!(
-        bytes.starts_with(b"\x7fELF"),
-        "{} is not an ELF file",
-        library.display()
-    );
+    assert!(bytes.starts_with(b"\x7fELF"), "{} is not an ELF file", library.display());
 
     // A copy under a fixed name, so that include_bytes! works wherever the library came from.
     fs::write(out.join("libtoft.so"), &bytes).expect("cannot write to OUT_DIR");
@@ -79,10 +75,7 @@ fn build_library(manifest: &Path, out: &Path) -> PathBuf {
     // Line tables would triple the size of every copy of `toft`; the symbol table stays for perf and gdb.
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     let status = cargo.status().expect("cannot start cargo");
-    assert!(
-        status.success(),
-        "the library toft-preload does not build: see the messages above"
-    );
+    assert!(status.success(), "the library toft-preload does not build: see the messages above");
     directory.join(&target).join("release/libtoft.so")
 }
 
@@ -103,16 +96,8 @@ fn survives(name: &str) -> bool {
         // CARGO_TARGET_X86_64_..._LINKER and the like describe the machine, _RUSTFLAGS and _RUNNER the run.
         return name.ends_with("_LINKER");
     }
-    let cargos = [
-        "CARGO_",
-        "RUSTFLAGS",
-        "RUSTC_W",
-        "RUSTDOC",
-        "CLIPPY_",
-        "__CARGO",
-        "TOFT_",
-        "DEP_",
-    ];
+    let cargos =
+        ["CARGO_", "RUSTFLAGS", "RUSTC_W", "RUSTDOC", "CLIPPY_", "__CARGO", "TOFT_", "DEP_"];
     KEPT.iter().any(|kept| name.starts_with(kept))
         || !cargos.iter().any(|set| name.starts_with(set))
 }

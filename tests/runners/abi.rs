@@ -12,20 +12,14 @@ fn of_the_file(
     body: impl FnOnce(&Path) -> Result<(), String> + Send + 'static,
 ) -> Option<Trial> {
     let path = library().path()?.to_owned();
-    let needs = [
-        ("nm".to_owned(), "binutils".to_owned()),
-        ("readelf".into(), "binutils".into()),
-    ];
+    let needs = [("nm".to_owned(), "binutils".to_owned()), ("readelf".into(), "binutils".into())];
     Some(needing(name, &needs, move || body(&path)))
 }
 
 fn main() {
     let mut all = trials("abi");
     all.extend(of_the_file("exports_the_list", image::exports_the_list));
-    all.extend(of_the_file(
-        "needs_no_more_than_the_list",
-        image::needs_no_more_than_the_list,
-    ));
+    all.extend(of_the_file("needs_no_more_than_the_list", image::needs_no_more_than_the_list));
     all.extend(of_the_file("has_no_panic", image::has_no_panic));
     all.extend(of_the_file("headers_are_right", image::headers_are_right));
     for (name, link, cpp) in [

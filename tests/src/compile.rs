@@ -7,15 +7,8 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// `-fno-builtin`, because a compiler that knows malloc folds away what is being tested.
-const FLAGS: [&str; 7] = [
-    "-O1",
-    "-g",
-    "-fno-builtin",
-    "-fno-omit-frame-pointer",
-    "-Wall",
-    "-Wextra",
-    "-D_GNU_SOURCE",
-];
+const FLAGS: [&str; 7] =
+    ["-O1", "-g", "-fno-builtin", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-D_GNU_SOURCE"];
 
 /// Warnings about exactly the mistakes that these programs make on purpose.
 const QUIET: [&str; 5] = [
@@ -75,11 +68,7 @@ fn headers(suite: &str) -> Vec<PathBuf> {
 }
 
 fn with<'a>(headers: &'a [PathBuf], source: &'a Path) -> Vec<&'a Path> {
-    headers
-        .iter()
-        .map(PathBuf::as_path)
-        .chain([source])
-        .collect()
+    headers.iter().map(PathBuf::as_path).chain([source]).collect()
 }
 
 /// A program ready to run, and the folder of its shared objects.
@@ -106,12 +95,7 @@ pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
             to.file_name().unwrap_or_default().to_string_lossy()
         ));
         let mut command = compiler(false);
-        command
-            .args(["-shared", "-fPIC", "-I"])
-            .arg(tests_dir())
-            .arg("-o")
-            .arg(&to)
-            .arg(&from);
+        command.args(["-shared", "-fPIC", "-I"]).arg(tests_dir()).arg("-o").arg(&to).arg(&from);
         make(command, &with(&headers, &from), &to)?;
     }
     let binary = dir.join(&source.name);

@@ -91,10 +91,9 @@ fn words(text: &str) -> Vec<String> {
 
 fn ending(text: &str) -> Result<Ending, String> {
     match text.split_whitespace().collect::<Vec<_>>()[..] {
-        ["exit", status] => status
-            .parse()
-            .map(Ending::Exit)
-            .map_err(|_| format!("not a status: {status}")),
+        ["exit", status] => {
+            status.parse().map(Ending::Exit).map_err(|_| format!("not a status: {status}"))
+        }
         ["signal", "ABRT"] => Ok(Ending::Signal(libc::SIGABRT)),
         ["signal", "SEGV"] => Ok(Ending::Signal(libc::SIGSEGV)),
         _ => Err(format!("not an ending: {text}")),
@@ -120,11 +119,7 @@ impl Source {
     /// otherwise hold nothing.
     pub fn read(path: &Path) -> Result<Source, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let stem = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Source::parse(path, stem, &text).map_err(|e| format!("{}: {e}", path.display()))
     }
 
@@ -167,9 +162,7 @@ impl Source {
             "aux" => self.aux.extend(words(value)),
             "run" => self.runs.push(words(value)),
             "env" => {
-                let (k, v) = value
-                    .split_once('=')
-                    .ok_or(format!("not KEY=VALUE: {value}"))?;
+                let (k, v) = value.split_once('=').ok_or(format!("not KEY=VALUE: {value}"))?;
                 self.env.push((k.to_owned(), v.to_owned()));
             }
             "ulimit" => self.limits.push(limit(value)?),
@@ -192,17 +185,13 @@ impl Source {
             "twin" => self.twin = true,
             "setuid" => self.setuid = true,
             "libc" => {
-                let why = value
-                    .strip_prefix("skip ")
-                    .ok_or(format!("not `skip WHY`: {value}"))?;
+                let why = value.strip_prefix("skip ").ok_or(format!("not `skip WHY`: {value}"))?;
                 self.libc_skip = Some(why.to_owned());
             }
             "needs" => {
-                let (tool, package) = value
-                    .split_once(' ')
-                    .ok_or(format!("not TOOL PACKAGE: {value}"))?;
-                self.needs
-                    .push((tool.to_owned(), package.trim().to_owned()));
+                let (tool, package) =
+                    value.split_once(' ').ok_or(format!("not TOOL PACKAGE: {value}"))?;
+                self.needs.push((tool.to_owned(), package.trim().to_owned()));
             }
             // Prose may have a colon in it; a directive is one word in lower case.
             word if word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') => {
@@ -249,18 +238,9 @@ mod tests {
         )
         .unwrap();
         assert_eq!(source.flags, ["-O2", "-pthread"]);
-        assert_eq!(
-            source.runs,
-            [vec!["1".to_owned(), "2".into()], vec!["3".into()]]
-        );
+        assert_eq!(source.runs, [vec!["1".to_owned(), "2".into()], vec!["3".into()]]);
         assert_eq!(source.env, [("A".to_owned(), "b=c".to_owned())]);
-        assert_eq!(
-            source.limits,
-            [Limit {
-                resource: libc::RLIMIT_AS,
-                value: 10 << 10
-            }]
-        );
+        assert_eq!(source.limits, [Limit { resource: libc::RLIMIT_AS, value: 10 << 10 }]);
         assert_eq!(source.timeout, Duration::from_secs(5));
         assert_eq!(source.ending, Ending::Signal(libc::SIGABRT));
         assert_eq!(source.stderr, Stderr::Lines(vec!["a: b".into()]));

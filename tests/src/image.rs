@@ -34,30 +34,22 @@ fn names(text: &str) -> BTreeSet<String> {
 pub fn list(name: &str) -> Result<BTreeSet<String>, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("abi").join(name);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(text
-        .lines()
-        .filter(|l| !l.starts_with('#') && !l.is_empty())
-        .map(str::to_owned)
-        .collect())
+    Ok(text.lines().filter(|l| !l.starts_with('#') && !l.is_empty()).map(str::to_owned).collect())
 }
 
 /// The library exports exactly the list: nothing is missing and nothing else leaks out.
 pub fn exports_the_list(library: &Path) -> Result<(), String> {
     let text = output("nm", &["-D", "--defined-only"], library)?;
     // A version node is listed as an absolute symbol.
-    let symbols: Vec<_> = text
-        .lines()
-        .filter(|l| l.split_whitespace().nth(1) != Some("A"))
-        .collect();
+    let symbols: Vec<_> =
+        text.lines().filter(|l| l.split_whitespace().nth(1) != Some("A")).collect();
     let (found, wanted) = (names(&symbols.join("\n")), list("symbols.txt")?);
     let missing: Vec<_> = wanted.difference(&found).collect();
     let more: Vec<_> = found.difference(&wanted).collect();
     if missing.is_empty() && more.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "not exported: {missing:?}\nnot in the list: {more:?}"
-    ))
+    Err(format!("not exported: {missing:?}\nnot in the list: {more:?}"))
 }
 
 /// The library takes from others no more than the list allows.
@@ -65,11 +57,7 @@ pub fn needs_no_more_than_the_list(library: &Path) -> Result<(), String> {
     let found = names(&output("nm", &["-D", "--undefined-only"], library)?);
     let allowed = list("undefined.txt")?;
     let more: Vec<_> = found.difference(&allowed).collect();
-    if more.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("undefined and not allowed: {more:?}"))
-    }
+    if more.is_empty() { Ok(()) } else { Err(format!("undefined and not allowed: {more:?}")) }
 }
 
 /// No panic can start inside malloc: the machinery is not in the library.
@@ -82,11 +70,7 @@ pub fn has_no_panic(library: &Path) -> Result<(), String> {
         .lines()
         .filter(|l| l.contains("core9panicking") || l.contains("core..panicking"))
         .collect();
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(found.join("\n"))
-    }
+    if found.is_empty() { Ok(()) } else { Err(found.join("\n")) }
 }
 
 /// The headers that the loader acts on: the name, read-only relocations, no executable stack, no
@@ -107,16 +91,11 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
     if !segments.contains("GNU_RELRO") {
         wrong.push("no part of it is read-only after relocation".to_owned());
     }
-    if segments
-        .lines()
-        .any(|l| l.contains("GNU_STACK") && l.contains("RWE"))
-    {
+    if segments.lines().any(|l| l.contains("GNU_STACK") && l.contains("RWE")) {
         wrong.push("it asks for an executable stack".to_owned());
     }
     for line in dynamic.lines().filter(|l| l.contains("(NEEDED)")) {
-        if !["libc.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1"]
-            .iter()
-            .any(|n| line.contains(n))
+        if !["libc.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1"].iter().any(|n| line.contains(n))
         {
             wrong.push(format!("it needs {line}"));
         }
@@ -128,9 +107,5 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
             wrong.push(format!("it takes {size} bytes of static TLS"));
         }
     }
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n"))
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }

@@ -14,10 +14,7 @@ fn pattern(line: &str, stdout: &str) -> Result<Regex, String> {
     let mut rest = line;
     while let Some(open) = rest.find('{') {
         out.push_str(&regex_lite::escape(&rest[..open]));
-        let close = rest[open..]
-            .find('}')
-            .ok_or(format!("no closing brace: {line}"))?
-            + open;
+        let close = rest[open..].find('}').ok_or(format!("no closing brace: {line}"))? + open;
         let word = &rest[open + 1..close];
         match word {
             "addr" => out.push_str("0x[0-9a-f]+"),
@@ -46,22 +43,13 @@ fn pattern(line: &str, stdout: &str) -> Result<Regex, String> {
 fn lines_differ(expected: &[String], finished: &Finished) -> Option<String> {
     let said: Vec<&str> = finished.stderr.lines().collect();
     if said.len() != expected.len() {
-        return Some(format!(
-            "{} lines on stderr, {} expected",
-            said.len(),
-            expected.len()
-        ));
+        return Some(format!("{} lines on stderr, {} expected", said.len(), expected.len()));
     }
-    expected
-        .iter()
-        .zip(said)
-        .find_map(|(line, said)| match pattern(line, &finished.stdout) {
-            Ok(re) if re.is_match(said) => None,
-            Ok(_) => Some(format!(
-                "stderr line\n  expected: {line}\n  said:     {said}"
-            )),
-            Err(e) => Some(e),
-        })
+    expected.iter().zip(said).find_map(|(line, said)| match pattern(line, &finished.stdout) {
+        Ok(re) if re.is_match(said) => None,
+        Ok(_) => Some(format!("stderr line\n  expected: {line}\n  said:     {said}")),
+        Err(e) => Some(e),
+    })
 }
 
 /// Says what is wrong with a run, or nothing.
@@ -70,19 +58,12 @@ pub fn judge(source: &Source, finished: &Finished) -> Result<(), String> {
     if finished.timed_out {
         wrong.push(format!("not done after {} s", source.timeout.as_secs()));
     } else if finished.ending != source.ending {
-        wrong.push(format!(
-            "ended with {:?}, expected {:?}",
-            finished.ending, source.ending
-        ));
+        wrong.push(format!("ended with {:?}, expected {:?}", finished.ending, source.ending));
     }
     if let Stderr::Lines(lines) = &source.stderr {
         wrong.extend(lines_differ(lines, finished));
     }
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(finished.describe(&wrong.join("\n")))
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(finished.describe(&wrong.join("\n"))) }
 }
 
 #[cfg(test)]

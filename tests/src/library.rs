@@ -25,9 +25,7 @@ impl Library {
 
 /// The root of the repository.
 pub fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("tests/ is in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the workspace")
 }
 
 /// Where cargo puts what it builds here.
@@ -64,10 +62,7 @@ pub fn library() -> &'static Library {
         Some(name) if name == "none" => Library::Libc,
         Some(path) => {
             let path = workspace().join(path);
-            Library::Toft(
-                path.canonicalize()
-                    .unwrap_or_else(|e| panic!("{}: {e}", path.display())),
-            )
+            Library::Toft(path.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", path.display())))
         }
         None => build(),
     })

@@ -45,9 +45,7 @@ pub fn links(library: &Path, link: Link, cpp: bool) -> Result<(), String> {
             let next = scratch.join(format!("libtoft.so.0-{cpp}"));
             std::fs::copy(library, &next).map_err(|e| format!("{}: {e}", next.display()))?;
             std::fs::rename(&next, &object).map_err(|e| format!("{}: {e}", object.display()))?;
-            compile
-                .arg(&object)
-                .arg(format!("-Wl,-rpath,{}", scratch.display()));
+            compile.arg(&object).arg(format!("-Wl,-rpath,{}", scratch.display()));
         }
         Link::Archive => {
             compile.arg(dir.join("libtoft.a"));
@@ -59,10 +57,7 @@ pub fn links(library: &Path, link: Link, cpp: bool) -> Result<(), String> {
     compile.arg("-o").arg(&binary);
     let out = compile.output().map_err(|e| e.to_string())?;
     if !out.status.success() {
-        return Err(format!(
-            "{compile:?}\n{}",
-            String::from_utf8_lossy(&out.stderr)
-        ));
+        return Err(format!("{compile:?}\n{}", String::from_utf8_lossy(&out.stderr)));
     }
     judge(&source, &run(command(&binary), &[], source.timeout))
 }

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 /// Where a program is, searching `PATH` as a shell would.
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(tool))
-        .find(|p| p.is_file())
+    std::env::split_paths(&path).map(|dir| dir.join(tool)).find(|p| p.is_file())
 }
 
 /// The Debian packages of those tools that are missing.

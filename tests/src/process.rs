@@ -26,9 +26,7 @@ pub struct Finished {
 
 fn tail(text: &str) -> &str {
     let from = text.len().saturating_sub(3000);
-    let from = (from..text.len())
-        .find(|&i| text.is_char_boundary(i))
-        .unwrap_or(text.len());
+    let from = (from..text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len());
     &text[from..]
 }
 
@@ -36,11 +34,9 @@ impl Finished {
     /// A report of what was run and what came of it.
     pub fn describe(&self, wrong: &str) -> String {
         let mut out = format!("{wrong}\n$ {}\n-> {:?}\n", self.what, self.ending);
-        for (name, text) in [
-            ("stdout", &self.stdout),
-            ("stderr", &self.stderr),
-            ("stuck", &self.stuck),
-        ] {
+        for (name, text) in
+            [("stdout", &self.stdout), ("stderr", &self.stderr), ("stuck", &self.stuck)]
+        {
             if !text.is_empty() {
                 let _ = write!(out, "--- {name}\n{}\n", tail(text));
             }
@@ -115,19 +111,12 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 pub fn run(mut command: Command, limits: &[Limit], timeout: Duration) -> Finished {
     let what = format!("{command:?}");
     let limits = limits.to_vec();
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     // SAFETY: between fork and exec the closure makes one async-signal-safe call and allocates nothing.
     unsafe {
         command.pre_exec(move || {
             for limit in &limits {
-                let both = libc::rlimit {
-                    rlim_cur: limit.value,
-                    rlim_max: limit.value,
-                };
+                let both = libc::rlimit { rlim_cur: limit.value, rlim_max: limit.value };
                 // SAFETY: the pointer is to a live local.
                 if libc::setrlimit(limit.resource, &both) != 0 {
                     return Err(std::io::Error::last_os_error());

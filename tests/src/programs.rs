@@ -42,11 +42,7 @@ impl Script {
     fn read(path: PathBuf) -> Result<Script, String> {
         let text =
             std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut script = Script {
             path,
             name,
@@ -59,11 +55,7 @@ impl Script {
             let Some((key, value)) = line.trim_start_matches(['#', ' ']).split_once(": ") else {
                 continue;
             };
-            let pair = || {
-                value
-                    .split_once(' ')
-                    .map(|(a, b)| (a.to_owned(), b.trim().to_owned()))
-            };
+            let pair = || value.split_once(' ').map(|(a, b)| (a.to_owned(), b.trim().to_owned()));
             let wrong = || format!("{}: not understood: {line}", script.path.display());
             match key {
                 "needs" => script.needs.push(pair().ok_or_else(wrong)?),
@@ -85,19 +77,11 @@ impl Script {
     pub fn missing(&self) -> Vec<&str> {
         let mut missing = crate::need::missing(&self.needs);
         let fails = |probe: &str| {
-            !command("sh")
-                .args(["-c", probe])
-                .output()
-                .is_ok_and(|out| out.status.success())
+            !command("sh").args(["-c", probe]).output().is_ok_and(|out| out.status.success())
         };
         // A probe means nothing where its program is missing.
         if missing.is_empty() {
-            missing.extend(
-                self.probes
-                    .iter()
-                    .filter(|(p, _)| fails(p))
-                    .map(|(_, k)| k.as_str()),
-            );
+            missing.extend(self.probes.iter().filter(|(p, _)| fails(p)).map(|(_, k)| k.as_str()));
         }
         missing
     }
@@ -166,10 +150,7 @@ fn run_script(script: &Script, preload: Option<&Path>) -> Result<(Finished, Stri
     let mut finished = run(command, &[], script.timeout);
     let place = dir.display().to_string();
     finished.stdout = finished.stdout.replace(&place, "DIR");
-    Ok((
-        finished,
-        std::fs::read_to_string(&report).unwrap_or_default(),
-    ))
+    Ok((finished, std::fs::read_to_string(&report).unwrap_or_default()))
 }
 
 /// Compares a script's two runs.
@@ -215,11 +196,7 @@ mod tests {
         let listed: Vec<_> = list.lines().filter(|l| !l.starts_with('#')).collect();
         for script in scripts().expect("scripts can be read") {
             for (_, package) in script.needs.iter().chain(&script.probes) {
-                assert!(
-                    listed.contains(&package.as_str()),
-                    "{}: {package}",
-                    script.name
-                );
+                assert!(listed.contains(&package.as_str()), "{}: {package}", script.name);
             }
         }
     }

@@ -62,9 +62,6 @@ pub fn run_setuid(source: &Source) -> Result<(), String> {
     }
     set_permissions(&binary, Permissions::from_mode(0o4755)).map_err(said)?;
     let mut command = command(&binary);
-    command
-        .envs(source.env.iter().map(|(k, v)| (k, v)))
-        .uid(NOBODY)
-        .gid(NOBODY);
+    command.envs(source.env.iter().map(|(k, v)| (k, v))).uid(NOBODY).gid(NOBODY);
     judge(source, &run(command, &source.limits, source.timeout))
 }

@@ -36,10 +36,7 @@ pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
     let program = compile(suite, source)?;
     for arguments in &source.runs {
         let mut command = command(&program.binary);
-        command
-            .args(arguments)
-            .env("AUX_DIR", &program.aux_dir)
-            .env("TEST_NAME", &source.name);
+        command.args(arguments).env("AUX_DIR", &program.aux_dir).env("TEST_NAME", &source.name);
         if let Library::Toft(path) = library {
             command.env("LD_PRELOAD", path);
         }
@@ -50,9 +47,8 @@ pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
 }
 
 /// The promises of the security page that the default build keeps (16 comes with a later issue).
-pub const DEFAULT_BUILD: [u32; 20] = [
-    1, 2, 3, 4, 6, 10, 15, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
-];
+pub const DEFAULT_BUILD: [u32; 20] =
+    [1, 2, 3, 4, 6, 10, 15, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
 
 #[cfg(test)]
 mod tests {
@@ -74,11 +70,7 @@ mod tests {
     fn every_misuse_has_a_message_or_a_measure() {
         for source in sources("misuse") {
             let source = source.expect("directives are well formed");
-            assert!(
-                !source.promises.is_empty(),
-                "{} names no promise",
-                source.path.display()
-            );
+            assert!(!source.promises.is_empty(), "{} names no promise", source.path.display());
         }
     }
 }

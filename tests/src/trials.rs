@@ -21,11 +21,7 @@ pub fn without(name: &str, missing: &str) -> Trial {
         let why = format!("not installed: Debian package {missing}");
         return trial(name, move || Err(why));
     }
-    trial(
-        format!("{name} (needs Debian package {missing})"),
-        || Ok(()),
-    )
-    .with_ignored_flag(true)
+    trial(format!("{name} (needs Debian package {missing})"), || Ok(())).with_ignored_flag(true)
 }
 
 /// A trial that needs programs.

@@ -31,26 +31,14 @@ struct Bar {
     limit: f64,
 }
 
-const FAST: &[&str] = &[
-    "tcmalloc",
-    "jemalloc",
-    "jemalloc53",
-    "snmalloc",
-    "mimalloc2",
-    "mimalloc3",
-];
+const FAST: &[&str] = &["tcmalloc", "jemalloc", "jemalloc53", "snmalloc", "mimalloc2", "mimalloc3"];
 const RIVALS: &[&str] = &["snmalloc", "mimalloc2", "mimalloc3"];
 const GLIBC: &[&str] = &["glibc"];
 const ALL: &[&str] = &[];
 const MIB: f64 = 1.048_576;
 
 const fn bar(case: &'static str, metric: Metric, against: Against, limit: f64) -> Bar {
-    Bar {
-        case,
-        metric,
-        against,
-        limit,
-    }
+    Bar { case, metric, against, limit }
 }
 
 const BARS: &[Bar] = &[
@@ -92,11 +80,7 @@ pub struct Verdict {
 pub fn cases() -> Vec<String> {
     let mut names = Vec::new();
     for bar in BARS {
-        let other = if let Against::OwnCase(other) = bar.against {
-            Some(other)
-        } else {
-            None
-        };
+        let other = if let Against::OwnCase(other) = bar.against { Some(other) } else { None };
         for name in other.into_iter().chain([bar.case]) {
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
@@ -111,10 +95,7 @@ pub fn cases() -> Vec<String> {
 pub fn judge(measured: &[Measured], peers: &[Peer]) -> Vec<Verdict> {
     let field = Field { measured, peers };
     let known = |bar: &&Bar| field.case(bar.case).is_some();
-    BARS.iter()
-        .filter(known)
-        .map(|bar| field.judge(bar))
-        .collect()
+    BARS.iter().filter(known).map(|bar| field.judge(bar)).collect()
 }
 
 struct Field<'a> {
@@ -124,9 +105,7 @@ struct Field<'a> {
 
 impl Field<'_> {
     fn case(&self, name: &str) -> Option<&Measured> {
-        self.measured
-            .iter()
-            .find(|result| result.job.case.name == name)
+        self.measured.iter().find(|result| result.job.case.name == name)
     }
 
     fn peer(&self, name: &str) -> Option<usize> {
@@ -154,13 +133,11 @@ impl Field<'_> {
         Verdict {
             bar: format!("{} ({}) {rule}", bar.case, bar.metric.unit),
             measured: said,
-            met: figure.is_some_and(|figure| {
-                if sign == "<=" {
-                    figure <= limit
-                } else {
-                    figure >= limit
-                }
-            }),
+            met: figure.is_some_and(
+                |figure| {
+                    if sign == "<=" { figure <= limit } else { figure >= limit }
+                },
+            ),
         }
     }
 
@@ -177,15 +154,13 @@ impl Field<'_> {
                 let best = result
                     .best((0..self.peers.len()).filter(wanted), &bar.metric)
                     .ok_or("none of the peers was run")?;
-                let ratio = result
-                    .ratio(ours, best, &bar.metric)
-                    .ok_or("nothing to compare with")?;
+                let ratio =
+                    result.ratio(ours, best, &bar.metric).ok_or("nothing to compare with")?;
                 Ok((ratio.median, ratio_text(&ratio, &self.peers[best].name)))
             }
             Against::OwnCase(other) => {
-                let other_samples = self
-                    .case(other)
-                    .and_then(|case| case.samples(ours, &bar.metric));
+                let other_samples =
+                    self.case(other).and_then(|case| case.samples(ours, &bar.metric));
                 let ratio = paired(
                     &mine,
                     &other_samples.ok_or_else(|| format!("{other} was not measured"))?,
@@ -200,10 +175,7 @@ impl Field<'_> {
                 let best = result.best(others, &bar.metric);
                 let best = best.and_then(|peer| Some((peer, result.summary(peer, &bar.metric)?)));
                 let rest = best.map_or_else(String::new, |(peer, summary)| {
-                    format!(
-                        "; best peer {} {:.2}",
-                        self.peers[peer].name, summary.median
-                    )
+                    format!("; best peer {} {:.2}", self.peers[peer].name, summary.median)
                 });
                 Ok((
                     own.median,
@@ -223,19 +195,14 @@ impl Field<'_> {
 }
 
 fn ratio_text(ratio: &Summary, name: &str) -> String {
-    format!(
-        "{:.3} x {name} ({:.2} .. {:.2})",
-        ratio.median, ratio.min, ratio.max
-    )
+    format!("{:.3} x {name} ({:.2} .. {:.2})", ratio.median, ratio.min, ratio.max)
 }
 
 /// The table of verdicts.
 #[must_use]
 pub fn draw(verdicts: &[Verdict]) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(presets::ASCII_MARKDOWN)
-        .set_header(["bar", "measured", ""]);
+    table.load_style(presets::ASCII_MARKDOWN).set_header(["bar", "measured", ""]);
     for verdict in verdicts {
         let word = if verdict.met { "met" } else { "MISSED" };
         table.add_row([verdict.bar.as_str(), verdict.measured.as_str(), word]);
@@ -250,11 +217,8 @@ mod tests {
     use crate::runner::{self, choose};
 
     fn peers(names: &[&str]) -> Vec<Peer> {
-        let peer = |name: &&str| Peer {
-            name: (*name).into(),
-            library: None,
-            version: String::new(),
-        };
+        let peer =
+            |name: &&str| Peer { name: (*name).into(), library: None, version: String::new() };
         names.iter().map(peer).collect()
     }
 
@@ -268,11 +232,7 @@ mod tests {
 
     fn verdict(results: &[Measured], names: &[&str], bar: &str) -> bool {
         let verdicts = judge(results, &peers(names));
-        verdicts
-            .iter()
-            .find(|verdict| verdict.bar.contains(bar))
-            .unwrap()
-            .met
+        verdicts.iter().find(|verdict| verdict.bar.contains(bar)).unwrap().met
     }
 
     #[test]
@@ -322,17 +282,10 @@ mod tests {
         assert!(runner::choose(&cases()).is_ok());
         for bar in BARS {
             let job = choose(&[bar.case.into()]).unwrap()[0];
-            assert!(
-                job.case.metrics.contains(&bar.metric),
-                "{} {}",
-                bar.case,
-                bar.metric.key
-            );
+            assert!(job.case.metrics.contains(&bar.metric), "{} {}", bar.case, bar.metric.key);
         }
-        let known: Vec<String> = crate::peers::recipes()
-            .into_iter()
-            .map(|recipe| recipe.name)
-            .collect();
+        let known: Vec<String> =
+            crate::peers::recipes().into_iter().map(|recipe| recipe.name).collect();
         for name in FAST.iter().chain(RIVALS).chain(GLIBC) {
             assert!(known.iter().any(|known| known == name), "{name}");
         }

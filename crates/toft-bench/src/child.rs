@@ -62,9 +62,7 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
     let text = |error: io::Error| error.to_string();
     let mut stdout = memory_file().map_err(text)?;
     let mut stderr = memory_file().map_err(text)?;
-    command
-        .stdout(stdout.try_clone().map_err(text)?)
-        .stderr(stderr.try_clone().map_err(text)?);
+    command.stdout(stdout.try_clone().map_err(text)?).stderr(stderr.try_clone().map_err(text)?);
     prepare(&mut command, limits.pin);
     let start = Instant::now();
     let child = command.spawn().map_err(text)?;
@@ -81,17 +79,10 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
         return Err(format!("killed after {} s", limits.timeout.as_secs()));
     }
     if !status.success() {
-        let last = said
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or("");
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
         return Err(format!("{status}: {last}"));
     }
-    if let Some(line) = said
-        .lines()
-        .find(|line| line.contains("cannot be preloaded"))
-    {
+    if let Some(line) = said.lines().find(|line| line.contains("cannot be preloaded")) {
         return Err(line.to_owned());
     }
     Ok(Ended {
@@ -105,13 +96,9 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
 /// Whether the library of a peer is mapped in a process.
 #[must_use]
 pub fn is_loaded(pid: &str, library: &Path) -> bool {
-    let real = library
-        .canonicalize()
-        .unwrap_or_else(|_| library.to_owned());
-    std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| {
-        maps.lines()
-            .any(|line| line.ends_with(&*real.to_string_lossy()))
-    })
+    let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
+    std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        .is_ok_and(|maps| maps.lines().any(|line| line.ends_with(&*real.to_string_lossy())))
 }
 
 /// Its own process group (so that a timeout ends what it started, too), no life beyond ours, and
@@ -146,16 +133,10 @@ fn wait_until(pid: libc::pid_t, timeout: Duration) -> io::Result<bool> {
     }
     // SAFETY: the kernel just made this descriptor for us.
     let handle = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-    let mut poll = libc::pollfd {
-        fd: handle.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut poll = libc::pollfd { fd: handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let deadline = Instant::now() + timeout;
     loop {
-        let left = deadline
-            .saturating_duration_since(Instant::now())
-            .as_millis();
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
         // SAFETY: one valid pollfd, counted as one.
         match unsafe { libc::poll(&raw mut poll, 1, i32::try_from(left).unwrap_or(i32::MAX)) } {
             0 => return Ok(false),
@@ -207,17 +188,10 @@ fn duration(time: libc::timeval) -> f64 {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        timeout: Duration::from_secs(20),
-        pin: None,
-    };
+    const LIMITS: Limits = Limits { timeout: Duration::from_secs(20), pin: None };
 
     fn shell(script: &str) -> Command {
-        let glibc = Peer {
-            name: "glibc".into(),
-            library: None,
-            version: String::new(),
-        };
+        let glibc = Peer { name: "glibc".into(), library: None, version: String::new() };
         let mut command = on_peer(&glibc, "sh");
         command.args(["-c", script]);
         command
@@ -228,11 +202,7 @@ mod tests {
         let ended = run(shell("echo seen; sleep 0.05"), LIMITS).unwrap();
         assert_eq!(ended.output, "seen\n");
         assert!(ended.seconds >= 0.05 && ended.cpu_seconds < ended.seconds);
-        assert!(
-            (200..100_000).contains(&ended.peak_kib),
-            "{}",
-            ended.peak_kib
-        );
+        assert!((200..100_000).contains(&ended.peak_kib), "{}", ended.peak_kib);
     }
 
     #[test]
@@ -241,10 +211,7 @@ mod tests {
         assert!(error.contains('7') && error.contains("why"), "{error}");
         let error = run(shell("kill -SEGV $$"), LIMITS).unwrap_err();
         assert!(error.contains("signal: 11"), "{error}");
-        let short = Limits {
-            timeout: Duration::from_millis(50),
-            pin: None,
-        };
+        let short = Limits { timeout: Duration::from_millis(50), pin: None };
         let error = run(shell("sleep 30"), short).unwrap_err();
         assert!(error.contains("killed"), "{error}");
     }

@@ -99,29 +99,20 @@ pub fn work(words: &[String]) -> Result<ExitCode, String> {
     let params = Params::parse(numbers.iter().map(String::as_str))?;
     // The loader only warns when it cannot load one, and the wrong malloc would be measured.
     let preloads = std::env::var("LD_PRELOAD").unwrap_or_default();
-    for library in preloads
-        .split([':', ' '])
-        .filter(|library| !library.is_empty())
-    {
+    for library in preloads.split([':', ' ']).filter(|library| !library.is_empty()) {
         if !child::is_loaded("self", library.as_ref()) {
             return Err(format!("{library} is not loaded"));
         }
     }
     let mut outcome = workloads::run(workload, &params);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")));
-    println!(
-        "{}",
-        serde_json::to_string(&outcome).map_err(|error| error.to_string())?
-    );
+    println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(ExitCode::SUCCESS)
 }
 
 fn compare(run: &Run) -> Result<ExitCode, String> {
-    let names = if run.bars && run.workloads.is_empty() {
-        bars::cases()
-    } else {
-        run.workloads.clone()
-    };
+    let names =
+        if run.bars && run.workloads.is_empty() { bars::cases() } else { run.workloads.clone() };
     let jobs = runner::choose(&names)?;
     let peers = peers::choose(&run.peers)?;
     let plan = Plan {
@@ -146,9 +137,7 @@ fn compare(run: &Run) -> Result<ExitCode, String> {
     if run.bars {
         let verdicts = bars::judge(&measured, &peers);
         println!("{}", bars::draw(&verdicts));
-        return Ok(ExitCode::from(u8::from(
-            verdicts.iter().any(|verdict| !verdict.met),
-        )));
+        return Ok(ExitCode::from(u8::from(verdicts.iter().any(|verdict| !verdict.met))));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -173,9 +162,8 @@ fn list_peers() -> Result<ExitCode, String> {
     for recipe in peers::recipes() {
         match recipe.find() {
             Ok(peer) => {
-                let library = peer
-                    .library
-                    .map_or("no library".into(), |path| path.display().to_string());
+                let library =
+                    peer.library.map_or("no library".into(), |path| path.display().to_string());
                 println!("{:<18}{} ({library})", peer.name, peer.version);
             }
             Err(how) => println!("{:<18}not there: {how}", recipe.name),
@@ -190,10 +178,8 @@ fn write_json(
     peers: &[Peer],
     measured: &[Measured],
 ) -> Result<(), String> {
-    let peers_json: Vec<_> = peers
-        .iter()
-        .map(|peer| json!({"name": peer.name, "version": peer.version}))
-        .collect();
+    let peers_json: Vec<_> =
+        peers.iter().map(|peer| json!({"name": peer.name, "version": peer.version})).collect();
     let cases: Vec<_> = measured
         .iter()
         .map(|result| {

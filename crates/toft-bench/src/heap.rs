@@ -120,18 +120,13 @@ impl Probe {
     /// A probe that spends `delay_ns` nanoseconds more on every allocation.
     #[must_use]
     pub fn new(delay_ns: u64) -> Self {
-        Self {
-            delay: Duration::from_nanos(delay_ns),
-        }
+        Self { delay: Duration::from_nanos(delay_ns) }
     }
 
     /// The counts so far, of all probes of this process.
     #[must_use]
     pub fn seen() -> Seen {
-        Seen {
-            allocations: ALLOCATIONS.load(Relaxed),
-            frees: FREES.load(Relaxed),
-        }
+        Seen { allocations: ALLOCATIONS.load(Relaxed), frees: FREES.load(Relaxed) }
     }
 
     fn note(self, block: *mut u8) -> *mut u8 {

@@ -42,11 +42,7 @@ impl Machine {
     pub fn header(&self, peers: &[Peer], runs: usize, quick: bool) -> String {
         let versions: Vec<String> = peers
             .iter()
-            .map(|peer| {
-                format!("{} {}", peer.name, peer.version)
-                    .trim_end()
-                    .to_owned()
-            })
+            .map(|peer| format!("{} {}", peer.name, peer.version).trim_end().to_owned())
             .collect();
         format!(
             "{} x {}, Linux {}, THP {}, glibc {}, revision {}\npeers: {}\n{runs} interleaved {}{}",
@@ -58,11 +54,7 @@ impl Machine {
             self.revision,
             versions.join(", "),
             if runs == 1 { "round" } else { "rounds" },
-            if quick {
-                ", quick (too short for claims)"
-            } else {
-                ""
-            },
+            if quick { ", quick (too short for claims)" } else { "" },
         )
     }
 }
@@ -71,10 +63,7 @@ fn field(cpuinfo: &str, name: &str) -> String {
     cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix(name)?.split_once(':'))
-        .map_or_else(
-            || "unknown processor".to_owned(),
-            |(_, value)| value.trim().to_owned(),
-        )
+        .map_or_else(|| "unknown processor".to_owned(), |(_, value)| value.trim().to_owned())
 }
 
 fn bracketed(text: &str) -> Option<&str> {
@@ -89,10 +78,7 @@ fn revision() -> String {
             .args(args)
             .output()
             .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(hash) = git(&["rev-parse", "--short", "HEAD"]) else {
         return "unknown".to_owned();
@@ -108,10 +94,7 @@ mod tests {
     #[test]
     fn the_kernels_texts_are_read() {
         assert_eq!(
-            field(
-                "processor\t: 0\nmodel name\t: A CPU @ 2 GHz\n",
-                "model name"
-            ),
+            field("processor\t: 0\nmodel name\t: A CPU @ 2 GHz\n", "model name"),
             "A CPU @ 2 GHz"
         );
         assert_eq!(bracketed("always [madvise] never"), Some("madvise"));
@@ -122,11 +105,7 @@ mod tests {
     fn the_header_says_what_the_rules_ask_for() {
         let mut machine = Machine::here();
         machine.kernel = "6.1-test".into();
-        let peer = Peer {
-            name: "aalloc".into(),
-            library: None,
-            version: "1.2".into(),
-        };
+        let peer = Peer { name: "aalloc".into(), library: None, version: "1.2".into() };
         let header = machine.header(&[peer], 5, true);
         for part in [
             "6.1-test",

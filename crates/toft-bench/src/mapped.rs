@@ -57,10 +57,7 @@ impl<T: Plain> Mapped<T> {
             )
         };
         assert_ne!(start, libc::MAP_FAILED, "no memory for the bookkeeping");
-        Self {
-            start: NonNull::new(start.cast()).expect("mmap returned null"),
-            len,
-        }
+        Self { start: NonNull::new(start.cast()).expect("mmap returned null"), len }
     }
 }
 

@@ -20,10 +20,7 @@ impl Measured {
     #[must_use]
     pub fn samples(&self, peer: usize, metric: &Metric) -> Option<Vec<f64>> {
         let outcomes = self.series[peer].as_ref().ok()?;
-        outcomes
-            .iter()
-            .map(|outcome| outcome.metrics.get(metric.key).copied())
-            .collect()
+        outcomes.iter().map(|outcome| outcome.metrics.get(metric.key).copied()).collect()
     }
 
     /// The summary of a metric on a peer.
@@ -49,11 +46,8 @@ impl Measured {
     /// find the same machine are left out.
     #[must_use]
     pub fn ratio(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
-        let rounds = self.series[ours]
-            .as_ref()
-            .ok()?
-            .iter()
-            .zip(self.series[theirs].as_ref().ok()?);
+        let rounds =
+            self.series[ours].as_ref().ok()?.iter().zip(self.series[theirs].as_ref().ok()?);
         let (mut mine, mut others) = (Vec::new(), Vec::new());
         for (a, b) in rounds.filter(|(a, b)| !apart([*a, *b])) {
             mine.push(*a.metrics.get(metric.key)?);
@@ -65,22 +59,15 @@ impl Measured {
     /// Whether in some round the peers did not all find the same machine.
     #[must_use]
     pub fn moved(&self) -> bool {
-        let rounds = self
-            .series
-            .iter()
-            .filter_map(|series| Some(series.as_ref().ok()?.len()))
-            .max();
+        let rounds =
+            self.series.iter().filter_map(|series| Some(series.as_ref().ok()?.len())).max();
         (0..rounds.unwrap_or(0)).any(|round| moved(&self.series, round))
     }
 }
 
 /// Whether the peers of a round found different machines.
 pub(crate) fn moved(series: &[Series], round: usize) -> bool {
-    apart(
-        series
-            .iter()
-            .filter_map(|series| series.as_ref().ok()?.get(round)),
-    )
+    apart(series.iter().filter_map(|series| series.as_ref().ok()?.get(round)))
 }
 
 /// Whether outcomes are of different machines, by the time that a message took between two
@@ -107,20 +94,14 @@ mod tests {
             ],
         };
         assert!(measured.moved());
-        assert_eq!(
-            measured.ratio(0, 1, &crate::outcome::MOPS).unwrap().median,
-            1.25
-        );
+        assert_eq!(measured.ratio(0, 1, &crate::outcome::MOPS).unwrap().median, 1.25);
     }
 
     #[test]
     fn the_best_follows_the_direction_of_the_metric() {
         use crate::outcome::{MOPS, NS};
-        let series = |ns: f64| {
-            Ok(vec![
-                Outcome::default().with("ns", ns).with("mops", 1000.0 / ns),
-            ])
-        };
+        let series =
+            |ns: f64| Ok(vec![Outcome::default().with("ns", ns).with("mops", 1000.0 / ns)]);
         let measured = Measured {
             job: jobs()[0],
             series: vec![series(8.0), Err("crashed".into()), series(5.0), series(9.0)],

@@ -24,29 +24,13 @@ pub struct Metric {
 }
 
 /// Nanoseconds per operation.
-pub const NS: Metric = Metric {
-    key: "ns",
-    unit: "ns/op",
-    better: Better::Less,
-};
+pub const NS: Metric = Metric { key: "ns", unit: "ns/op", better: Better::Less };
 /// Million operations per second, all threads together.
-pub const MOPS: Metric = Metric {
-    key: "mops",
-    unit: "Mops",
-    better: Better::More,
-};
+pub const MOPS: Metric = Metric { key: "mops", unit: "Mops", better: Better::More };
 /// Wall time.
-pub const SECONDS: Metric = Metric {
-    key: "seconds",
-    unit: "s",
-    better: Better::Less,
-};
+pub const SECONDS: Metric = Metric { key: "seconds", unit: "s", better: Better::Less };
 /// Peak resident memory of the process, from the kernel.
-pub const PEAK: Metric = Metric {
-    key: "peak_mb",
-    unit: "MB peak",
-    better: Better::Less,
-};
+pub const PEAK: Metric = Metric { key: "peak_mb", unit: "MB peak", better: Better::Less };
 
 /// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,10 +45,7 @@ impl Outcome {
     /// An outcome of `ops` operations in `seconds`: sets `ns`, `mops` and `seconds`.
     #[must_use]
     pub fn timed(ops: u64, seconds: f64) -> Self {
-        let mut outcome = Self {
-            ops,
-            metrics: BTreeMap::new(),
-        };
+        let mut outcome = Self { ops, metrics: BTreeMap::new() };
         outcome.set("ns", seconds * 1e9 / ops as f64);
         outcome.set("mops", ops as f64 / seconds / 1e6);
         outcome.set("seconds", seconds);

@@ -39,17 +39,13 @@ impl Params {
     /// The words that [`Params::parse`] reads back.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect()
+        self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
     /// These numbers with those of `other` on top.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {
-        self.0
-            .extend(other.0.iter().map(|(key, value)| (key.clone(), *value)));
+        self.0.extend(other.0.iter().map(|(key, value)| (key.clone(), *value)));
         self
     }
 }
@@ -78,10 +74,7 @@ mod tests {
         assert_eq!(params.get("high", 0), 4 << 20);
         assert_eq!(params.get("absent", 9), 9);
         let words = params.words();
-        assert_eq!(
-            Params::parse(words.iter().map(String::as_str)).unwrap(),
-            params
-        );
+        assert_eq!(Params::parse(words.iter().map(String::as_str)).unwrap(), params);
     }
 
     #[test]
@@ -93,14 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_is_named() {
-        for word in [
-            "ops",
-            "ops=",
-            "=3",
-            "ops=3x",
-            "ops=-1",
-            "ops=99999999999999m",
-        ] {
+        for word in ["ops", "ops=", "=3", "ops=3x", "ops=-1", "ops=99999999999999m"] {
             let error = Params::parse([word]).unwrap_err();
             assert!(error.contains(&format!("`{word}`")), "{error}");
         }

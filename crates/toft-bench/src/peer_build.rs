@@ -44,11 +44,7 @@ pub fn build(names: &[String], again: bool) -> Result<(), String> {
             continue;
         };
         if let Some((path, version)) = cached(&recipe.name).filter(|_| !again) {
-            println!(
-                "{}: {version}, {} (built before)",
-                recipe.name,
-                path.display()
-            );
+            println!("{}: {version}, {} (built before)", recipe.name, path.display());
             continue;
         }
         let (path, version) =
@@ -71,11 +67,7 @@ fn build_one(recipe: &Recipe, from: &FromCrate) -> Result<(PathBuf, String), Str
     let out = library(&recipe.name);
     let script = format!("set -e\n{}", from.script);
     let mut shell = Command::new("sh");
-    shell
-        .args(["-c", &script])
-        .current_dir(&work)
-        .env("SRC", &source)
-        .env("OUT", &out);
+    shell.args(["-c", &script]).current_dir(&work).env("SRC", &source).env("OUT", &out);
     run(&mut shell)?;
     if !out.exists() {
         return Err("the script wrote no library".to_owned());
@@ -97,9 +89,7 @@ fn fetch(work: &Path, from: &FromCrate) -> Result<(PathBuf, String), String> {
     fs::write(work.join("src/lib.rs"), "").map_err(failed)?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut metadata = Command::new(cargo);
-    metadata
-        .args(["metadata", "--format-version", "1"])
-        .current_dir(work);
+    metadata.args(["metadata", "--format-version", "1"]).current_dir(work);
     let output = run(&mut metadata)?;
     source_in(&output.stdout, &from.name)
         .ok_or_else(|| format!("cargo did not fetch {}", from.name))
@@ -107,18 +97,11 @@ fn fetch(work: &Path, from: &FromCrate) -> Result<(PathBuf, String), String> {
 
 fn source_in(metadata: &[u8], name: &str) -> Option<(PathBuf, String)> {
     let json: serde_json::Value = serde_json::from_slice(metadata).ok()?;
-    let package = json["packages"]
-        .as_array()?
-        .iter()
-        .find(|package| package["name"] == name)?;
-    let folder = Path::new(package["manifest_path"].as_str()?)
-        .parent()?
-        .to_owned();
+    let package = json["packages"].as_array()?.iter().find(|package| package["name"] == name)?;
+    let folder = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
     let version = package["version"].as_str()?;
     // Some crates append the revision of their upstream, which is longer than all the rest.
-    let version = version
-        .split_once("-0-g")
-        .map_or(version, |(short, _)| short);
+    let version = version.split_once("-0-g").map_or(version, |(short, _)| short);
     Some((folder, format!("{name} {version}")))
 }
 

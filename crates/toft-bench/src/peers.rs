@@ -79,10 +79,7 @@ pub struct Peer {
 /// When a file in `peers/` does not parse; a test reads them all.
 #[must_use]
 pub fn recipes() -> Vec<Recipe> {
-    FILES
-        .iter()
-        .map(|text| toml::from_str(text).expect("a peer's file does not parse"))
-        .collect()
+    FILES.iter().map(|text| toml::from_str(text).expect("a peer's file does not parse")).collect()
 }
 
 impl Recipe {
@@ -91,11 +88,7 @@ impl Recipe {
     /// # Errors
     /// The way to install or build it.
     pub fn find(&self) -> Result<Peer, String> {
-        let peer = |library, version| Peer {
-            name: self.name.clone(),
-            library,
-            version,
-        };
+        let peer = |library, version| Peer { name: self.name.clone(), library, version };
         if self.system {
             return Ok(peer(None, libc_version()));
         }
@@ -133,10 +126,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Peer>, String> {
             .filter_map(|recipe| recipe.find().ok())
             .collect());
     }
-    names
-        .iter()
-        .map(|name| choose_one(name, &recipes))
-        .collect()
+    names.iter().map(|name| choose_one(name, &recipes)).collect()
 }
 
 fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
@@ -144,31 +134,20 @@ fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
         let library = Path::new(path)
             .canonicalize()
             .map_err(|error| format!("the library of peer {name}, {path}: {error}"))?;
-        return Ok(Peer {
-            name: name.to_owned(),
-            library: Some(library),
-            version: String::new(),
-        });
+        return Ok(Peer { name: name.to_owned(), library: Some(library), version: String::new() });
     }
-    let recipe = recipes
-        .iter()
-        .find(|recipe| recipe.name == name)
-        .ok_or_else(|| {
-            let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
-            format!("no peer is called {name}; there are {}", known.join(", "))
-        })?;
-    recipe
-        .find()
-        .map_err(|how| format!("peer {name} is not there: {how}"))
+    let recipe = recipes.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
+        let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+        format!("no peer is called {name}; there are {}", known.join(", "))
+    })?;
+    recipe.find().map_err(|how| format!("peer {name} is not there: {how}"))
 }
 
 /// A library of this workspace: beside this program, or where cargo puts release builds.
 fn built_here(file: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok()?.parent()?.join(file);
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let in_tree = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../target/release")
-        .join(file);
+    let in_tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release").join(file);
     [beside, target.join("release").join(file), in_tree]
         .into_iter()
         .filter_map(|path| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path)))
@@ -177,9 +156,7 @@ fn built_here(file: &str) -> Option<PathBuf> {
 }
 
 fn package_version(package: &str) -> String {
-    let output = Command::new("dpkg-query")
-        .args(["-W", "-f", "${Version}", package])
-        .output();
+    let output = Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]).output();
     match output {
         Ok(output) if output.status.success() => {
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -217,10 +194,7 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-            assert!(
-                names.contains(&stem),
-                "{stem} is not in FILES, or its name differs"
-            );
+            assert!(names.contains(&stem), "{stem} is not in FILES, or its name differs");
         }
     }
 
@@ -229,14 +203,8 @@ mod tests {
         let chosen = choose(&["glibc".to_owned()]).unwrap();
         assert!(chosen[0].library.is_none() && !chosen[0].version.is_empty());
         let error = choose(&["nomalloc".to_owned()]).unwrap_err();
-        assert!(
-            error.contains("nomalloc") && error.contains("glibc"),
-            "{error}"
-        );
+        assert!(error.contains("nomalloc") && error.contains("glibc"), "{error}");
         let error = choose(&["mine=/nowhere/lib.so".to_owned()]).unwrap_err();
-        assert!(
-            error.contains("mine") && error.contains("/nowhere/lib.so"),
-            "{error}"
-        );
+        assert!(error.contains("mine") && error.contains("/nowhere/lib.so"), "{error}");
     }
 }

@@ -34,10 +34,7 @@ impl Rng {
     #[inline(always)]
     pub fn slot_and_size(&mut self, slots: usize, low: usize, high: usize) -> (usize, usize) {
         let bits = self.next_u64();
-        (
-            scale(bits >> 32, slots),
-            low + scale(bits & 0xffff_ffff, high - low + 1),
-        )
+        (scale(bits >> 32, slots), low + scale(bits & 0xffff_ffff, high - low + 1))
     }
 }
 
@@ -62,10 +59,7 @@ mod tests {
             largest = largest.max(size);
         }
         assert_eq!((smallest, largest), (16, 256));
-        assert!(
-            slots.iter().all(|&n| (19_000..21_000).contains(&n)),
-            "{slots:?}"
-        );
+        assert!(slots.iter().all(|&n| (19_000..21_000).contains(&n)), "{slots:?}");
     }
 
     #[test]

@@ -42,16 +42,10 @@ impl Job {
 #[must_use]
 pub fn jobs() -> Vec<Job> {
     let inside = workloads::ALL.iter().flat_map(|workload| {
-        workload.cases.iter().map(move |case| Job {
-            case,
-            of: Of::Inside(workload),
-        })
+        workload.cases.iter().map(move |case| Job { case, of: Of::Inside(workload) })
     });
     let host = host::ALL.iter().flat_map(|workload| {
-        workload.cases.iter().map(move |case| Job {
-            case,
-            of: Of::Host(workload),
-        })
+        workload.cases.iter().map(move |case| Job { case, of: Of::Host(workload) })
     });
     inside.chain(host).collect()
 }
@@ -62,23 +56,17 @@ pub fn jobs() -> Vec<Job> {
 /// Names the first that is neither.
 pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
     let all = jobs();
-    if let Some(unknown) = names.iter().find(|name| {
-        !all.iter()
-            .any(|job| job.case.name == **name || job.workload() == **name)
-    }) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !all.iter().any(|job| job.case.name == **name || job.workload() == **name))
+    {
         return Err(format!(
             "no workload or case is called {unknown}; `toft-bench list` names them"
         ));
     }
-    let wanted = |job: &Job| {
-        names
-            .iter()
-            .any(|name| job.case.name == name || job.workload() == name)
-    };
-    Ok(all
-        .into_iter()
-        .filter(|job| names.is_empty() || wanted(job))
-        .collect())
+    let wanted =
+        |job: &Job| names.iter().any(|name| job.case.name == name || job.workload() == name);
+    Ok(all.into_iter().filter(|job| names.is_empty() || wanted(job)).collect())
 }
 
 /// How to run.
@@ -102,19 +90,12 @@ pub struct Plan {
 #[must_use]
 pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Vec<Measured> {
     let steps = jobs.len() * plan.runs * peers.len();
-    let bar = if plan.progress {
-        ProgressBar::new(steps as u64)
-    } else {
-        ProgressBar::hidden()
-    };
+    let bar = if plan.progress { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
     bar.set_style(
         ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta}  {msg}")
             .expect("the template is constant"),
     );
-    let measured = jobs
-        .iter()
-        .map(|job| run_job(*job, peers, plan, &bar))
-        .collect();
+    let measured = jobs.iter().map(|job| run_job(*job, peers, plan, &bar)).collect();
     bar.finish_and_clear();
     measured
 }
@@ -174,21 +155,14 @@ fn numbers(case: &Case, plan: &Plan) -> Params {
         Params::parse(text.split_whitespace()).expect("the numbers of a case are constants")
     };
     let full = parse(case.full);
-    let sized = if plan.quick {
-        full.with(&parse(case.quick))
-    } else {
-        full
-    };
+    let sized = if plan.quick { full.with(&parse(case.quick)) } else { full };
     sized.with(&plan.numbers)
 }
 
 /// Threads that were pinned together would take turns, so only single ones are.
 fn limits(plan: &Plan, threads: u64) -> Limits {
     let pin = (plan.pin && threads == 1).then_some(0);
-    Limits {
-        timeout: plan.timeout,
-        pin,
-    }
+    Limits { timeout: plan.timeout, pin }
 }
 
 fn inside(
@@ -216,26 +190,13 @@ mod tests {
     fn the_names_and_numbers_of_all_cases_are_sound() {
         let mut names = BTreeSet::new();
         for job in jobs() {
-            assert!(
-                names.insert(job.case.name),
-                "two cases are called {}",
-                job.case.name
-            );
-            assert!(
-                !job.case.metrics.is_empty(),
-                "{} measures nothing",
-                job.case.name
-            );
+            assert!(names.insert(job.case.name), "two cases are called {}", job.case.name);
+            assert!(!job.case.metrics.is_empty(), "{} measures nothing", job.case.name);
             let full = Params::parse(job.case.full.split_whitespace()).unwrap();
             let quick = Params::parse(job.case.quick.split_whitespace()).unwrap();
             for word in quick.words() {
                 let key = word.split('=').next().unwrap();
-                assert_ne!(
-                    full.get(key, u64::MAX),
-                    u64::MAX,
-                    "{}: {key}",
-                    job.case.name
-                );
+                assert_ne!(full.get(key, u64::MAX), u64::MAX, "{}: {key}", job.case.name);
             }
         }
     }
@@ -254,11 +215,7 @@ mod tests {
     #[test]
     fn a_round_on_a_machine_that_moved_is_run_again_and_replaces_the_first() {
         let peers: Vec<Peer> = ["a", "b"]
-            .map(|name| Peer {
-                name: name.into(),
-                library: None,
-                version: String::new(),
-            })
+            .map(|name| Peer { name: name.into(), library: None, version: String::new() })
             .into();
         let mut series: Vec<Series> = vec![Ok(Vec::new()), Ok(Vec::new())];
         let on = |link: [f64; 2]| {
@@ -270,11 +227,7 @@ mod tests {
         assert!(moved(&series, 0));
         run_round(&mut series, &peers, 0, on([100.0, 101.0]));
         assert!(!moved(&series, 0));
-        assert!(
-            series
-                .iter()
-                .all(|series| series.as_ref().unwrap().len() == 1)
-        );
+        assert!(series.iter().all(|series| series.as_ref().unwrap().len() == 1));
         run_round(&mut series, &peers, 1, |_| Err("crashed".into()));
         assert!(series.iter().all(Result::is_err));
     }

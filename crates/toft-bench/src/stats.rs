@@ -30,11 +30,7 @@ impl Summary {
     /// The distance between the extremes, as a share of the median.
     #[must_use]
     pub fn spread(&self) -> f64 {
-        if self.max == self.min {
-            0.0
-        } else {
-            (self.max - self.min) / self.median.abs()
-        }
+        if self.max == self.min { 0.0 } else { (self.max - self.min) / self.median.abs() }
     }
 }
 
@@ -120,16 +116,8 @@ mod tests {
 
     #[test]
     fn one_wild_peer_does_not_make_a_row_noisy_but_most_do() {
-        let calm = Summary {
-            median: 10.0,
-            min: 9.9,
-            max: 10.1,
-        };
-        let wild = Summary {
-            median: 10.0,
-            min: 8.0,
-            max: 12.0,
-        };
+        let calm = Summary { median: 10.0, min: 9.9, max: 10.1 };
+        let wild = Summary { median: 10.0, min: 8.0, max: 12.0 };
         assert!(!noisy(&[calm, calm, wild]));
         assert!(noisy(&[calm, wild, wild]));
     }

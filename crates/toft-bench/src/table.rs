@@ -10,9 +10,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, pre
 #[must_use]
 pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(presets::ASCII_MARKDOWN)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let mut header = vec![Cell::new("case"), Cell::new("unit")];
     header.extend(peers.iter().map(|peer| Cell::new(&peer.name)));
     if let Some(ours) = ours {
@@ -39,17 +37,9 @@ fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) 
     for peer in 0..peers.len() {
         let cell = match result.summary(peer, metric) {
             Some(summary) => Cell::new(figure(&summary)),
-            None => Cell::new(if result.series[peer].is_err() {
-                "failed"
-            } else {
-                "-"
-            }),
+            None => Cell::new(if result.series[peer].is_err() { "failed" } else { "-" }),
         };
-        cells.push(if best == Some(peer) {
-            cell.add_attribute(Attribute::Bold)
-        } else {
-            cell
-        });
+        cells.push(if best == Some(peer) { cell.add_attribute(Attribute::Bold) } else { cell });
     }
     if let Some(ours) = ours {
         let others = (0..peers.len()).filter(|&peer| peer != ours);
@@ -60,15 +50,10 @@ fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) 
     }
     let ratios: Vec<Summary> = best.map_or_else(Vec::new, |best| {
         let others = (0..peers.len()).filter(|&peer| peer != best);
-        others
-            .filter_map(|peer| result.ratio(peer, best, metric))
-            .collect()
+        others.filter_map(|peer| result.ratio(peer, best, metric)).collect()
     });
     let notes = [(noisy(&ratios), "noisy"), (result.moved(), "moved")];
-    let notes: Vec<&str> = notes
-        .into_iter()
-        .filter_map(|(is, note)| is.then_some(note))
-        .collect();
+    let notes: Vec<&str> = notes.into_iter().filter_map(|(is, note)| is.then_some(note)).collect();
     cells.push(Cell::new(notes.join(" ")));
     cells
 }
@@ -115,11 +100,7 @@ fn against(
         Better::Less => ratio.median > 1.05,
         Better::More => ratio.median < 0.95,
     };
-    if lost {
-        cell.add_attribute(Attribute::Underlined)
-    } else {
-        cell
-    }
+    if lost { cell.add_attribute(Attribute::Underlined) } else { cell }
 }
 
 /// One line for each peer that failed a case, with how.
@@ -129,10 +110,7 @@ pub fn failures(measured: &[Measured], peers: &[Peer]) -> Vec<String> {
     for result in measured {
         for (peer, series) in peers.iter().zip(&result.series) {
             if let Err(error) = series {
-                lines.push(format!(
-                    "{} on {}: {error}",
-                    result.job.case.name, peer.name
-                ));
+                lines.push(format!("{} on {}: {error}", result.job.case.name, peer.name));
             }
         }
     }
@@ -146,11 +124,7 @@ mod tests {
     use crate::runner::choose;
 
     fn peer(name: &str) -> Peer {
-        Peer {
-            name: name.into(),
-            library: None,
-            version: String::new(),
-        }
+        Peer { name: name.into(), library: None, version: String::new() }
     }
 
     #[test]
@@ -165,10 +139,7 @@ mod tests {
     #[test]
     fn losses_failures_and_noise_are_shown() {
         let series = |values: [f64; 3]| {
-            Ok(values
-                .iter()
-                .map(|v| Outcome::default().with("ns", *v))
-                .collect::<Vec<_>>())
+            Ok(values.iter().map(|v| Outcome::default().with("ns", *v)).collect::<Vec<_>>())
         };
         let measured = [Measured {
             job: choose(&["pair-64".into()]).unwrap()[0],
@@ -182,9 +153,6 @@ mod tests {
         let text = draw(&measured, &peers, Some(0)).to_string();
         assert!(text.contains("1.20 glibc"), "{text}");
         assert!(text.contains("failed") && text.contains("noisy"), "{text}");
-        assert_eq!(
-            failures(&measured, &peers),
-            ["pair-64 on other: status 139"]
-        );
+        assert_eq!(failures(&measured, &peers), ["pair-64 on other: status 139"]);
     }
 }

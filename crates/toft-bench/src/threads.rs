@@ -70,9 +70,7 @@ fn allowed() -> Vec<usize> {
     }
     let limit = libc::CPU_SETSIZE.cast_unsigned() as usize;
     // SAFETY: the index is within the set.
-    (0..limit)
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
-        .collect()
+    (0..limit).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
 /// Keeps the calling thread on a processor. A kernel that refuses leaves it where it is, which

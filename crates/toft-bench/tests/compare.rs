@@ -6,45 +6,24 @@ use std::process::{Command, Output};
 
 fn bench(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
-    command
-        .args(words)
-        .env_remove("LD_PRELOAD")
-        .output()
-        .unwrap()
+    command.args(words).env_remove("LD_PRELOAD").output().unwrap()
 }
 
 fn text(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Compares the system's malloc with itself; returns the samples of a case.
 fn samples(case: &str, metric: &str, more: &[&str], file: &str) -> Vec<f64> {
     let json = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
-    let mut words = vec![
-        "--quick",
-        "--runs",
-        "3",
-        "--peers",
-        "glibc",
-        "--workloads",
-        case,
-    ];
+    let mut words = vec!["--quick", "--runs", "3", "--peers", "glibc", "--workloads", case];
     words.extend(["--json", json.to_str().unwrap()]);
     words.extend(more);
     text(&bench(&words));
     let whole: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
-    let runs = whole["cases"][0]["peers"]["glibc"]
-        .as_array()
-        .unwrap()
-        .clone();
-    runs.iter()
-        .map(|run| run["metrics"][metric].as_f64().unwrap())
-        .collect()
+    let runs = whole["cases"][0]["peers"]["glibc"].as_array().unwrap().clone();
+    runs.iter().map(|run| run["metrics"][metric].as_f64().unwrap()).collect()
 }
 
 /// A delay of a microsecond in each allocation is some twenty times the operation itself, which no
@@ -52,12 +31,8 @@ fn samples(case: &str, metric: &str, more: &[&str], file: &str) -> Vec<f64> {
 #[test]
 fn a_planted_slowdown_is_seen() {
     let plain = samples("pair-64", "ns", &["--set", "ops=100k"], "plain.json");
-    let slow = samples(
-        "pair-64",
-        "ns",
-        &["--set", "ops=100k", "--set", "delay_ns=1000"],
-        "slow.json",
-    );
+    let slow =
+        samples("pair-64", "ns", &["--set", "ops=100k", "--set", "delay_ns=1000"], "slow.json");
     assert_eq!((plain.len(), slow.len()), (3, 3));
     let ratio = toft_bench::stats::paired(&slow, &plain).unwrap();
     assert!(ratio.median > 3.0, "{plain:?} {slow:?}");
@@ -130,23 +105,13 @@ fn missed_bars_end_with_status_1() {
     ]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("toft was not run") && said.contains("MISSED"),
-        "{said}"
-    );
+    assert!(said.contains("toft was not run") && said.contains("MISSED"), "{said}");
 }
 
 #[test]
 fn lists_name_everything_and_unknown_names_are_refused() {
     let cases = text(&bench(&["list"]));
-    for name in [
-        "pair-64",
-        "replace-100k",
-        "handover-8",
-        "redis",
-        "churn",
-        "spawn-true",
-    ] {
+    for name in ["pair-64", "replace-100k", "handover-8", "redis", "churn", "spawn-true"] {
         assert!(cases.contains(name), "{name}");
     }
     let peers = text(&bench(&["peers"]));

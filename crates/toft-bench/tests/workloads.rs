@@ -16,11 +16,7 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("local", "threads=2 slots=100 ops=1000", 2000..=2000),
     ("handover", "threads=4 ops=3001", 6002..=6002),
     ("handover", "threads=2 ops=10001 batch=64", 10001..=10001),
-    (
-        "larson",
-        "threads=2 slots=100 rounds=3 ops=500",
-        3000..=3000,
-    ),
+    ("larson", "threads=2 slots=100 rounds=3 ops=500", 3000..=3000),
     ("mstress", "threads=2 rounds=2 ops=2000", 3500..=4500),
     ("xmalloc", "threads=4 batches=20", 4840..=4840),
     ("leak", "count=5 blocks=20", 5..=5),
@@ -31,11 +27,7 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("large", "slots=5 ops=30 stride=4096", 30..=30),
     ("cfrac", "p=1000000007 q=9999999967 base=40", 500..=100_000),
     ("espresso", "functions=2 variables=8 cubes=20", 2..=2),
-    (
-        "churn",
-        "slots=2000 ops=10000 settle_ms=10",
-        12_125..=12_125,
-    ),
+    ("churn", "slots=2000 ops=10000 settle_ms=10", 12_125..=12_125),
 ];
 
 /// The counts of the probe belong to the process, so one test does all workloads in turn.
@@ -54,30 +46,17 @@ fn every_workload_counts_its_operations_and_frees_its_blocks() {
         let before = Probe::seen();
         let outcome = run(workload, &params);
         let after = Probe::seen();
-        let (allocations, frees) = (
-            after.allocations - before.allocations,
-            after.frees - before.frees,
-        );
-        assert!(
-            expected.contains(&outcome.ops),
-            "{name} {numbers}: {} operations",
-            outcome.ops
-        );
+        let (allocations, frees) =
+            (after.allocations - before.allocations, after.frees - before.frees);
+        assert!(expected.contains(&outcome.ops), "{name} {numbers}: {} operations", outcome.ops);
         assert_eq!(allocations, frees, "{name} {numbers}");
         // An operation of `leak` is a thread, one of `espresso` a whole function.
-        assert!(
-            allocations >= outcome.ops,
-            "{name} {numbers}: {allocations} allocations"
-        );
+        assert!(allocations >= outcome.ops, "{name} {numbers}: {allocations} allocations");
         for case in workload.cases {
             let of_all = |key| !matches!(key, "peak_mb" | "scaling");
             for metric in case.metrics.iter().filter(|metric| of_all(metric.key)) {
                 let figure = outcome.metrics.get(metric.key).copied().unwrap_or(f64::NAN);
-                assert!(
-                    figure.is_finite() && figure >= 0.0,
-                    "{name}: {} is {figure}",
-                    metric.key
-                );
+                assert!(figure.is_finite() && figure >= 0.0, "{name}: {} is {figure}", metric.key);
             }
         }
     }
@@ -85,17 +64,8 @@ fn every_workload_counts_its_operations_and_frees_its_blocks() {
 
 fn work(words: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
-    let output = command
-        .arg("work")
-        .args(words)
-        .env_remove("LD_PRELOAD")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = command.arg("work").args(words).env_remove("LD_PRELOAD").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -110,9 +80,7 @@ fn a_workload_in_a_process_of_its_own_prints_one_line_of_json() {
 #[test]
 fn a_workload_refuses_to_run_on_another_malloc_than_it_was_told() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
-    command
-        .args(["work", "pair", "ops=10"])
-        .env("LD_PRELOAD", "/nowhere/libabsent.so");
+    command.args(["work", "pair", "ops=10"]).env("LD_PRELOAD", "/nowhere/libabsent.so");
     let output = command.output().unwrap();
     assert!(!output.status.success());
     assert!(

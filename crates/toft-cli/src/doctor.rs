@@ -70,20 +70,15 @@ fn about_machine(rows: &mut Vec<Row>) {
     ));
     rows.push(row("glibc", Level::Plain, probes::glibc(), ""));
     #[cfg(target_arch = "x86_64")]
-    let (wanted, needed) = (
-        ["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(),
-        "popcnt",
-    );
+    let (wanted, needed) =
+        (["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(), "popcnt");
     #[cfg(not(target_arch = "x86_64"))]
     let (wanted, needed) = (["atomics", "mte", "mte3", "bti"].as_slice(), "atomics");
     let features = system::cpu_features(wanted);
     let (level, meaning) = if features.iter().any(|name| name == needed) {
         (Level::Good, "")
     } else {
-        (
-            Level::Fallback,
-            "slower searches in bitmaps, or slower atomics; nothing is missing",
-        )
+        (Level::Fallback, "slower searches in bitmaps, or slower atomics; nothing is missing")
     };
     rows.push(row("processor", level, features.join(" "), meaning));
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -94,11 +89,7 @@ fn about_machine(rows: &mut Vec<Row>) {
         "page size",
         if fits { Level::Good } else { Level::Fatal },
         style::bytes(page as u64),
-        if fits {
-            ""
-        } else {
-            "Toft knows pages of 4 to 64 KiB"
-        },
+        if fits { "" } else { "Toft knows pages of 4 to 64 KiB" },
     ));
 }
 
@@ -131,27 +122,15 @@ fn about_memory(rows: &mut Vec<Row>) {
         },
     ));
     let huge = line("/sys/kernel/mm/transparent_hugepage/enabled");
-    let setting = huge
-        .as_deref()
-        .and_then(chosen)
-        .unwrap_or("not built in")
-        .to_owned();
+    let setting = huge.as_deref().and_then(chosen).unwrap_or("not built in").to_owned();
     let sizes = system::huge_sizes();
-    let sizes = if sizes.is_empty() {
-        String::new()
-    } else {
-        format!("; sizes on: {}", sizes.join(", "))
-    };
+    let sizes =
+        if sizes.is_empty() { String::new() } else { format!("; sizes on: {}", sizes.join(", ")) };
     let meaning = match setting.as_str() {
         "always" => "the kernel may make a sparsely used slab resident as a whole",
         _ => "",
     };
-    rows.push(row(
-        "huge pages",
-        Level::Plain,
-        format!("{setting}{sizes}"),
-        meaning,
-    ));
+    rows.push(row("huge pages", Level::Plain, format!("{setting}{sizes}"), meaning));
 }
 
 /// What the library itself would choose, by its own code.
@@ -166,10 +145,7 @@ fn window() -> Row {
                     "every partition's slabs are far from those of the others; nothing is reserved",
                 )
             } else {
-                (
-                    Level::Fallback,
-                    "halved until it fitted; very large programs may run out of it",
-                )
+                (Level::Fallback, "halved until it fitted; very large programs may run out of it")
             };
             let bytes = 4 * windows.span as u64;
             row(
@@ -179,12 +155,7 @@ fn window() -> Row {
                 meaning,
             )
         }
-        Err(_) => row(
-            "address window",
-            Level::Fatal,
-            "none",
-            "nowhere to put anything",
-        ),
+        Err(_) => row("address window", Level::Fatal, "none", "nowhere to put anything"),
     }
 }
 
@@ -196,13 +167,7 @@ fn about_calls(rows: &mut Vec<Row>) {
         });
     };
     let hinted = "addresses are given as hints, and what lands elsewhere is given back";
-    needed(
-        "MAP_FIXED_NOREPLACE",
-        probes::fixed_noreplace(),
-        Level::Fallback,
-        "",
-        hinted,
-    );
+    needed("MAP_FIXED_NOREPLACE", probes::fixed_noreplace(), Level::Fallback, "", hinted);
     let guards = "beyond 8192 large blocks at once, further ones have no guard behind them";
     needed(
         "MADV_GUARD_INSTALL",
@@ -260,10 +225,9 @@ fn error_name(error: &std::io::Error) -> String {
 }
 
 fn about_limits(rows: &mut Vec<Row>) {
-    for (name, of) in [
-        ("limit: address space", Resource::RLIMIT_AS),
-        ("limit: data", Resource::RLIMIT_DATA),
-    ] {
+    for (name, of) in
+        [("limit: address space", Resource::RLIMIT_AS), ("limit: data", Resource::RLIMIT_DATA)]
+    {
         let (found, bytes) = limit(of);
         let meaning = if bytes.is_some() {
             "counts what is used, as with any allocator: nothing is reserved"
@@ -272,12 +236,7 @@ fn about_limits(rows: &mut Vec<Row>) {
         };
         rows.push(row(name, Level::Plain, found, meaning));
     }
-    rows.push(row(
-        "limit: locked memory",
-        Level::Plain,
-        limit(Resource::RLIMIT_MEMLOCK).0,
-        "",
-    ));
+    rows.push(row("limit: locked memory", Level::Plain, limit(Resource::RLIMIT_MEMLOCK).0, ""));
     let (found, meaning) = match system::cgroup_limit() {
         Some((bytes, place)) => (style::bytes(bytes), format!("set in {}", place.display())),
         None => ("none".into(), String::new()),
@@ -287,11 +246,9 @@ fn about_limits(rows: &mut Vec<Row>) {
     let (level, found, meaning) = match filter.as_deref() {
         Some("0") => (Level::Good, "off", ""),
         Some("1") => (Level::Fatal, "strict", "not even mmap is allowed"),
-        Some("2") => (
-            Level::Fallback,
-            "a filter is on",
-            "Toft keeps to the calls that glibc's malloc makes",
-        ),
+        Some("2") => {
+            (Level::Fallback, "a filter is on", "Toft keeps to the calls that glibc's malloc makes")
+        }
         _ => (Level::Plain, "unknown", ""),
     };
     rows.push(row("seccomp", level, found, meaning));
@@ -304,16 +261,10 @@ fn self_test() -> Row {
         Ok(library) => library,
         Err(why) => return fail(why),
     };
-    let Some(program) = ["/bin/true", "/usr/bin/true"]
-        .into_iter()
-        .find(|path| Path::new(path).exists())
+    let Some(program) =
+        ["/bin/true", "/usr/bin/true"].into_iter().find(|path| Path::new(path).exists())
     else {
-        return row(
-            "self-test",
-            Level::Plain,
-            "not made: there is no /bin/true",
-            "",
-        );
+        return row("self-test", Level::Plain, "not made: there is no /bin/true", "");
     };
     let before = std::env::var_os("LD_PRELOAD");
     let launch = Launch {
@@ -321,10 +272,7 @@ fn self_test() -> Row {
         name: program.into(),
         arguments: Vec::new(),
         environment: vec![
-            (
-                "LD_PRELOAD".into(),
-                library::preload_value(&library.path, before.as_deref()),
-            ),
+            ("LD_PRELOAD".into(), library::preload_value(&library.path, before.as_deref())),
             ("TOFT_SCOPE".into(), "program".into()),
         ],
         silent: true,

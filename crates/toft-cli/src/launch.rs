@@ -90,16 +90,10 @@ pub fn run(launch: &Launch, mut overdue: impl FnMut()) -> io::Result<Outcome> {
         .envs(launch.environment.iter().map(|(k, v)| (k, v)));
     command.env("TOFT_REPORT_FD", report_end.as_raw_fd().to_string());
     if launch.silent {
-        command
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null());
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
         command.stderr(std::process::Stdio::null());
     }
-    let before_exec = BeforeExec {
-        report: report_end.as_raw_fd(),
-        mask,
-        ignore_child,
-    };
+    let before_exec = BeforeExec { report: report_end.as_raw_fd(), mask, ignore_child };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; that is all that apply makes.
     unsafe { command.pre_exec(move || before_exec.apply()) };
 
@@ -114,23 +108,13 @@ pub fn run(launch: &Launch, mut overdue: impl FnMut()) -> io::Result<Outcome> {
         }
     };
     let pid = child.id().cast_signed();
-    let mut beside = Beside {
-        pid,
-        signals,
-        pipe: Some(reader.into()),
-        report: Report::of(pid),
-    };
+    let mut beside = Beside { pid, signals, pipe: Some(reader.into()), report: Report::of(pid) };
     let ended = beside.stay(started, &mut overdue);
     let wall = started.elapsed();
     beside.drain();
     mask.thread_set_mask()?;
     let (status, usage) = ended?;
-    Ok(Outcome {
-        status,
-        usage,
-        wall,
-        report: beside.report,
-    })
+    Ok(Outcome { status, usage, wall, report: beside.report })
 }
 
 /// The end of the pipe that the target gets, at a number out of its way.
@@ -183,11 +167,7 @@ impl Beside {
 
     fn wait(&self, timeout: PollTimeout) -> io::Result<()> {
         let mut on = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        on.extend(
-            self.pipe
-                .as_ref()
-                .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)),
-        );
+        on.extend(self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
         match poll(&mut on, timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(e) => Err(e.into()),

@@ -44,10 +44,7 @@ impl Library {
         let path = fs::canonicalize(path)
             .map_err(|e| format!("cannot use the library {}: {e}", path.display()))?;
         if !path.is_file() {
-            return Err(format!(
-                "cannot use the library {}: not a file",
-                path.display()
-            ));
+            return Err(format!("cannot use the library {}: not a file", path.display()));
         }
         if !nameable(&path) {
             return Err(format!(
@@ -55,34 +52,20 @@ impl Library {
                 path.display()
             ));
         }
-        Ok(Library {
-            path,
-            origin: "named by --library",
-            _memory: None,
-        })
+        Ok(Library { path, origin: "named by --library", _memory: None })
     }
 
     fn unpacked() -> Result<Library, String> {
         let places = [
             (cache_directory(), "unpacked in the user's cache"),
-            (
-                temporary_directory(env::temp_dir()),
-                "unpacked in the temporary directory",
-            ),
+            (temporary_directory(env::temp_dir()), "unpacked in the temporary directory"),
             (temporary_directory("/tmp".into()), "unpacked in /tmp"),
-            (
-                temporary_directory("/dev/shm".into()),
-                "unpacked in /dev/shm",
-            ),
+            (temporary_directory("/dev/shm".into()), "unpacked in /dev/shm"),
         ];
         for (directory, origin) in places {
             let Some(directory) = directory else { continue };
             if let Ok(path) = unpack_into(&directory) {
-                return Ok(Library {
-                    path,
-                    origin,
-                    _memory: None,
-                });
+                return Ok(Library { path, origin, _memory: None });
             }
         }
         in_memory().map_err(|e| {
@@ -94,11 +77,7 @@ impl Library {
 /// `$XDG_CACHE_HOME/toft` or `~/.cache/toft`. Under somebody else's home (`sudo` with HOME kept) that somebody could
 /// exchange the file between our check and the target's start, so the home must be the caller's own.
 fn cache_directory() -> Option<PathBuf> {
-    let absolute = |name| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let (base, cache) = match absolute("XDG_CACHE_HOME") {
         Some(cache) => (cache.clone(), cache),
         None => absolute("HOME").map(|home| (home.clone(), home.join(".cache")))?,
@@ -133,10 +112,7 @@ fn unpack_into(directory: &Path) -> io::Result<PathBuf> {
     if !nameable(&path) {
         return Err(io::Error::other("not nameable in LD_PRELOAD"));
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let about = fs::symlink_metadata(directory)?;
     if !about.is_dir() || about.uid() != geteuid().as_raw() || about.mode() & 0o022 != 0 {
         return Err(io::Error::other("the directory is not the caller's own"));
@@ -165,20 +141,13 @@ fn unpack_into(directory: &Path) -> io::Result<PathBuf> {
 fn write_new(path: &Path) -> io::Result<()> {
     // A leftover of a killed process with our number, which create_new would stumble over.
     let _ = fs::remove_file(path);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(BYTES)
 }
 
 /// Whether the file is a plain file of the caller that nobody else may write, with exactly our bytes.
 fn genuine(path: &Path) -> bool {
-    let Ok(mut file) = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+    let Ok(mut file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
     else {
         return false;
     };
@@ -208,20 +177,12 @@ fn in_memory() -> io::Result<Library> {
     let mut file = File::from(memfd_create(c"libtoft.so", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(BYTES)?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd()));
-    Ok(Library {
-        path,
-        origin: "held in memory, no writable directory",
-        _memory: Some(file),
-    })
+    Ok(Library { path, origin: "held in memory, no writable directory", _memory: Some(file) })
 }
 
 /// The loader splits `LD_PRELOAD` at spaces and colons and knows no quoting.
 fn nameable(path: &Path) -> bool {
-    !path
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| b" :\t\n".contains(byte))
+    !path.as_os_str().as_bytes().iter().any(|byte| b" :\t\n".contains(byte))
 }
 
 /// `LD_PRELOAD` with `library` first and whatever was there before behind it.
@@ -248,11 +209,7 @@ mod tests {
             .output()
             .unwrap();
         assert!(mapped.stderr.is_empty());
-        assert!(
-            String::from_utf8(mapped.stdout)
-                .unwrap()
-                .contains("memfd:libtoft.so")
-        );
+        assert!(String::from_utf8(mapped.stdout).unwrap().contains("memfd:libtoft.so"));
     }
 
     #[test]

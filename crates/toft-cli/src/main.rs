@@ -55,29 +55,17 @@ enum Verb {
 
 fn main() {
     let status = match Toft::try_parse() {
-        Ok(Toft {
-            verb: Verb::Run(args),
-        }) => run::run(&args),
-        Ok(Toft {
-            verb: Verb::Options(args),
-        }) => options::options(&args),
-        Ok(Toft {
-            verb: Verb::Doctor(args),
-        }) => doctor::doctor(&args),
-        Ok(Toft {
-            verb: Verb::Completions { shell },
-        }) => completions(shell),
+        Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
+        Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
+        Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
+        Ok(Toft { verb: Verb::Completions { shell } }) => completions(shell),
         Ok(Toft { verb: Verb::Man }) => man(),
         Err(error) => {
             // Nothing can be done about a closed terminal.
             let _ = error.print();
             let of_run = env::args_os().nth(1).is_some_and(|verb| verb == "run");
             // 2 is clap's; a program run by `toft run` may itself end with 2, so there it must be another.
-            if error.use_stderr() && of_run {
-                run::REFUSED
-            } else {
-                error.exit_code()
-            }
+            if error.use_stderr() && of_run { run::REFUSED } else { error.exit_code() }
         }
     };
     exit(status);
@@ -95,12 +83,7 @@ fn man() -> i32 {
     command.build();
     let mut text = Vec::new();
     let mut pages = vec![command.clone()];
-    pages.extend(
-        command
-            .get_subcommands()
-            .filter(|verb| verb.get_name() != "help")
-            .cloned(),
-    );
+    pages.extend(command.get_subcommands().filter(|verb| verb.get_name() != "help").cloned());
     for page in pages {
         if clap_mangen::Man::new(page).render(&mut text).is_err() {
             return 1;

@@ -38,18 +38,11 @@ struct Standing {
 impl Standing {
     /// What the library will go by.
     fn value(&self) -> &str {
-        self.given
-            .as_deref()
-            .filter(|_| self.valid)
-            .unwrap_or(self.default)
+        self.given.as_deref().filter(|_| self.valid).unwrap_or(self.default)
     }
 
     fn source(&self) -> &'static str {
-        if self.given.is_some() && self.valid {
-            "environment"
-        } else {
-            "default"
-        }
+        if self.given.is_some() && self.valid { "environment" } else { "default" }
     }
 }
 
@@ -57,10 +50,7 @@ impl Standing {
 pub fn options(args: &Options) -> i32 {
     let mut given: BTreeMap<String, String> = env::vars_os()
         .filter_map(|(name, value)| {
-            let name = name
-                .into_string()
-                .ok()
-                .filter(|name| name.starts_with("TOFT_"))?;
+            let name = name.into_string().ok().filter(|name| name.starts_with("TOFT_"))?;
             Some((name, value.to_string_lossy().into_owned()))
         })
         .collect();
@@ -73,23 +63,16 @@ pub fn options(args: &Options) -> i32 {
                 default: option.default,
                 doc: option.doc,
                 expected: expected(&option.kind),
-                valid: value
-                    .as_deref()
-                    .is_none_or(|value| valid(option.name, value)),
+                valid: value.as_deref().is_none_or(|value| valid(option.name, value)),
                 given: value,
             }
         })
         .collect();
-    let unknown: Vec<(String, Option<&str>)> = given
-        .into_keys()
-        .map(|name| (name.clone(), nearest(&name)))
-        .collect();
+    let unknown: Vec<(String, Option<&str>)> =
+        given.into_keys().map(|name| (name.clone(), nearest(&name))).collect();
 
-    let text = if args.json {
-        as_json(&standings, &unknown)
-    } else {
-        as_table(&standings, &unknown)
-    };
+    let text =
+        if args.json { as_json(&standings, &unknown) } else { as_table(&standings, &unknown) };
     // A reader that went away (`| head`) is no error.
     let _ = io::stdout().write_all(text.as_bytes());
     i32::from(!unknown.is_empty() || standings.iter().any(|option| !option.valid))
@@ -105,10 +88,8 @@ fn as_json(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String
             })
         })
         .collect();
-    let unknown: Vec<_> = unknown
-        .iter()
-        .map(|(name, nearest)| json!({"name": name, "nearest": nearest}))
-        .collect();
+    let unknown: Vec<_> =
+        unknown.iter().map(|(name, nearest)| json!({"name": name, "nearest": nearest})).collect();
     format!("{}\n", json!({"options": options, "unknown": unknown}))
 }
 
@@ -118,11 +99,7 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> Strin
     let names = standings.iter().map(|o| o.name.len()).max().unwrap_or(0);
     for option in standings {
         let value = format!("{:<10}", option.value());
-        let value = if option.source() == "environment" {
-            style.strong(&value)
-        } else {
-            value
-        };
+        let value = if option.source() == "environment" { style.strong(&value) } else { value };
         let source = match option.source() {
             "environment" => format!("environment (default {})", option.default),
             source => source.to_owned(),
@@ -131,23 +108,16 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> Strin
         text += &format!(
             "{:<names$}  {}\n",
             "",
-            style.faint(&style::fit(
-                option.doc,
-                style.width.saturating_sub(names + 2)
-            ))
+            style.faint(&style::fit(option.doc, style.width.saturating_sub(names + 2)))
         );
         if let Some(given) = option.given.as_ref().filter(|_| !option.valid) {
-            let line = format!(
-                "{}={given} is not {}; the default is used",
-                option.name, option.expected
-            );
+            let line =
+                format!("{}={given} is not {}; the default is used", option.name, option.expected);
             text += &format!("{:<names$}  {}\n", "", style.bad(&line));
         }
     }
     for (name, nearest) in unknown {
-        let hint = nearest
-            .map(|name| format!("; did you mean {name}?"))
-            .unwrap_or_default();
+        let hint = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
         text += &format!("{}\n", style.bad(&format!("unknown option {name}{hint}")));
     }
     text
@@ -165,9 +135,7 @@ fn expected(kind: &Kind) -> String {
 
 /// Whether the library would take it.
 fn valid(name: &str, value: &str) -> bool {
-    { Parsed::DEFAULT }
-        .take(format!("{name}={value}").as_bytes())
-        .is_ok()
+    { Parsed::DEFAULT }.take(format!("{name}={value}").as_bytes()).is_ok()
 }
 
 /// The option that was probably meant.

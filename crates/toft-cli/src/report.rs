@@ -26,10 +26,7 @@ pub struct Report {
 impl Report {
     /// A report of the process `pid`.
     pub fn of(pid: i32) -> Report {
-        Report {
-            pid,
-            ..Report::default()
-        }
+        Report { pid, ..Report::default() }
     }
 
     /// Takes the next bytes from the pipe.
@@ -46,10 +43,7 @@ impl Report {
 
     fn line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("toft-ready ") {
-            match rest
-                .split_once(' ')
-                .map(|(version, pid)| (version, pid.parse::<i32>()))
-            {
+            match rest.split_once(' ').map(|(version, pid)| (version, pid.parse::<i32>())) {
                 // The same pid twice: the target replaced itself by exec and has the library again.
                 Some((version, Ok(pid))) if pid == self.pid => {
                     self.ready = Some(version.to_owned())

@@ -78,11 +78,7 @@ pub struct Run {
     #[arg(value_name = "PROGRAM")]
     program: OsString,
     /// Its arguments
-    #[arg(
-        value_name = "ARGS",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
@@ -100,16 +96,10 @@ pub fn say(text: &str) {
 
 /// The verb. Returns the exit status, unless the target died by a signal.
 pub fn run(run: &Run) -> i32 {
-    let set: HashMap<&str, &OsStr> = run
-        .env
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_os_str()))
-        .collect();
-    let variable = |name: &str| {
-        set.get(name)
-            .map(|value| (*value).to_owned())
-            .or_else(|| env::var_os(name))
-    };
+    let set: HashMap<&str, &OsStr> =
+        run.env.iter().map(|(key, value)| (key.as_str(), value.as_os_str())).collect();
+    let variable =
+        |name: &str| set.get(name).map(|value| (*value).to_owned()).or_else(|| env::var_os(name));
 
     let path = variable("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let vetted = match vet::vet(&run.program, &run.arguments, &path) {
@@ -135,11 +125,8 @@ pub fn run(run: &Run) -> i32 {
 
     // An inherited TOFT_STATS makes the library write into our pipe, so it has to mean the same as --stats.
     let stats = run.stats || variable("TOFT_STATS").is_some_and(|value| value == "1");
-    let mut environment: Vec<(OsString, OsString)> = run
-        .env
-        .iter()
-        .map(|(key, value)| (key.into(), value.clone()))
-        .collect();
+    let mut environment: Vec<(OsString, OsString)> =
+        run.env.iter().map(|(key, value)| (key.into(), value.clone())).collect();
     let preload = library::preload_value(&library.path, variable("LD_PRELOAD").as_deref());
     environment.push(("LD_PRELOAD".into(), preload));
     environment.push(("TOFT_SCOPE".into(), scope.word().into()));
@@ -157,12 +144,7 @@ pub fn run(run: &Run) -> i32 {
     let mut said = false;
     let outcome = launch::run(&launch, || {
         said = true;
-        say(&not_loaded(
-            &shown,
-            &library,
-            &vetted,
-            "no sign of it after 2 seconds",
-        ));
+        say(&not_loaded(&shown, &library, &vetted, "no sign of it after 2 seconds"));
     });
     match outcome {
         Ok(outcome) => finish(run, &vetted, &library, outcome, stats, said),
@@ -190,11 +172,7 @@ enum Scope {
 
 impl Scope {
     fn word(self) -> &'static str {
-        if self == Scope::Program {
-            "program"
-        } else {
-            "children"
-        }
+        if self == Scope::Program { "program" } else { "children" }
     }
 }
 
@@ -232,12 +210,7 @@ fn tell(vetted: &Vetted, scope: Scope, force: bool) {
             (Effect::Refuse, true) => "; started anyway, as --force asks",
             (Effect::Warn, _) => "",
         };
-        say(&format!(
-            "{} {}: {}{end}",
-            vetted.binary.display(),
-            finding.what,
-            finding.so
-        ));
+        say(&format!("{} {}: {}{end}", vetted.binary.display(), finding.what, finding.so));
         if finding.effect == Effect::Refuse {
             // What else there is to say does not matter any more.
             return;
@@ -245,10 +218,7 @@ fn tell(vetted: &Vetted, scope: Scope, force: bool) {
     }
     if let Scope::Starter(why) = scope {
         let keep = "--env TOFT_SCOPE=program keeps Toft to itself";
-        say(&format!(
-            "{} {why}: what it starts runs on Toft too ({keep})",
-            vetted.named.display()
-        ));
+        say(&format!("{} {why}: what it starts runs on Toft too ({keep})", vetted.named.display()));
     }
 }
 
@@ -273,10 +243,7 @@ fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
     } else {
         tell(vetted, scope, run.force);
         if !refused {
-            say(&format!(
-                "{} would be started on Toft",
-                vetted.named.display()
-            ));
+            say(&format!("{} would be started on Toft", vetted.named.display()));
         }
     }
     if refused { REFUSED } else { 0 }
@@ -294,19 +261,11 @@ fn finish(
     let ended = Ended::of(outcome.status);
     let shown = vetted.named.display().to_string();
     if !loaded && !said {
-        say(&not_loaded(
-            &shown,
-            library,
-            vetted,
-            "it ended without a sign of it",
-        ));
+        say(&not_loaded(&shown, library, vetted, "it ended without a sign of it"));
     }
     if stats {
-        let arguments = run
-            .arguments
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
+        let arguments =
+            run.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let stats = Stats::new(shown, arguments, outcome);
         if let Err(why) = print_stats(run, &stats) {
             say(&why);
@@ -321,11 +280,7 @@ fn finish(
 
 fn print_stats(run: &Run, stats: &Stats) -> Result<(), String> {
     let style = Style::of_stderr();
-    let text = if run.json {
-        format!("{}\n", stats.json())
-    } else {
-        stats.text(style)
-    };
+    let text = if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     match &run.output {
         Some(path) => File::create(path)
             .and_then(|mut file| file.write_all(text.as_bytes()))

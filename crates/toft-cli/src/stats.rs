@@ -119,41 +119,22 @@ impl Stats {
     }
 
     fn rate(&self) -> f64 {
-        if self.wall > 0.0 {
-            self.number("allocations") as f64 / self.wall
-        } else {
-            0.0
-        }
+        if self.wall > 0.0 { self.number("allocations") as f64 / self.wall } else { 0.0 }
     }
 
     fn number(&self, name: &str) -> u64 {
-        self.heap
-            .as_ref()
-            .and_then(|heap| heap[name].as_u64())
-            .unwrap_or(0)
+        self.heap.as_ref().and_then(|heap| heap[name].as_u64()).unwrap_or(0)
     }
 
     /// The page for people, lines ended.
     pub fn text(&self, style: Style) -> String {
         let mut page = String::new();
-        let version = self
-            .version
-            .as_ref()
-            .map_or_else(|| "not loaded".into(), |v| format!("Toft {v}"));
+        let version =
+            self.version.as_ref().map_or_else(|| "not loaded".into(), |v| format!("Toft {v}"));
         let program = style::fit(&self.program, style.width.saturating_sub(40).max(16));
-        page += &format!(
-            "\n{}  {}, {}\n",
-            style.strong(&program),
-            version,
-            self.ended.words()
-        );
+        page += &format!("\n{}  {}, {}\n", style.strong(&program), version, self.ended.words());
         let mut row = |name: &str, cells: &[String]| {
-            let _ = writeln!(
-                page,
-                "  {}{}",
-                style.faint(&format!("{name:<9}")),
-                cells.join("   ")
-            );
+            let _ = writeln!(page, "  {}{}", style.faint(&format!("{name:<9}")), cells.join("   "));
         };
         row(
             "time",
@@ -166,10 +147,7 @@ impl Stats {
         let mut memory = vec![format!("{} max RSS", style::bytes(self.usage.max_rss))];
         if self.heap.is_some() {
             memory.push(format!("{} peak", style::bytes(self.number("peak_bytes"))));
-            memory.push(format!(
-                "{} live at exit",
-                style::bytes(self.number("live_bytes"))
-            ));
+            memory.push(format!("{} live at exit", style::bytes(self.number("live_bytes"))));
         }
         row("memory", &memory);
         row(
@@ -196,10 +174,7 @@ impl Stats {
             &[
                 format!("{} slabs", style::count(self.number("slabs"))),
                 format!("{} mapped", style::bytes(self.number("mapped_bytes"))),
-                format!(
-                    "{} bookkeeping",
-                    style::bytes(self.number("metadata_bytes"))
-                ),
+                format!("{} bookkeeping", style::bytes(self.number("metadata_bytes"))),
                 format!("{} partitions", self.number("partitions")),
             ],
         );
@@ -350,14 +325,7 @@ mod tests {
         let sites = merged_sites(&heap);
         let shown: Vec<_> = sites
             .iter()
-            .map(|s| {
-                (
-                    s.address,
-                    s.allocated_bytes,
-                    s.allocated_blocks,
-                    s.live_bytes,
-                )
-            })
+            .map(|s| (s.address, s.allocated_bytes, s.allocated_blocks, s.live_bytes))
             .collect();
         assert_eq!(shown, [(0x10, 9, 3, 3), (0x20, 7, 1, 0)]);
     }

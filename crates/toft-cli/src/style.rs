@@ -54,11 +54,7 @@ impl Style {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
@@ -141,28 +137,18 @@ mod tests {
 
     #[test]
     fn sizes_read_well_at_every_border() {
-        let shown: Vec<_> = [0, 1023, 1024, 1536, 1_048_530, 1_048_576, u64::MAX]
-            .into_iter()
-            .map(bytes)
-            .collect();
+        let shown: Vec<_> =
+            [0, 1023, 1024, 1536, 1_048_530, 1_048_576, u64::MAX].into_iter().map(bytes).collect();
         assert_eq!(
             shown,
-            [
-                "0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "16.0 EiB"
-            ]
+            ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "16.0 EiB"]
         );
     }
 
     #[test]
     fn counts_are_grouped() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(count),
-            ["0", "999", "1 000", "1 234 567"]
-        );
-        assert_eq!(
-            [12.0, 1000.0, 2.5e6, 1e9].map(rate),
-            ["12", "1.0 k", "2.5 M", "1.0 G"]
-        );
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1 000", "1 234 567"]);
+        assert_eq!([12.0, 1000.0, 2.5e6, 1e9].map(rate), ["12", "1.0 k", "2.5 M", "1.0 G"]);
     }
 
     #[test]

@@ -59,40 +59,19 @@ impl Symbols {
     pub fn call_before(&mut self, address: u64) -> Place {
         // The return address may already belong to the next line, or to the next function if the callee never returns.
         let within = address.wrapping_sub(1);
-        let Some(region) = self
-            .regions
-            .iter()
-            .find(|r| (r.start..r.end).contains(&within))
-        else {
-            return Place {
-                offset: address,
-                ..Place::default()
-            };
+        let Some(region) = self.regions.iter().find(|r| (r.start..r.end).contains(&within)) else {
+            return Place { offset: address, ..Place::default() };
         };
         let Some(path) = region.path.clone() else {
-            return Place {
-                offset: address,
-                ..Place::default()
-            };
+            return Place { offset: address, ..Place::default() };
         };
         let in_file = within - region.start + region.offset;
-        let module = self
-            .modules
-            .entry(path.clone())
-            .or_insert_with(|| Module::load(&path));
+        let module = self.modules.entry(path.clone()).or_insert_with(|| Module::load(&path));
         let Some(module) = module else {
-            return Place {
-                module: Some(path),
-                offset: in_file + 1,
-                ..Place::default()
-            };
+            return Place { module: Some(path), offset: in_file + 1, ..Place::default() };
         };
         let probe = module.address_of(in_file).unwrap_or(in_file);
-        let mut place = Place {
-            module: Some(path),
-            offset: probe + 1,
-            ..Place::default()
-        };
+        let mut place = Place { module: Some(path), offset: probe + 1, ..Place::default() };
         module.describe(probe, &mut place);
         place
     }
@@ -102,16 +81,9 @@ impl Module {
     fn load(path: &Path) -> Option<Module> {
         let bytes = fs::read(path).ok()?;
         let elf = object::File::parse(&*bytes).ok()?;
-        let segments = elf
-            .segments()
-            .map(|s| (s.file_range().0, s.file_range().1, s.address()))
-            .collect();
-        let separate = elf
-            .build_id()
-            .ok()
-            .flatten()
-            .map(debug_file)
-            .filter(|path| path.is_file());
+        let segments =
+            elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
+        let separate = elf.build_id().ok().flatten().map(debug_file).filter(|path| path.is_file());
 
         let mut functions = functions(&elf);
         if let Some(extra) = separate.as_ref().and_then(|path| fs::read(path).ok())
@@ -122,11 +94,7 @@ impl Module {
         functions.sort();
         functions.dedup_by_key(|(address, ..)| *address);
         let lines = Loader::new(separate.as_deref().unwrap_or(path)).ok();
-        Some(Module {
-            segments,
-            functions,
-            lines,
-        })
+        Some(Module { segments, functions, lines })
     }
 
     fn address_of(&self, in_file: u64) -> Option<u64> {
@@ -141,19 +109,13 @@ impl Module {
             && let Ok(mut frames) = lines.find_frames(probe)
             && let Ok(Some(frame)) = frames.next()
         {
-            place.function = frame
-                .function
-                .and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
-            place.file = frame
-                .location
-                .as_ref()
-                .and_then(|l| l.file.map(str::to_owned));
+            place.function =
+                frame.function.and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
+            place.file = frame.location.as_ref().and_then(|l| l.file.map(str::to_owned));
             place.line = frame.location.as_ref().and_then(|l| l.line);
         }
         if place.function.is_none() {
-            let after = self
-                .functions
-                .partition_point(|(address, ..)| *address <= probe);
+            let after = self.functions.partition_point(|(address, ..)| *address <= probe);
             // Beyond the symbol's length the address belongs to a function that the table does not have.
             place.function = after
                 .checked_sub(1)
@@ -183,16 +145,8 @@ fn region(line: &str) -> Option<Region> {
     let (start, end) = fields.next()?.split_once('-')?;
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let offset = hex(fields.nth(1)?)?;
-    let path = fields
-        .nth(2)
-        .map(str::trim)
-        .filter(|path| path.starts_with('/'));
-    Some(Region {
-        start: hex(start)?,
-        end: hex(end)?,
-        offset,
-        path: path.map(PathBuf::from),
-    })
+    let path = fields.nth(2).map(str::trim).filter(|path| path.starts_with('/'));
+    Some(Region { start: hex(start)?, end: hex(end)?, offset, path: path.map(PathBuf::from) })
 }
 
 /// Rust and C++ names as people write them; others unchanged.
@@ -234,17 +188,9 @@ mod tests {
         let line =
             "7f00-7f80 r-xp 00001000 fe:00 12345                      /usr/lib/with space.so";
         let region = region(line).unwrap();
-        assert_eq!(
-            (region.start, region.end, region.offset),
-            (0x7f00, 0x7f80, 0x1000)
-        );
+        assert_eq!((region.start, region.end, region.offset), (0x7f00, 0x7f80, 0x1000));
         assert_eq!(region.path.unwrap(), Path::new("/usr/lib/with space.so"));
-        assert!(
-            self::region("7f00-7f80 r-xp 00000000 00:00 0 [vdso]")
-                .unwrap()
-                .path
-                .is_none()
-        );
+        assert!(self::region("7f00-7f80 r-xp 00000000 00:00 0 [vdso]").unwrap().path.is_none());
         assert!(self::region("nonsense").is_none());
     }
 
@@ -252,19 +198,11 @@ mod tests {
     #[test]
     fn a_function_of_this_process_is_found() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let maps: Vec<String> = maps
-            .lines()
-            .filter(|line| line.contains("x"))
-            .map(str::to_owned)
-            .collect();
+        let maps: Vec<String> =
+            maps.lines().filter(|line| line.contains("x")).map(str::to_owned).collect();
         let here = a_function_of_this_process_is_found as fn() as usize as u64;
         let place = Symbols::new(&maps).call_before(here + 2);
-        assert!(
-            place
-                .function
-                .unwrap()
-                .contains("a_function_of_this_process_is_found")
-        );
+        assert!(place.function.unwrap().contains("a_function_of_this_process_is_found"));
         assert!(place.file.unwrap().ends_with("symbols.rs"));
         assert!(place.line.unwrap() > 1);
     }
@@ -273,10 +211,7 @@ mod tests {
     fn an_address_nowhere_stays_a_number() {
         assert_eq!(
             Symbols::new(&[]).call_before(0x1234),
-            Place {
-                offset: 0x1234,
-                ..Place::default()
-            }
+            Place { offset: 0x1234, ..Place::default() }
         );
     }
 }

@@ -45,12 +45,7 @@ pub fn poll_child(pid: i32) -> io::Result<Change> {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both pointers are to live locals of the types that wait4 fills.
     let got = unsafe {
-        libc::wait4(
-            pid,
-            &mut status,
-            libc::WNOHANG | libc::WUNTRACED,
-            usage.as_mut_ptr(),
-        )
+        libc::wait4(pid, &mut status, libc::WNOHANG | libc::WUNTRACED, usage.as_mut_ptr())
     };
     match got {
         0 => Ok(Change::Running),
@@ -70,10 +65,7 @@ pub fn poll_child(pid: i32) -> io::Result<Change> {
 impl From<libc::rusage> for Usage {
     fn from(raw: libc::rusage) -> Usage {
         let time = |t: libc::timeval| {
-            Duration::new(
-                t.tv_sec.unsigned_abs(),
-                t.tv_usec.unsigned_abs() as u32 * 1000,
-            )
+            Duration::new(t.tv_sec.unsigned_abs(), t.tv_usec.unsigned_abs() as u32 * 1000)
         };
         Usage {
             user: time(raw.ru_utime),
@@ -189,11 +181,6 @@ pub fn has_capabilities(path: &Path) -> bool {
     };
     // SAFETY: both strings end in NUL; size 0 asks for the length only, so nothing is written.
     unsafe {
-        libc::getxattr(
-            path.as_ptr(),
-            c"security.capability".as_ptr(),
-            std::ptr::null_mut(),
-            0,
-        ) > 0
+        libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0
     }
 }

@@ -61,9 +61,7 @@ pub struct Vetted {
 impl Vetted {
     /// The finding for which the target is not started, if any.
     pub fn refusal(&self) -> Option<&Finding> {
-        self.findings
-            .iter()
-            .find(|finding| finding.effect == Effect::Refuse)
+        self.findings.iter().find(|finding| finding.effect == Effect::Refuse)
     }
 }
 
@@ -85,14 +83,8 @@ const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "busybox"];
 
 /// Finds the target and examines it.
 pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Missing> {
-    let Resolved {
-        named,
-        script,
-        program,
-        name,
-        arguments,
-        binary,
-    } = resolve::resolve(program, arguments, path)?;
+    let Resolved { named, script, program, name, arguments, binary } =
+        resolve::resolve(program, arguments, path)?;
     let mut findings = Vec::new();
     match elf::read(&binary) {
         Ok(facts) => examine(&facts, &mut findings),
@@ -124,10 +116,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
         });
     }
     let known = |names: &[&str]| {
-        binary
-            .file_name()
-            .and_then(|n| n.to_str())
-            .is_some_and(|n| names.contains(&n))
+        binary.file_name().and_then(|n| n.to_str()).is_some_and(|n| names.contains(&n))
     };
     let starter = if script && known(&SHELLS) {
         Some("is a shell script")
@@ -135,27 +124,12 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
         (!arguments.is_empty() && known(&STARTERS)).then_some("starts another program")
     };
     findings.sort_by_key(|finding| finding.effect == Effect::Warn);
-    Ok(Vetted {
-        named,
-        program,
-        name,
-        arguments,
-        binary,
-        starter,
-        findings,
-    })
+    Ok(Vetted { named, program, name, arguments, binary, starter, findings })
 }
 
 /// Facts to findings. The first refusal says all there is to say; a second would only confuse.
 fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
-    let mut add = |kind, what, so, effect| {
-        findings.push(Finding {
-            kind,
-            what,
-            so,
-            effect,
-        })
-    };
+    let mut add = |kind, what, so, effect| findings.push(Finding { kind, what, so, effect });
     match facts.format {
         Format::Bits32 => {
             add(
@@ -168,12 +142,7 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
         }
         Format::OtherMachine(machine) => {
             let what = format!("is built for another machine (ELF machine {machine})");
-            add(
-                "other-machine",
-                what,
-                "this library cannot load into it",
-                Effect::Refuse,
-            );
+            add("other-machine", what, "this library cannot load into it", Effect::Refuse);
             return;
         }
         Format::Native => {}
@@ -182,47 +151,24 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let Some(interpreter) = &facts.interpreter else {
-        let what = if facts.go {
-            "is statically linked, a Go program"
-        } else {
-            "is statically linked"
-        };
-        add(
-            "static",
-            what.into(),
-            "LD_PRELOAD cannot reach it",
-            Effect::Refuse,
-        );
+        let what =
+            if facts.go { "is statically linked, a Go program" } else { "is statically linked" };
+        add("static", what.into(), "LD_PRELOAD cannot reach it", Effect::Refuse);
         return;
     };
     if interpreter.contains("musl") {
         let what = format!("is linked against musl ({interpreter})");
-        add(
-            "musl",
-            what,
-            "this library is built for glibc",
-            Effect::Refuse,
-        );
+        add("musl", what, "this library is built for glibc", Effect::Refuse);
         return;
     }
     if !Path::new(interpreter).exists() {
         let what = format!("needs the loader {interpreter}, which is not there");
-        add(
-            "no-loader",
-            what,
-            "the kernel cannot start it",
-            Effect::Refuse,
-        );
+        add("no-loader", what, "the kernel cannot start it", Effect::Refuse);
         return;
     }
     if let Some(by) = &facts.sanitizer {
         let what = format!("has a sanitizer inside ({by})");
-        add(
-            "sanitizer",
-            what,
-            "it must have malloc for itself",
-            Effect::Refuse,
-        );
+        add("sanitizer", what, "it must have malloc for itself", Effect::Refuse);
         return;
     }
     if facts.go {
@@ -235,32 +181,13 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if facts.exports_malloc {
         let what = "brings its own malloc and exports it".into();
-        add(
-            "own-malloc",
-            what,
-            "its own wins over a preloaded one; going on",
-            Effect::Warn,
-        );
+        add("own-malloc", what, "its own wins over a preloaded one; going on", Effect::Warn);
     } else if let Some(by) = &facts.own_malloc {
         let what = format!("brings its own malloc ({by})");
-        add(
-            "own-malloc",
-            what,
-            "what it takes from there is not Toft's; going on",
-            Effect::Warn,
-        );
-    } else if let Some(library) = facts
-        .needed
-        .iter()
-        .find(|library| allocator_library(library))
-    {
+        add("own-malloc", what, "what it takes from there is not Toft's; going on", Effect::Warn);
+    } else if let Some(library) = facts.needed.iter().find(|library| allocator_library(library)) {
         let what = format!("is linked against another malloc ({library})");
-        add(
-            "linked-malloc",
-            what,
-            "Toft's malloc comes first; going on",
-            Effect::Warn,
-        );
+        add("linked-malloc", what, "Toft's malloc comes first; going on", Effect::Warn);
     }
 }
 

@@ -27,9 +27,7 @@ fn send(child: &Child, signal: Signal) {
 /// The state letter of a process: S, R, T, Z.
 fn state(pid: i32) -> char {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    text.rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next())
-        .unwrap_or('-')
+    text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
 }
 
 /// Waits until the condition holds, or fails.
@@ -37,10 +35,7 @@ fn state(pid: i32) -> char {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "waited in vain: {what}"
-        );
+        assert!(started.elapsed() < Duration::from_secs(20), "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -57,27 +52,15 @@ fn exit_status_and_streams_are_the_programs() {
     child.stdin.take().unwrap().write_all(b"through").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(37));
-    assert_eq!(
-        (stdout(&output), stderr(&output)),
-        ("through".into(), "to-stderr\n".into())
-    );
+    assert_eq!((stdout(&output), stderr(&output)), ("through".into(), "to-stderr\n".into()));
 }
 
 #[test]
 fn a_death_by_signal_is_the_same_death() {
-    for signal in [
-        libc::SIGTERM,
-        libc::SIGABRT,
-        libc::SIGKILL,
-        libc::SIGSEGV,
-        libc::SIGPIPE,
-    ] {
+    for signal in [libc::SIGTERM, libc::SIGABRT, libc::SIGKILL, libc::SIGSEGV, libc::SIGPIPE] {
         let output = run(&[], &["sh", "-c", &format!("kill -{signal} $$")]);
         assert_eq!(output.status.signal(), Some(signal));
-        assert!(
-            !output.status.core_dumped(),
-            "only the program itself dumps core"
-        );
+        assert!(!output.status.core_dumped(), "only the program itself dumps core");
         assert_eq!(stderr(&output), "");
     }
 }
@@ -88,11 +71,8 @@ fn signals_are_passed_on() {
         let script = format!(
             "trap 'echo got {name}; exit 9' {name}; echo ready; while :; do sleep 0.02; done"
         );
-        let mut child = toft()
-            .args(["run", "--", "sh", "-c", &script])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            toft().args(["run", "--", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         send(&child, name_to_signal(name));
@@ -117,9 +97,7 @@ fn when_the_program_stops_the_launcher_stops_and_goes_on_with_it() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let program: i32 = lines.next().unwrap().unwrap().parse().unwrap();
     let launcher = child.id().cast_signed();
-    until("both stop", || {
-        state(program) == 'T' && state(launcher) == 'T'
-    });
+    until("both stop", || state(program) == 'T' && state(launcher) == 'T');
     send(&child, Signal::SIGCONT);
     assert_eq!(lines.next().unwrap().unwrap(), "on");
     drop(child.stdin.take());
@@ -205,14 +183,7 @@ fn signal_settings_of_the_caller_reach_the_program() {
         // SAFETY: signal is async-signal-safe and installs no handler.
         unsafe {
             command.pre_exec(move || {
-                libc::signal(
-                    libc::SIGPIPE,
-                    if ignored {
-                        libc::SIG_IGN
-                    } else {
-                        libc::SIG_DFL
-                    },
-                );
+                libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
                 Ok(())
             });
         }
@@ -222,15 +193,8 @@ fn signal_settings_of_the_caller_reach_the_program() {
             let line = text.lines().find(|line| line.starts_with(name)).unwrap();
             u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
         };
-        assert_eq!(
-            (mask("SigIgn:") >> (libc::SIGPIPE - 1) & 1).to_string(),
-            expected
-        );
-        assert_eq!(
-            mask("SigBlk:"),
-            0,
-            "the launcher's own blocked signals leaked"
-        );
+        assert_eq!((mask("SigIgn:") >> (libc::SIGPIPE - 1) & 1).to_string(), expected);
+        assert_eq!(mask("SigBlk:"), 0, "the launcher's own blocked signals leaked");
     }
 }
 
@@ -260,32 +224,12 @@ fn another_library_is_not_taken_for_ours() {
     let directory = directory();
     let library = another_library(directory.path());
     let output = run(&["--library", &library], &["sh", "-c", "exit 4"]);
-    assert_eq!(
-        output.status.code(),
-        Some(4),
-        "without --strict the status is the program's"
-    );
+    assert_eq!(output.status.code(), Some(4), "without --strict the status is the program's");
     let line = said(&output);
-    assert!(
-        line.starts_with("toft: the library did not load into "),
-        "{line}"
-    );
-    assert!(
-        line.ends_with(&format!("({library} is not Toft's library)")),
-        "{line}"
-    );
-    assert_eq!(
-        run(&["--library", &library, "--strict"], &["true"])
-            .status
-            .code(),
-        Some(124)
-    );
-    assert_eq!(
-        run(&["--library", "/no/such/library.so"], &["true"])
-            .status
-            .code(),
-        Some(125)
-    );
+    assert!(line.starts_with("toft: the library did not load into "), "{line}");
+    assert!(line.ends_with(&format!("({library} is not Toft's library)")), "{line}");
+    assert_eq!(run(&["--library", &library, "--strict"], &["true"]).status.code(), Some(124));
+    assert_eq!(run(&["--library", "/no/such/library.so"], &["true"]).status.code(), Some(125));
 }
 
 #[test]
@@ -299,14 +243,9 @@ fn a_program_that_runs_on_without_the_library_is_told_in_time() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stderr.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
     let took = started.elapsed();
-    assert!(
-        line.starts_with("toft: the library did not load into"),
-        "{line}"
-    );
+    assert!(line.starts_with("toft: the library did not load into"), "{line}");
     assert!((1900..15000).contains(&took.as_millis()), "{took:?}");
     send(&child, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
@@ -341,26 +280,16 @@ fn the_environment_is_as_asked() {
         &["sh", "-c", "echo \"$A|$EMPTY|${EMPTY-unset}\""],
     );
     assert_eq!(stdout(&output), "b=c||\n");
-    assert_eq!(
-        run(&["--env", "novalue"], &["true"]).status.code(),
-        Some(125)
-    );
-    assert_eq!(
-        run(&["--no-such-option"], &["true"]).status.code(),
-        Some(125)
-    );
+    assert_eq!(run(&["--env", "novalue"], &["true"]).status.code(), Some(125));
+    assert_eq!(run(&["--no-such-option"], &["true"]).status.code(), Some(125));
 }
 
 #[test]
 fn an_existing_preload_stays_behind_ours() {
     let directory = directory();
     let source = "#include <unistd.h>\n__attribute__((constructor)) static void here(void) { write(2, \"here\\n\", 5); }";
-    let library = compile(
-        directory.path(),
-        "mine.so",
-        source,
-        &["-shared", "-fPIC", "-Wno-unused-result"],
-    );
+    let library =
+        compile(directory.path(), "mine.so", source, &["-shared", "-fPIC", "-Wno-unused-result"]);
     let output = toft()
         .env("LD_PRELOAD", &library)
         .args(["run", "--children", "--", "sh", "-c", "echo $LD_PRELOAD"])
@@ -368,10 +297,7 @@ fn an_existing_preload_stays_behind_ours() {
         .unwrap();
     let value = stdout(&output);
     let (first, second) = value.trim().split_once(':').unwrap();
-    assert!(
-        first.contains("libtoft-") && second == text(&library),
-        "{value}"
-    );
+    assert!(first.contains("libtoft-") && second == text(&library), "{value}");
     assert!(stderr(&output).contains("here"));
 }
 
@@ -386,44 +312,22 @@ fn the_name_the_program_sees_is_the_one_typed() {
     );
     let path = format!("PATH={}", text(directory.path()));
     assert_eq!(stdout(&run(&["--env", &path], &["name"])), "name\n");
-    assert_eq!(
-        stdout(&run(&[], &[text(&program)])),
-        format!("{}\n", program.display())
-    );
+    assert_eq!(stdout(&run(&[], &[text(&program)])), format!("{}\n", program.display()));
 }
 
 #[test]
 fn the_report_descriptor_is_out_of_the_way() {
-    let words = [
-        "sh",
-        "-c",
-        "for fd in /proc/$$/fd/*; do echo ${fd##*/}; done",
-    ];
+    let words = ["sh", "-c", "for fd in /proc/$$/fd/*; do echo ${fd##*/}; done"];
     let listed = |output: &std::process::Output| -> BTreeSet<i32> {
-        stdout(output)
-            .lines()
-            .filter_map(|fd| fd.parse().ok())
-            .collect()
+        stdout(output).lines().filter_map(|fd| fd.parse().ok()).collect()
     };
     let without = listed(&Command::new(words[0]).args(&words[1..]).output().unwrap());
     let with = listed(&run(&[], &words));
     let new: Vec<&i32> = with.difference(&without).collect();
-    assert!(
-        new.len() <= 1 && new.iter().all(|fd| **fd >= 198),
-        "{new:?}"
-    );
+    assert!(new.len() <= 1 && new.iter().all(|fd| **fd >= 198), "{new:?}");
     // With few descriptors allowed, it is lower and works all the same.
-    let script = format!(
-        "ulimit -n 32; exec {} run --strict true",
-        env!("CARGO_BIN_EXE_toft")
-    );
-    assert!(
-        Command::new("sh")
-            .args(["-c", &script])
-            .status()
-            .unwrap()
-            .success()
-    );
+    let script = format!("ulimit -n 32; exec {} run --strict true", env!("CARGO_BIN_EXE_toft"));
+    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
 #[test]
@@ -439,9 +343,7 @@ fn a_process_left_behind_does_not_keep_the_launcher() {
     assert!(child.wait().unwrap().success());
     assert!(started.elapsed() < Duration::from_secs(6));
     let mut pid = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut pid)
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut pid).unwrap();
     kill(Pid::from_raw(pid.trim().parse().unwrap()), Signal::SIGKILL).unwrap();
 }
 
@@ -450,16 +352,10 @@ fn a_process_left_behind_does_not_keep_the_launcher() {
 fn a_program_started_after_the_end_is_not_harmed() {
     let directory = directory();
     let status = directory.path().join("status");
-    let script = format!(
-        "(sleep 0.5; /bin/true; echo $? >{}) >/dev/null 2>&1 & :",
-        status.display()
-    );
+    let script =
+        format!("(sleep 0.5; /bin/true; echo $? >{}) >/dev/null 2>&1 & :", status.display());
     assert!(
-        toft()
-            .args(["run", "--children", "--", "sh", "-c", &script])
-            .status()
-            .unwrap()
-            .success()
+        toft().args(["run", "--children", "--", "sh", "-c", &script]).status().unwrap().success()
     );
     assert!(!status.exists());
     until("the late program", || {

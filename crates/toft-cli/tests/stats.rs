@@ -41,10 +41,7 @@ fn the_object_has_the_figures_of_the_run() {
     assert_eq!(stats["program"], text(&program));
     assert_eq!(stats["toft"], stats["heap"]["toft"]);
     assert!(stats["wall_seconds"].as_f64().unwrap() > 0.0);
-    assert!(
-        stats["max_rss_bytes"].as_u64().unwrap() > 1_000_000,
-        "{stats}"
-    );
+    assert!(stats["max_rss_bytes"].as_u64().unwrap() > 1_000_000, "{stats}");
     assert!(stats["minor_faults"].as_u64().unwrap() > 0);
     let heap = &stats["heap"];
     assert!(heap["allocations"].as_u64().unwrap() >= 1000, "{heap}");
@@ -87,12 +84,7 @@ fn the_top_call_site_is_named_with_file_and_line() {
     strip(&["--strip-all"]);
     let stats = json(&[], &[text(&program)]);
     assert_eq!(stats["top_sites"][0]["function"], Value::Null);
-    assert!(
-        stats["top_sites"][0]["offset"]
-            .as_str()
-            .unwrap()
-            .starts_with("0x1")
-    );
+    assert!(stats["top_sites"][0]["offset"].as_str().unwrap().starts_with("0x1"));
 }
 
 #[test]
@@ -139,10 +131,7 @@ fn a_killed_program_has_the_kernels_figures() {
     let directory = directory();
     let program = compile(directory.path(), "hoarder", HOARDER, &[]);
     let stats = json(&[], &[text(&program), "abort"]);
-    assert_eq!(
-        (&stats["signal"], &stats["exit_status"]),
-        (&libc::SIGABRT.into(), &Value::Null)
-    );
+    assert_eq!((&stats["signal"], &stats["exit_status"]), (&libc::SIGABRT.into(), &Value::Null));
     assert_eq!(stats["heap"], Value::Null);
     assert!(stats["max_rss_bytes"].as_u64().unwrap() > 0);
     let page = stderr(&run(&["--stats"], &[text(&program), "abort"]));
@@ -167,17 +156,9 @@ fn figures_can_go_to_a_file() {
 #[test]
 fn without_the_library_only_the_kernel_counts() {
     let directory = directory();
-    let library = compile(
-        directory.path(),
-        "other.so",
-        "int other;",
-        &["-shared", "-fPIC"],
-    );
+    let library = compile(directory.path(), "other.so", "int other;", &["-shared", "-fPIC"]);
     let stats = json(&["--library", text(&library)], &["true"]);
-    assert_eq!(
-        (&stats["loaded"], &stats["heap"]),
-        (&false.into(), &Value::Null)
-    );
+    assert_eq!((&stats["loaded"], &stats["heap"]), (&false.into(), &Value::Null));
     assert!(stats["user_seconds"].is_number());
 }
 
@@ -198,10 +179,6 @@ fn the_figures_are_of_the_program_not_of_its_children() {
 
 #[test]
 fn the_variable_means_the_same_as_the_option() {
-    let output = toft()
-        .env("TOFT_STATS", "1")
-        .args(["run", "true"])
-        .output()
-        .unwrap();
+    let output = toft().env("TOFT_STATS", "1").args(["run", "true"]).output().unwrap();
     assert!(stderr(&output).contains("max RSS"), "{}", stderr(&output));
 }

@@ -10,43 +10,22 @@ use common::*;
 use serde_json::Value;
 
 fn options(settings: &[(&str, &str)]) -> (Value, Option<i32>) {
-    let output = toft()
-        .envs(settings.iter().copied())
-        .args(["options", "--json"])
-        .output()
-        .unwrap();
-    (
-        serde_json::from_str(&stdout(&output)).unwrap(),
-        output.status.code(),
-    )
+    let output =
+        toft().envs(settings.iter().copied()).args(["options", "--json"]).output().unwrap();
+    (serde_json::from_str(&stdout(&output)).unwrap(), output.status.code())
 }
 
 fn option<'a>(all: &'a Value, name: &str) -> &'a Value {
-    all["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|o| o["name"] == name)
-        .unwrap()
+    all["options"].as_array().unwrap().iter().find(|o| o["name"] == name).unwrap()
 }
 
 #[test]
 fn every_option_is_listed_with_its_default() {
     let (all, status) = options(&[]);
     assert_eq!(status, Some(0));
-    let names: Vec<&str> = all["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|o| o["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        names,
-        toft::options::TABLE
-            .iter()
-            .map(|entry| entry.name)
-            .collect::<Vec<_>>()
-    );
+    let names: Vec<&str> =
+        all["options"].as_array().unwrap().iter().map(|o| o["name"].as_str().unwrap()).collect();
+    assert_eq!(names, toft::options::TABLE.iter().map(|entry| entry.name).collect::<Vec<_>>());
     for entry in toft::options::TABLE {
         let shown = option(&all, entry.name);
         assert_eq!(
@@ -65,20 +44,10 @@ fn an_option_of_the_environment_says_so() {
         (&shown["value"], &shown["source"], &shown["valid"]),
         (&"16".into(), &"environment".into(), &true.into())
     );
-    let output = toft()
-        .env("TOFT_ON_MISUSE", "warn")
-        .arg("options")
-        .output()
-        .unwrap();
+    let output = toft().env("TOFT_ON_MISUSE", "warn").arg("options").output().unwrap();
     let page = stdout(&output);
-    let line = page
-        .lines()
-        .find(|line| line.starts_with("TOFT_ON_MISUSE"))
-        .unwrap();
-    assert!(
-        line.contains("warn") && line.ends_with("environment (default abort)"),
-        "{line}"
-    );
+    let line = page.lines().find(|line| line.starts_with("TOFT_ON_MISUSE")).unwrap();
+    assert!(line.contains("warn") && line.ends_with("environment (default abort)"), "{line}");
 }
 
 #[test]
@@ -92,13 +61,7 @@ fn bad_values_and_unknown_names_are_flagged() {
     );
     assert_eq!(all["unknown"][0]["name"], "TOFT_PARTITION");
     assert_eq!(all["unknown"][0]["nearest"], "TOFT_PARTITIONS");
-    let page = stdout(
-        &toft()
-            .env("TOFT_PARTITION", "4")
-            .arg("options")
-            .output()
-            .unwrap(),
-    );
+    let page = stdout(&toft().env("TOFT_PARTITION", "4").arg("options").output().unwrap());
     assert!(
         page.contains("unknown option TOFT_PARTITION; did you mean TOFT_PARTITIONS?"),
         "{page}"
@@ -109,16 +72,10 @@ fn bad_values_and_unknown_names_are_flagged() {
 fn the_doctor_finds_this_machine_fit() {
     let output = toft().args(["doctor", "--json"]).output().unwrap();
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(
-        (output.status.code(), &answer["fit"]),
-        (Some(0), &true.into()),
-        "{answer}"
-    );
+    assert_eq!((output.status.code(), &answer["fit"]), (Some(0), &true.into()), "{answer}");
     let rows = answer["rows"].as_array().unwrap();
     let row = |name: &str| {
-        rows.iter()
-            .find(|row| row["name"] == name)
-            .unwrap_or_else(|| panic!("no row {name}"))
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}"))
     };
     for name in [
         "kernel",
@@ -149,31 +106,18 @@ fn the_doctor_finds_this_machine_fit() {
         );
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    assert!(
-        row("kernel")["found"]
-            .as_str()
-            .unwrap()
-            .contains(release.trim())
-    );
+    assert!(row("kernel")["found"].as_str().unwrap().contains(release.trim()));
     assert!(
         row("MADV_DONTNEED")["level"] == "ok" && row("getrandom")["level"] == "ok",
         "every Linux has these"
     );
     assert_eq!(row("self-test")["level"], "ok");
-    assert!(
-        row("self-test")["found"]
-            .as_str()
-            .unwrap()
-            .contains("ran on Toft")
-    );
+    assert!(row("self-test")["found"].as_str().unwrap().contains("ran on Toft"));
 }
 
 #[test]
 fn the_doctor_sees_a_limit_that_is_set() {
-    let script = format!(
-        "ulimit -v 8000000; exec {} doctor --json",
-        env!("CARGO_BIN_EXE_toft")
-    );
+    let script = format!("ulimit -v 8000000; exec {} doctor --json", env!("CARGO_BIN_EXE_toft"));
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let rows = answer["rows"].as_array().unwrap();
@@ -236,10 +180,7 @@ fn the_executable_works_alone() {
     );
     let unset = alone(&[("TMPDIR", text(place.path()))]);
     let uid = fs::metadata("/proc/self").unwrap().uid();
-    assert!(
-        unset.contains(&format!("{}/toft-{uid}/libtoft-", place.path().display())),
-        "{unset}"
-    );
+    assert!(unset.contains(&format!("{}/toft-{uid}/libtoft-", place.path().display())), "{unset}");
 
     // A home that is a file can hold no cache, whoever asks. A directory without write permission would not stop root.
     let blocked = file(place.path(), "blocked", b"", 0o600);
@@ -265,12 +206,7 @@ fn a_cached_library_that_was_tampered_with_is_replaced() {
             "not from the cache: {}",
             stdout(&output)
         );
-        fs::read_dir(cache.path().join("toft"))
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap()
-            .path()
+        fs::read_dir(cache.path().join("toft")).unwrap().next().unwrap().unwrap().path()
     };
     let library = once();
     let genuine = fs::read(&library).unwrap();

@@ -63,25 +63,18 @@ fn what_cannot_be_executed_is_126() {
     let directory = directory();
     let plain = file(directory.path(), "plain", b"#!/bin/sh\necho ran\n", 0o644);
     let noise = file(directory.path(), "noise", b"\x01\x02\x00\x03", 0o755);
-    for (program, why) in [
-        (plain.as_path(), "not executable"),
-        (directory.path(), "is a directory"),
-    ] {
+    for (program, why) in
+        [(plain.as_path(), "not executable"), (directory.path(), "is a directory")]
+    {
         let output = run(&[], &[text(program)]);
-        assert_eq!(
-            (output.status.code(), stdout(&output).as_str()),
-            (Some(126), "")
-        );
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(126), ""));
         assert_eq!(said(&output), format!("toft: {}: {why}", program.display()));
     }
     let output = run(&[], &[text(&noise)]);
     assert_eq!(output.status.code(), Some(126));
     assert_eq!(
         said(&output),
-        format!(
-            "toft: {} is neither an ELF program nor a script",
-            noise.display()
-        )
+        format!("toft: {} is neither an ELF program nor a script", noise.display())
     );
 }
 
@@ -90,11 +83,7 @@ fn the_search_passes_over_what_cannot_be_executed() {
     let (first, second) = (directory(), directory());
     file(first.path(), "thing", b"#!/bin/sh\necho first\n", 0o644);
     file(second.path(), "thing", b"#!/bin/sh\necho second\n", 0o755);
-    let path = format!(
-        "PATH={}:{}:/usr/bin:/bin",
-        text(first.path()),
-        text(second.path())
-    );
+    let path = format!("PATH={}:{}:/usr/bin:/bin", text(first.path()), text(second.path()));
     let output = run(&["--env", &path], &["thing"]);
     assert_eq!(stdout(&output), "second\n", "{}", stderr(&output));
     let only = format!("PATH={}", text(first.path()));
@@ -105,22 +94,13 @@ fn the_search_passes_over_what_cannot_be_executed() {
 fn a_script_is_vetted_by_its_interpreter() {
     let directory = directory();
     let fixed = compile(directory.path(), "fixed", NOTHING, &["-static"]);
-    let script = file(
-        directory.path(),
-        "script",
-        format!("#!{}\n", text(&fixed)).as_bytes(),
-        0o755,
-    );
+    let script =
+        file(directory.path(), "script", format!("#!{}\n", text(&fixed)).as_bytes(), 0o755);
     let output = run(&[], &[text(&script)]);
     assert_eq!(output.status.code(), Some(125));
     assert!(said(&output).starts_with(&format!("toft: {} is statically linked", fixed.display())));
 
-    let lost = file(
-        directory.path(),
-        "lost",
-        b"#!/no/such/interpreter -x\n",
-        0o755,
-    );
+    let lost = file(directory.path(), "lost", b"#!/no/such/interpreter -x\n", 0o755);
     let output = run(&[], &[text(&lost)]);
     assert_eq!(output.status.code(), Some(127));
     assert!(
@@ -142,21 +122,13 @@ fn a_script_runs_with_its_arguments_under_the_interpreter_that_env_names() {
     );
     let output = run(&[], &[text(&script), "a b", "c"]);
     assert_clean(&output);
-    assert_eq!(
-        stdout(&output),
-        format!("{} a b c\non toft\n", script.display())
-    );
+    assert_eq!(stdout(&output), format!("{} a b c\non toft\n", script.display()));
 }
 
 #[test]
 fn a_shell_script_passes_the_library_on_and_says_so() {
     let directory = directory();
-    let script = file(
-        directory.path(),
-        "shim",
-        b"#!/bin/sh\nexec cat /proc/self/maps\n",
-        0o755,
-    );
+    let script = file(directory.path(), "shim", b"#!/bin/sh\nexec cat /proc/self/maps\n", 0o755);
     let output = run(&[], &[text(&script)]);
     assert!(stdout(&output).contains("libtoft"), "{}", stdout(&output));
     assert!(
@@ -170,11 +142,7 @@ fn a_shell_script_passes_the_library_on_and_says_so() {
     let shim = file(directory.path(), "outer", shim.as_bytes(), 0o755);
     let output = run(&["--stats"], &[text(&shim)]);
     assert!(stdout(&output).contains("libtoft"), "{}", stdout(&output));
-    assert!(
-        said(&output).contains("outer is a shell script"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("outer is a shell script"), "{}", said(&output));
     assert!(
         stderr(&output).contains("call site"),
         "no statistics of the last program: {}",
@@ -194,16 +162,10 @@ fn a_static_program_is_refused() {
     let directory = directory();
     let source = "#include <unistd.h>\nint main(void) { return write(1, \"ran\", 3) != 3; }";
     let program = compile(directory.path(), "fixed", source, &["-static"]);
-    assert_refused(
-        text(&program),
-        "is statically linked: LD_PRELOAD cannot reach it",
-    );
+    assert_refused(text(&program), "is statically linked: LD_PRELOAD cannot reach it");
 
     let output = run(&["--force"], &[text(&program)]);
-    assert_eq!(
-        (output.status.code(), stdout(&output).as_str()),
-        (Some(0), "ran")
-    );
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "ran"));
     let text = stderr(&output);
     assert!(text.contains("started anyway, as --force asks"), "{text}");
     assert!(text.contains("the library did not load into"), "{text}");
@@ -213,10 +175,7 @@ fn a_static_program_is_refused() {
 fn a_static_pie_is_refused_too() {
     let directory = directory();
     let program = compile(directory.path(), "fixed", NOTHING, &["-static-pie"]);
-    assert_refused(
-        text(&program),
-        "is statically linked: LD_PRELOAD cannot reach it",
-    );
+    assert_refused(text(&program), "is statically linked: LD_PRELOAD cannot reach it");
 }
 
 #[test]
@@ -224,10 +183,7 @@ fn a_go_program_is_told_as_one() {
     let directory = directory();
     let source = "__asm__(\".section .go.buildinfo,\\\"a\\\"\\n.quad 0\\n.previous\");\nint main(void) { return 0; }";
     let fixed = compile(directory.path(), "fixed", source, &["-static"]);
-    assert_refused(
-        text(&fixed),
-        "is statically linked, a Go program: LD_PRELOAD cannot reach it",
-    );
+    assert_refused(text(&fixed), "is statically linked, a Go program: LD_PRELOAD cannot reach it");
     let mixed = compile(directory.path(), "mixed", source, &[]);
     let output = run(&[], &[text(&mixed)]);
     assert_eq!(output.status.code(), Some(0));
@@ -240,23 +196,18 @@ fn a_go_program_is_told_as_one() {
 fn a_32_bit_program_is_refused() {
     let directory = directory();
     // The header of an i386 program, and no more of it.
-    let mut header = vec![
-        0x7f, b'E', b'L', b'F', 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 0, 1, 0, 0, 0,
-    ];
+    let mut header =
+        vec![0x7f, b'E', b'L', b'F', 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 0, 1, 0, 0, 0];
     header.resize(52, 0);
     let program = file(directory.path(), "old", &header, 0o755);
-    assert_refused(
-        text(&program),
-        "is a 32-bit program: Toft is for 64-bit programs",
-    );
+    assert_refused(text(&program), "is a 32-bit program: Toft is for 64-bit programs");
 }
 
 #[test]
 fn a_program_for_another_machine_is_refused() {
     let directory = directory();
-    let mut header = vec![
-        0x7f, b'E', b'L', b'F', 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 22, 0, 0, 0, 1,
-    ];
+    let mut header =
+        vec![0x7f, b'E', b'L', b'F', 2, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 22, 0, 0, 0, 1];
     header.resize(64, 0);
     let program = file(directory.path(), "s390x", &header, 0o755);
     let line = "is built for another machine (ELF machine 22): this library cannot load into it";
@@ -274,12 +225,7 @@ fn a_musl_program_and_one_without_loader_are_refused() {
     );
     let line = "is linked against musl (/lib/ld-musl-x86_64.so.1): this library is built for glibc";
     assert_refused(text(&musl), line);
-    let lost = compile(
-        directory.path(),
-        "lost",
-        NOTHING,
-        &["-Wl,--dynamic-linker=/no/loader.so"],
-    );
+    let lost = compile(directory.path(), "lost", NOTHING, &["-Wl,--dynamic-linker=/no/loader.so"]);
     assert_refused(
         text(&lost),
         "needs the loader /no/loader.so, which is not there: the kernel cannot start it",
@@ -322,13 +268,7 @@ fn a_sanitizer_is_found_and_refused() {
     let shared = compile(directory.path(), "shared", NOTHING, &["-fsanitize=address"]);
     let (found, answer) = kinds(text(&shared));
     assert_eq!(found, ["sanitizer"], "{answer}");
-    assert!(
-        answer["findings"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("libasan.so"),
-        "{answer}"
-    );
+    assert!(answer["findings"][0]["text"].as_str().unwrap().contains("libasan.so"), "{answer}");
     assert_eq!(run(&[], &[text(&shared)]).status.code(), Some(125));
     let inside = compile(
         directory.path(),
@@ -379,13 +319,7 @@ fn allocators_inside_and_beside_are_told() {
         let program = compile(directory.path(), symbol, &source, &[]);
         let (found, answer) = kinds(text(&program));
         assert_eq!(found, ["own-malloc"]);
-        assert!(
-            answer["findings"][0]["text"]
-                .as_str()
-                .unwrap()
-                .contains(symbol),
-            "{answer}"
-        );
+        assert!(answer["findings"][0]["text"].as_str().unwrap().contains(symbol), "{answer}");
         assert_eq!(answer["starts"], true);
     }
     let source = format!(
@@ -393,10 +327,7 @@ fn allocators_inside_and_beside_are_told() {
     );
     let program = compile(directory.path(), "browser", &source, &[]);
     assert!(
-        kinds(text(&program)).1["findings"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("PartitionAlloc")
+        kinds(text(&program)).1["findings"][0]["text"].as_str().unwrap().contains("PartitionAlloc")
     );
 
     compile(
@@ -423,10 +354,7 @@ fn allocators_inside_and_beside_are_told() {
 #[test]
 fn a_dry_run_starts_nothing() {
     let output = run(&["--dry-run"], &["echo", "ran"]);
-    assert_eq!(
-        (output.status.code(), stdout(&output).as_str()),
-        (Some(0), "")
-    );
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
     assert!(said(&output).ends_with("echo would be started on Toft"));
     let output = run(&["--report-only", "--json"], &["toft-no-such-program"]);
     assert_eq!(output.status.code(), Some(127));

@@ -29,7 +29,8 @@ extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
     if size > isize::MAX as usize {
         // SAFETY: callers pass one of the C strings below.
         let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
-        name = if bytes.ends_with(b"nothrow_t") { c"_ZnwmRKSt9nothrow_t" } else { c"_Znwm" }.as_ptr();
+        name =
+            if bytes.ends_with(b"nothrow_t") { c"_ZnwmRKSt9nothrow_t" } else { c"_Znwm" }.as_ptr();
     }
     // SAFETY: a C string.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };

@@ -19,7 +19,8 @@ fn main() {
             })
         })
         .collect();
-    let indexes: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+    let indexes: Vec<_> =
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
     let words: usize = indexes.iter().map(HashMap::len).sum();
     let allocator = toft::entry::process::instance().expect("the program has allocated");
     let figures = toft::stats::snapshot(allocator);

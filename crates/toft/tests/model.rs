@@ -91,6 +91,7 @@ proptest! {
         world.run(&before);
         fake.set_limit(fake.mapped_bytes() + room);
         world.must_succeed = false;
+        world.undisturbed = false;
         world.run(&short);
         fake.set_limit(usize::MAX);
         world.must_succeed = true;

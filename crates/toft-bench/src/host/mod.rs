@@ -49,11 +49,7 @@ impl Stage {
     pub fn new() -> Result<Self, String> {
         use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!(
-            "toft-bench-{}-{}",
-            std::process::id(),
-            NEXT.fetch_add(1, Relaxed)
-        );
+        let name = format!("toft-bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self { folder })
@@ -79,10 +75,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
-            eprintln!(
-                "toft-bench: {} was not removed: {error}",
-                self.folder.display()
-            );
+            eprintln!("toft-bench: {} was not removed: {error}", self.folder.display());
         }
     }
 }

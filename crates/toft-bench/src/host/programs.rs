@@ -21,9 +21,7 @@ pub const PYTHON: HostWorkload = HostWorkload {
     },
     run: |peer, params, stage, limits| {
         let mut python = child::on_peer(peer, interpreter()?);
-        python
-            .arg(stage.path("churn.py"))
-            .env_remove("PYTHONMALLOC");
+        python.arg(stage.path("churn.py")).env_remove("PYTHONMALLOC");
         if params.get("pymalloc", 1) == 0 {
             python.env("PYTHONMALLOC", "malloc");
         }
@@ -52,17 +50,12 @@ pub const GCC: HostWorkload = HostWorkload {
     prepare: |params| {
         with_tool("gcc", "gcc", &["--version"])?;
         let stage = Stage::new()?;
-        stage.write(
-            "large.c",
-            &c_source(params.get("functions", 100), params.get("seed", 1)),
-        )?;
+        stage.write("large.c", &c_source(params.get("functions", 100), params.get("seed", 1)))?;
         Ok(stage)
     },
     run: |peer, _, stage, limits| {
         let mut gcc = child::on_peer(peer, "gcc");
-        gcc.args(["-O1", "-w", "-c", "-o"])
-            .arg(stage.path("large.o"))
-            .arg(stage.path("large.c"));
+        gcc.args(["-O1", "-w", "-c", "-o"]).arg(stage.path("large.o")).arg(stage.path("large.c"));
         all([gcc], limits)
     },
     cases: &[Case {
@@ -150,12 +143,7 @@ pub const LUA: HostWorkload = HostWorkload {
         lua.arg(stage.path("churn.lua"));
         all([lua], limits)
     },
-    cases: &[Case {
-        name: "lua",
-        full: "rounds=12",
-        quick: "rounds=3",
-        metrics: &[SECONDS, PEAK],
-    }],
+    cases: &[Case { name: "lua", full: "rounds=12", quick: "rounds=3", metrics: &[SECONDS, PEAK] }],
 };
 
 const PYTHON_SCRIPT: &str = "\
@@ -198,10 +186,8 @@ fn with_tool(program: &str, package: &str, version: &[&str]) -> Result<(), Strin
 /// The interpreter itself: what is called `python3` may be a script that looks for it.
 fn interpreter() -> Result<PathBuf, String> {
     let ask = "import os, sys; print(os.path.realpath(sys.executable))";
-    let output = Command::new("python3")
-        .args(["-c", ask])
-        .output()
-        .map_err(|error| error.to_string())?;
+    let output =
+        Command::new("python3").args(["-c", ask]).output().map_err(|error| error.to_string())?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
@@ -222,9 +208,7 @@ fn all(commands: impl IntoIterator<Item = Command>, limits: Limits) -> Result<Ou
         peak = peak.max(ended.peak_kib);
         count += 1;
     }
-    Ok(Outcome::timed(count, seconds)
-        .with("cpu_seconds", cpu)
-        .with("peak_mb", megabytes(peak)))
+    Ok(Outcome::timed(count, seconds).with("cpu_seconds", cpu).with("peak_mb", megabytes(peak)))
 }
 
 fn git(peer: &Peer, stage: &Stage, step: &[&str]) -> Command {
@@ -234,14 +218,7 @@ fn git(peer: &Peer, stage: &Stage, step: &[&str]) -> Command {
     let mut git = child::on_peer(peer, "git");
     git.arg(option("--git-dir", stage.path("repository")))
         .arg(option("--work-tree", stage.path("tree")))
-        .args([
-            "-c",
-            "user.name=bench",
-            "-c",
-            "user.email=bench@example.org",
-            "-c",
-            "gc.auto=0",
-        ])
+        .args(["-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "gc.auto=0"])
         .args(step)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1");
@@ -255,13 +232,8 @@ fn tree(stage: &Stage, files: u64, seed: u64) -> Result<(), String> {
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let mut text = String::new();
         for _ in 0..rng.below(200) + 5 {
-            writeln!(
-                text,
-                "line {} of file {index}: {:x}",
-                rng.below(50),
-                rng.below(5000)
-            )
-            .expect("a string");
+            writeln!(text, "line {} of file {index}: {:x}", rng.below(50), rng.below(5000))
+                .expect("a string");
         }
         std::fs::write(folder.join(format!("file{index}.txt")), text)
             .map_err(|error| error.to_string())?;
@@ -289,20 +261,12 @@ fn c_source(functions: u64, seed: u64) -> String {
     return sum{};
 }}
 ",
-            if index == 0 {
-                String::new()
-            } else {
-                format!(" + f{}(list, n - 1)", index - 1)
-            }
+            if index == 0 { String::new() } else { format!(" + f{}(list, n - 1)", index - 1) }
         )
         .expect("a string");
     }
-    writeln!(
-        text,
-        "double all(struct node *list) {{ return f{}(list, 9); }}",
-        functions - 1
-    )
-    .expect("a string");
+    writeln!(text, "double all(struct node *list) {{ return f{}(list, 9); }}", functions - 1)
+        .expect("a string");
     text
 }
 

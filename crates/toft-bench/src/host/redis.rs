@@ -12,17 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Thousand requests per second over all tests.
-pub const KREQ: Metric = Metric {
-    key: "kreq",
-    unit: "kreq/s",
-    better: Better::More,
-};
+pub const KREQ: Metric = Metric { key: "kreq", unit: "kreq/s", better: Better::More };
 /// Resident memory of the server in the end.
-pub const RESIDENT: Metric = Metric {
-    key: "rss_mb",
-    unit: "MB after",
-    better: Better::Less,
-};
+pub const RESIDENT: Metric = Metric { key: "rss_mb", unit: "MB after", better: Better::Less };
 
 /// The workload.
 pub const WORKLOAD: HostWorkload = HostWorkload {
@@ -67,11 +59,7 @@ fn run(peer: &Peer, params: &Params, stage: &Stage, limits: Limits) -> Result<Ou
 }
 
 fn benchmark(socket: &Path, tests: &str, requests: u64, params: &Params) -> Command {
-    let system = Peer {
-        name: "client".to_owned(),
-        library: None,
-        version: String::new(),
-    };
+    let system = Peer { name: "client".to_owned(), library: None, version: String::new() };
     let mut client = child::on_peer(&system, "redis-benchmark");
     client.arg("-s").arg(socket).args(["--csv", "-t", tests]);
     for (option, value) in [
@@ -93,11 +81,7 @@ fn rates(csv: &str) -> Result<Vec<f64>, String> {
         .filter(|line| !line.contains("needed to benchmark"))
         .filter_map(|line| line.split("\",\"").nth(1)?.trim_matches('"').parse().ok())
         .collect();
-    if rates.is_empty() {
-        Err(format!("redis-benchmark said {csv:?}"))
-    } else {
-        Ok(rates)
-    }
+    if rates.is_empty() { Err(format!("redis-benchmark said {csv:?}")) } else { Ok(rates) }
 }
 
 struct Server {
@@ -113,34 +97,19 @@ impl Server {
             command.env("LD_PRELOAD", "libc.so.6");
         }
         command
-            .args([
-                "--port",
-                "0",
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--loglevel",
-                "warning",
-            ])
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--loglevel", "warning"])
             .arg("--unixsocket")
             .arg(socket)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = command
-            .spawn()
-            .map_err(|error| format!("redis-server: {error}"))?;
-        let mut server = Self {
-            child,
-            socket: socket.to_owned(),
-        };
+        let child = command.spawn().map_err(|error| format!("redis-server: {error}"))?;
+        let mut server = Self { child, socket: socket.to_owned() };
         server.wait_until_ready()?;
         let pid = server.child.id().to_string();
         match &peer.library {
-            Some(library) if !child::is_loaded(&pid, library) => Err(format!(
-                "{} is not loaded in redis-server",
-                library.display()
-            )),
+            Some(library) if !child::is_loaded(&pid, library) => {
+                Err(format!("{} is not loaded in redis-server", library.display()))
+            }
             _ => Ok(server),
         }
     }

@@ -14,11 +14,7 @@ use std::ptr::null;
 use std::time::Instant;
 
 /// The median wall time of one process.
-pub const MS: Metric = Metric {
-    key: "ms",
-    unit: "ms/process",
-    better: Better::Less,
-};
+pub const MS: Metric = Metric { key: "ms", unit: "ms/process", better: Better::Less };
 
 /// The workload.
 pub const WORKLOAD: HostWorkload = HostWorkload {
@@ -48,16 +44,11 @@ fn run(peer: &Peer, params: &Params, _: &Stage, _: Limits) -> Result<Outcome, St
     let total: f64 = times.iter().sum();
     let median = Summary::of(&times).ok_or("no processes")?.median;
     let peak = peak_kib(program, &environment)?;
-    Ok(Outcome::timed(count, total)
-        .with("ms", median * 1e3)
-        .with("peak_mb", megabytes(peak)))
+    Ok(Outcome::timed(count, total).with("ms", median * 1e3).with("peak_mb", megabytes(peak)))
 }
 
 fn environment(peer: &Peer) -> Result<Vec<CString>, String> {
-    let mut words = vec![
-        CString::from(c"LC_ALL=C"),
-        CString::from(c"PATH=/usr/bin:/bin"),
-    ];
+    let mut words = vec![CString::from(c"LC_ALL=C"), CString::from(c"PATH=/usr/bin:/bin")];
     if let Some(library) = &peer.library {
         let word = [b"LD_PRELOAD=", library.as_os_str().as_bytes()].concat();
         words.push(CString::new(word).map_err(|error| error.to_string())?);
@@ -66,11 +57,7 @@ fn environment(peer: &Peer) -> Result<Vec<CString>, String> {
 }
 
 fn pointers(words: &[CString]) -> Vec<*mut libc::c_char> {
-    words
-        .iter()
-        .map(|word| word.as_ptr().cast_mut())
-        .chain([std::ptr::null_mut()])
-        .collect()
+    words.iter().map(|word| word.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect()
 }
 
 fn spawn(program: &std::ffi::CStr, environment: &[CString]) -> io::Result<libc::pid_t> {
@@ -88,11 +75,7 @@ fn spawn(program: &std::ffi::CStr, environment: &[CString]) -> io::Result<libc::
             environment.as_ptr(),
         )
     };
-    if error == 0 {
-        Ok(pid)
-    } else {
-        Err(io::Error::from_raw_os_error(error))
-    }
+    if error == 0 { Ok(pid) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
 fn wait(pid: libc::pid_t) -> Result<(), String> {
@@ -101,11 +84,7 @@ fn wait(pid: libc::pid_t) -> Result<(), String> {
     if unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
         return Err(io::Error::last_os_error().to_string());
     }
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(format!("`true` ended with wait status {status:#x}"))
-    }
+    if status == 0 { Ok(()) } else { Err(format!("`true` ended with wait status {status:#x}")) }
 }
 
 /// The peak resident set of one such process, read from `/proc` while it is stopped at its exit.
@@ -121,11 +100,7 @@ fn peak_kib(program: &std::ffi::CStr, environment: &[CString]) -> Result<u64, St
         // SAFETY: system calls with terminated vectors; `_exit` where exec fails.
         unsafe {
             libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-            libc::execve(
-                program.as_ptr(),
-                arguments.as_ptr(),
-                environment.as_ptr().cast(),
-            );
+            libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr().cast());
             libc::_exit(127);
         }
     }
@@ -140,11 +115,7 @@ fn peak_kib(program: &std::ffi::CStr, environment: &[CString]) -> Result<u64, St
             return Err(text());
         }
         if !libc::WIFSTOPPED(status) {
-            return if peak > 0 {
-                Ok(peak)
-            } else {
-                Err("`true` was not seen to exit".to_owned())
-            };
+            return if peak > 0 { Ok(peak) } else { Err("`true` was not seen to exit".to_owned()) };
         }
         if status >> 8 == libc::SIGTRAP | (libc::PTRACE_EVENT_EXIT << 8) {
             peak = status_kib(&pid.to_string(), "VmHWM");

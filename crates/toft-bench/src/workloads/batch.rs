@@ -127,12 +127,7 @@ mod tests {
             let order = order(1000, kind, 1);
             let mut sorted = order.to_vec();
             sorted.sort_unstable();
-            assert!(
-                sorted
-                    .iter()
-                    .enumerate()
-                    .all(|(at, &index)| at == index as usize)
-            );
+            assert!(sorted.iter().enumerate().all(|(at, &index)| at == index as usize));
             let steps = order.windows(2).filter(|w| w[0] + 1 == w[1]).count();
             assert_eq!(steps > 100, kind == 0, "kind {kind}: {steps}");
         }

@@ -10,16 +10,8 @@ use crate::params::Params;
 use crate::rng::Rng;
 use std::time::{Duration, Instant};
 
-const STEADY: Metric = Metric {
-    key: "steady_x",
-    unit: "x live, steady",
-    better: Better::Less,
-};
-const DRAINED: Metric = Metric {
-    key: "drained_mb",
-    unit: "MB drained",
-    better: Better::Less,
-};
+const STEADY: Metric = Metric { key: "steady_x", unit: "x live, steady", better: Better::Less };
+const DRAINED: Metric = Metric { key: "drained_mb", unit: "MB drained", better: Better::Less };
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -34,9 +26,8 @@ pub const WORKLOAD: Workload = Workload {
     }],
 };
 
-const SIZES: [usize; 15] = [
-    16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192,
-];
+const SIZES: [usize; 15] =
+    [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192];
 const KEEP_EVERY: usize = 20;
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -10,11 +10,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use std::time::Instant;
 
-const US: Metric = Metric {
-    key: "us",
-    unit: "us/op",
-    better: Better::Less,
-};
+const US: Metric = Metric { key: "us", unit: "us/op", better: Better::Less };
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

@@ -10,11 +10,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use std::time::Instant;
 
-const PER_THREAD: Metric = Metric {
-    key: "us_per_thread",
-    unit: "us/thread",
-    better: Better::Less,
-};
+const PER_THREAD: Metric = Metric { key: "us_per_thread", unit: "us/thread", better: Better::Less };
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {

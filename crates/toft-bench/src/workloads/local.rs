@@ -10,11 +10,7 @@ use crate::threads::{Placed, link_ns, together};
 use std::time::Instant;
 
 /// Operations per second with all threads over those of one thread, in the same process.
-pub const SCALING: Metric = Metric {
-    key: "scaling",
-    unit: "x one thread",
-    better: Better::More,
-};
+pub const SCALING: Metric = Metric { key: "scaling", unit: "x one thread", better: Better::More };
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -22,12 +18,7 @@ pub const WORKLOAD: Workload = Workload {
     about: "threads that each replace their own 1000 blocks; an operation is one replacement",
     run: on_any_heap!(run),
     cases: &[
-        Case {
-            name: "local-1",
-            full: "threads=1 ops=10m",
-            quick: "ops=3m",
-            metrics: &[MOPS],
-        },
+        Case { name: "local-1", full: "threads=1 ops=10m", quick: "ops=3m", metrics: &[MOPS] },
         Case {
             name: "local-2",
             full: "threads=2 ops=10m",

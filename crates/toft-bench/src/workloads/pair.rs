@@ -14,30 +14,10 @@ pub const WORKLOAD: Workload = Workload {
     about: "malloc and free of one size, nothing else live; an operation is the pair",
     run: on_any_heap!(run),
     cases: &[
-        Case {
-            name: "pair-64",
-            full: "size=64 ops=40m",
-            quick: "ops=10m",
-            metrics: &[NS],
-        },
-        Case {
-            name: "pair-16",
-            full: "size=16 ops=40m",
-            quick: "ops=10m",
-            metrics: &[NS],
-        },
-        Case {
-            name: "pair-1k",
-            full: "size=1024 ops=40m",
-            quick: "ops=10m",
-            metrics: &[NS],
-        },
-        Case {
-            name: "pair-16ki",
-            full: "size=16ki ops=10m",
-            quick: "ops=2m",
-            metrics: &[NS],
-        },
+        Case { name: "pair-64", full: "size=64 ops=40m", quick: "ops=10m", metrics: &[NS] },
+        Case { name: "pair-16", full: "size=16 ops=40m", quick: "ops=10m", metrics: &[NS] },
+        Case { name: "pair-1k", full: "size=1024 ops=40m", quick: "ops=10m", metrics: &[NS] },
+        Case { name: "pair-16ki", full: "size=16ki ops=10m", quick: "ops=2m", metrics: &[NS] },
     ],
 };
 

@@ -90,10 +90,7 @@ impl Queue {
     fn put(&self, batch: Batch) {
         let full = |batches: &mut VecDeque<Batch>| batches.len() >= WAITING;
         let guard = self.batches.lock().expect("a thread panicked");
-        let mut batches = self
-            .changed
-            .wait_while(guard, full)
-            .expect("a thread panicked");
+        let mut batches = self.changed.wait_while(guard, full).expect("a thread panicked");
         batches.push_back(batch);
         self.changed.notify_all();
     }
@@ -101,10 +98,7 @@ impl Queue {
     fn get(&self) -> Batch {
         let guard = self.batches.lock().expect("a thread panicked");
         let none = |batches: &mut VecDeque<Batch>| batches.is_empty();
-        let mut batches = self
-            .changed
-            .wait_while(guard, none)
-            .expect("a thread panicked");
+        let mut batches = self.changed.wait_while(guard, none).expect("a thread panicked");
         let batch = batches.pop_front().expect("waited for one");
         self.changed.notify_all();
         batch

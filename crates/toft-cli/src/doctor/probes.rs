@@ -19,10 +19,7 @@ const UFFD_USER_MODE_ONLY: i32 = 1;
 
 /// The page size of the running kernel.
 pub fn page_size() -> usize {
-    sysconf(SysconfVar::PAGE_SIZE)
-        .ok()
-        .flatten()
-        .map_or(4096, |n| n as usize)
+    sysconf(SysconfVar::PAGE_SIZE).ok().flatten().map_or(4096, |n| n as usize)
 }
 
 /// A private anonymous mapping that is given back when it goes out of scope.
@@ -33,10 +30,8 @@ struct Mapping {
 
 impl Mapping {
     fn new(length: usize) -> io::Result<Mapping> {
-        let (protection, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: no address is asked for, so that nothing mapped can be replaced.
         let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
@@ -63,11 +58,7 @@ impl Drop for Mapping {
 }
 
 fn check(result: i64) -> io::Result<i64> {
-    if result == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Closes a descriptor that a probe opened.
@@ -86,16 +77,9 @@ pub fn fixed_noreplace() -> Answer {
     let again = unsafe { libc::mmap(taken.start, taken.length, libc::PROT_NONE, flags, -1, 0) };
     if again == libc::MAP_FAILED {
         let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::EEXIST) {
-            Ok(())
-        } else {
-            Err(error)
-        };
+        return if error.raw_os_error() == Some(libc::EEXIST) { Ok(()) } else { Err(error) };
     }
-    drop(Mapping {
-        start: again,
-        length: taken.length,
-    });
+    drop(Mapping { start: again, length: taken.length });
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
@@ -129,10 +113,7 @@ pub fn madv_pageout() -> Answer {
 /// Many ranges released in one call, on oneself.
 pub fn process_madvise() -> Answer {
     let pages = Mapping::pages()?;
-    let range = libc::iovec {
-        iov_base: pages.start,
-        iov_len: pages.length,
-    };
+    let range = libc::iovec { iov_base: pages.start, iov_len: pages.length };
     // SAFETY: pidfd_open takes integers; process_madvise reads one iovec that lives here and drops pages that are ours.
     unsafe {
         let process = check(libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0))?;
@@ -154,12 +135,7 @@ pub fn mremap() -> Answer {
     let mut pages = Mapping::pages()?;
     // SAFETY: the range is our own mapping; the kernel says where it is afterwards and Mapping takes note.
     unsafe {
-        let moved = libc::mremap(
-            pages.start,
-            pages.length,
-            2 * pages.length,
-            libc::MREMAP_MAYMOVE,
-        );
+        let moved = libc::mremap(pages.start, pages.length, 2 * pages.length, libc::MREMAP_MAYMOVE);
         if moved == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

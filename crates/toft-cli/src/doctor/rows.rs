@@ -56,16 +56,9 @@ pub fn print_rows(rows: &[Row], fit: bool) {
         }
     }
     let count = |level| rows.iter().filter(|row| row.level == level).count();
-    let verdict = if fit {
-        style.good("Toft can run here")
-    } else {
-        style.bad("Toft cannot run here")
-    };
-    println!(
-        "\n{verdict}: {} ok, {} with a fallback.",
-        count(Level::Good),
-        count(Level::Fallback)
-    );
+    let verdict =
+        if fit { style.good("Toft can run here") } else { style.bad("Toft cannot run here") };
+    println!("\n{verdict}: {} ok, {} with a fallback.", count(Level::Good), count(Level::Fallback));
 }
 
 /// Makes a row.
@@ -75,10 +68,5 @@ pub fn row(
     found: impl Into<String>,
     meaning: impl Into<String>,
 ) -> Row {
-    Row {
-        name,
-        found: found.into(),
-        level,
-        meaning: meaning.into(),
-    }
+    Row { name, found: found.into(), level, meaning: meaning.into() }
 }

@@ -33,8 +33,7 @@ pub fn limit(of: Resource) -> (String, Option<u64>) {
 
 /// The word in brackets: `always [madvise] never`.
 pub fn chosen(text: &str) -> Option<&str> {
-    text.split_whitespace()
-        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+    text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
 
 /// The multi-size huge pages that are switched on, as `64 KiB (madvise)`.
@@ -46,11 +45,7 @@ pub fn huge_sizes() -> Vec<String> {
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            let kib: u64 = name
-                .strip_prefix("hugepages-")?
-                .strip_suffix("kB")?
-                .parse()
-                .ok()?;
+            let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
             let setting = line(entry.path().join("enabled"))?;
             Some((kib, chosen(&setting).unwrap_or("unknown").to_owned()))
         })
@@ -82,9 +77,8 @@ pub fn cgroup_limit() -> Option<(u64, PathBuf)> {
             let inner = group.strip_prefix("/").unwrap_or(group);
             let place = Path::new(root).join(inner).join(file);
             // Version 1 writes "no limit" as a number near 2^63.
-            let Some(bytes) = line(&place)
-                .and_then(|t| t.parse::<u64>().ok())
-                .filter(|&b| b < 1 << 62)
+            let Some(bytes) =
+                line(&place).and_then(|t| t.parse::<u64>().ok()).filter(|&b| b < 1 << 62)
             else {
                 continue;
             };
@@ -102,11 +96,7 @@ pub fn cpu_features(wanted: &[&str]) -> Vec<String> {
         .or_else(|| field("/proc/cpuinfo", "Features"))
         .unwrap_or_default();
     let has: Vec<&str> = flags.split_whitespace().collect();
-    wanted
-        .iter()
-        .filter(|name| has.contains(name))
-        .map(|name| (*name).to_owned())
-        .collect()
+    wanted.iter().filter(|name| has.contains(name)).map(|name| (*name).to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -121,10 +111,7 @@ mod tests {
 
     #[test]
     fn fields_are_found_by_their_whole_name() {
-        assert_eq!(
-            field("/proc/self/status", "Pid").unwrap(),
-            std::process::id().to_string()
-        );
+        assert_eq!(field("/proc/self/status", "Pid").unwrap(), std::process::id().to_string());
         assert!(field("/proc/self/status", "Pi").is_none());
     }
 }

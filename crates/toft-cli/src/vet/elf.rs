@@ -130,16 +130,9 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
     facts.go = [".note.go.buildid", ".go.buildinfo"]
         .iter()
         .any(|name| elf.section_by_name(name).is_some());
-    facts.sanitizer = facts
-        .needed
-        .iter()
-        .find(|soname| sanitizer_library(soname))
-        .cloned();
+    facts.sanitizer = facts.needed.iter().find(|soname| sanitizer_library(soname)).cloned();
 
-    for (table, exported) in [
-        (elf.dynamic_symbol_table(), true),
-        (elf.symbol_table(), false),
-    ] {
+    for (table, exported) in [(elf.dynamic_symbol_table(), true), (elf.symbol_table(), false)] {
         let Some(table) = table else { continue };
         for symbol in table.symbols() {
             let Ok(name) = symbol.name_bytes() else {
@@ -163,13 +156,8 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
     Ok(())
 }
 
-const SANITIZER_SYMBOLS: [&[u8]; 5] = [
-    b"__asan_init",
-    b"__tsan_init",
-    b"__msan_init",
-    b"__hwasan_init",
-    b"__lsan_init",
-];
+const SANITIZER_SYMBOLS: [&[u8]; 5] =
+    [b"__asan_init", b"__tsan_init", b"__msan_init", b"__hwasan_init", b"__lsan_init"];
 
 fn sanitizer_library(soname: &str) -> bool {
     [

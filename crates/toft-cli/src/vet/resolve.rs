@@ -70,10 +70,7 @@ pub fn resolve(
                     binary: shell,
                 });
             }
-            Head::Script {
-                interpreter,
-                argument,
-            } => {
+            Head::Script { interpreter, argument } => {
                 script = true;
                 if is_env(&interpreter)
                     && current == found
@@ -97,10 +94,7 @@ pub fn resolve(
             }
         }
     }
-    Err(Missing::NotExecutable(format!(
-        "{}: too many levels of interpreters",
-        program.display()
-    )))
+    Err(Missing::NotExecutable(format!("{}: too many levels of interpreters", program.display())))
 }
 
 /// As `execvp` searches: a name with a slash is a path; a file that may not be executed is remembered and passed over.
@@ -116,11 +110,8 @@ fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Missing> {
     }
     let mut denied = None;
     for directory in path.as_bytes().split(|&byte| byte == b':') {
-        let directory = if directory.is_empty() {
-            OsStr::new(".")
-        } else {
-            OsStr::from_bytes(directory)
-        };
+        let directory =
+            if directory.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(directory) };
         let file = Path::new(directory).join(program);
         match executable(&file) {
             Ok(()) => return Ok(file),
@@ -136,28 +127,19 @@ fn executable(file: &Path) -> Result<(), Missing> {
     let about = match fs::metadata(file) {
         Ok(about) => about,
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Err(Missing::NotExecutable(format!(
-                "{}: permission denied",
-                file.display()
-            )));
+            return Err(Missing::NotExecutable(format!("{}: permission denied", file.display())));
         }
         Err(_) => return Err(Missing::NotFound(format!("{}: not found", file.display()))),
     };
     if about.is_dir() {
-        return Err(Missing::NotExecutable(format!(
-            "{}: is a directory",
-            file.display()
-        )));
+        return Err(Missing::NotExecutable(format!("{}: is a directory", file.display())));
     }
     let may = about.is_file()
         && faccessat(AT_FDCWD, file, AccessFlags::X_OK, AtFlags::AT_EACCESS).is_ok();
     if may {
         Ok(())
     } else {
-        Err(Missing::NotExecutable(format!(
-            "{}: not executable",
-            file.display()
-        )))
+        Err(Missing::NotExecutable(format!("{}: not executable", file.display())))
     }
 }
 
@@ -181,15 +163,8 @@ fn head(file: &Path) -> Head {
         return Head::Unreadable;
     }
     if let Some(line) = bytes.strip_prefix(b"#!") {
-        let line = line
-            .split(|&byte| byte == b'\n')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii();
-        let cut = line
-            .iter()
-            .position(|byte| b" \t".contains(byte))
-            .unwrap_or(line.len());
+        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+        let cut = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
         if cut == 0 {
             return Head::Text;
         }
@@ -199,11 +174,7 @@ fn head(file: &Path) -> Head {
             argument: (!argument.is_empty()).then(|| OsString::from_vec(argument.to_vec())),
         };
     }
-    if bytes.is_empty() || !bytes.contains(&0) {
-        Head::Text
-    } else {
-        Head::Binary
-    }
+    if bytes.is_empty() || !bytes.contains(&0) { Head::Text } else { Head::Binary }
 }
 
 fn is_env(interpreter: &Path) -> bool {

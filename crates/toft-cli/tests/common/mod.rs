@@ -22,23 +22,14 @@ pub fn toft() -> Command {
             command.env_remove(name);
         }
     }
-    command
-        .env_remove("LD_PRELOAD")
-        .env_remove("NO_COLOR")
-        .env_remove("COLUMNS");
+    command.env_remove("LD_PRELOAD").env_remove("NO_COLOR").env_remove("COLUMNS");
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
 /// `toft run OPTIONS -- WORDS`.
 pub fn run(options: &[&str], words: &[&str]) -> Output {
-    toft()
-        .arg("run")
-        .args(options)
-        .arg("--")
-        .args(words)
-        .output()
-        .unwrap()
+    toft().arg("run").args(options).arg("--").args(words).output().unwrap()
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -53,10 +44,7 @@ pub fn stderr(output: &Output) -> String {
 #[track_caller]
 pub fn said(output: &Output) -> String {
     let text = stderr(output);
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("toft: "))
-        .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("toft: ")).collect();
     assert_eq!(lines.len(), 1, "one line expected: {text}");
     lines[0].to_owned()
 }
@@ -78,12 +66,8 @@ pub fn compile(directory: &Path, name: &str, source: &str, flags: &[&str]) -> Pa
     let file = directory.join(format!("{name}.c"));
     let program = directory.join(name);
     fs::write(&file, source).unwrap();
-    let compiler = Command::new("gcc")
-        .args(["-O0", "-g", "-o"])
-        .arg(&program)
-        .arg(&file)
-        .args(flags)
-        .output();
+    let compiler =
+        Command::new("gcc").args(["-O0", "-g", "-o"]).arg(&program).arg(&file).args(flags).output();
     let compiler = compiler.expect("the tests need gcc");
     assert!(compiler.status.success(), "{}", stderr(&compiler));
     program
@@ -93,12 +77,8 @@ pub fn compile(directory: &Path, name: &str, source: &str, flags: &[&str]) -> Pa
 /// would hold our descriptor for a moment, and a file that is open for writing cannot be executed.
 pub fn file(directory: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf {
     let path = directory.join(name);
-    let mut tee = Command::new("tee")
-        .arg(&path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut tee =
+        Command::new("tee").arg(&path).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     tee.stdin.take().unwrap().write_all(contents).unwrap();
     assert!(tee.wait().unwrap().success());
     fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -107,14 +87,7 @@ pub fn file(directory: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf
 
 /// A copy of an executable, made by another process for the same reason.
 pub fn copy(from: &str, to: &Path) {
-    assert!(
-        Command::new("cp")
-            .arg(from)
-            .arg(to)
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
 pub fn text(path: &Path) -> &str {

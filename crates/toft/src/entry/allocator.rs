@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::os::{Error, Os};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::site::SiteHash;
-use crate::slab::{MEDIUM, SMALL, SlotState, Slab, Tier, TierNumber, Violation};
+use crate::slab::{MEDIUM, SMALL, Slab, SlotState, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::thread::{Heap, HeapState, Heaps};
 
@@ -94,8 +94,10 @@ impl<O: Os> Allocator<O> {
 
         let heaps_at = layout.tables + 64;
         let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
-        let medium_at = (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
-        let large_at = (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let medium_at =
+            (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let large_at =
+            (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
         let end = large_at + Blocks::table_bytes(large_span, partitions);
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
@@ -109,8 +111,22 @@ impl<O: Os> Allocator<O> {
         let (small, medium, large, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
-                Plots::new(&os, data + span + large_span, span, partitions, layout.medium_slabs, medium_at)?,
-                Blocks::new(&os, (data + span, large_span), layout.large_blocks, partitions, large_at, keep)?,
+                Plots::new(
+                    &os,
+                    data + span + large_span,
+                    span,
+                    partitions,
+                    layout.medium_slabs,
+                    medium_at,
+                )?,
+                Blocks::new(
+                    &os,
+                    (data + span, large_span),
+                    layout.large_blocks,
+                    partitions,
+                    large_at,
+                    keep,
+                )?,
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };

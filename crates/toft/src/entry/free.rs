@@ -27,7 +27,14 @@ impl<O: Os> Allocator<O> {
     }
 
     #[inline(always)]
-    pub(super) fn free_slot(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    pub(super) fn free_slot(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) {
         if slab.owner.load(Relaxed) == heap.address() {
             return match slab.put(slot) {
                 Put::Done => {}

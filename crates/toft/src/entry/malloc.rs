@@ -3,8 +3,8 @@
 use super::{Allocator, Call};
 use crate::os::{Error, Os};
 use crate::slab::{
-    CLASSES, Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
-    class_of_small,
+    CLASSES, Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier,
+    class_of_medium, class_of_small,
 };
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};

@@ -96,7 +96,8 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = current_heap();
     if bytes <= SMALL_MAX
-        && let Some(address) = heap.bins().current(heap.hash.row(site) + class_of_small(bytes)).pop()
+        && let Some(address) =
+            heap.bins().current(heap.hash.row(site) + class_of_small(bytes)).pop()
     {
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: a slot of at least `bytes` bytes, handed out a moment ago.

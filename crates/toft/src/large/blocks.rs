@@ -1,15 +1,13 @@
 //! Allocation, growth and release of large blocks.
 
+use super::extents::CHUNK_SHIFT;
 use super::{Block, BlockState, stack};
 use crate::os::{Error, Os};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, SPIN_LIMIT, pause};
-use Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use Ordering::Relaxed;
 
-const UNIT_SHIFT: u32 = 16;
-const UNIT: usize = 1 << UNIT_SHIFT;
-/// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
-/// every kernel.
-const CHUNK_SHIFT: u32 = 10;
+pub(super) const UNIT_SHIFT: u32 = 16;
+pub(super) const UNIT: usize = 1 << UNIT_SHIFT;
 /// Live blocks with a mapping of their own. Beyond these, whole extents are mapped so that
 /// neighbours share one mapping, and the guards are page-table guards where the kernel has them:
 /// the number of mappings that a process may have is limited (65 530 by default).
@@ -34,52 +32,41 @@ pub fn large_class(bytes: usize) -> usize {
 }
 
 /// Bytes that the largest request of a class needs.
-fn class_bytes(class: usize) -> usize {
+pub(super) fn class_bytes(class: usize) -> usize {
     1usize << (CLASS_BASE + class as u32 + 1).min(usize::BITS - 1)
-}
-
-/// What `resize` did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resize {
-    /// The block has its new size where it is.
-    InPlace,
-    /// The block's pages are now at this address.
-    Moved(usize),
-    /// Nothing happened: copy instead.
-    No,
 }
 
 /// Counters and frontiers; lives in the metadata tables, zero at first.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// Units handed out from the first one on. Any thread.
-    next: AtomicUsize,
+    pub(super) next: AtomicUsize,
     /// Bytes of free blocks that are still resident. Any thread.
-    kept: AtomicUsize,
-    live_bytes: AtomicUsize,
-    live_blocks: AtomicUsize,
-    peak_bytes: AtomicUsize,
-    allocations: AtomicU64,
+    pub(super) kept: AtomicUsize,
+    pub(super) live_bytes: AtomicUsize,
+    pub(super) live_blocks: AtomicUsize,
+    pub(super) peak_bytes: AtomicUsize,
+    pub(super) allocations: AtomicU64,
     /// Blocks that have a mapping of their own, live or kept.
-    separate: AtomicUsize,
+    pub(super) separate: AtomicUsize,
 }
 
 /// All large blocks.
 #[derive(Debug)]
 pub struct Blocks {
-    base: usize,
+    pub(super) base: usize,
     /// Units in the tier.
-    units: usize,
+    pub(super) units: usize,
     /// The first unit in use, at a random place.
-    first: usize,
-    page_size: usize,
-    keep: usize,
+    pub(super) first: usize,
+    pub(super) page_size: usize,
+    pub(super) keep: usize,
     /// Where the descriptor of unit 0 would be.
-    blocks: usize,
-    state: *const State,
-    stacks: *const AtomicU64,
+    pub(super) blocks: usize,
+    pub(super) state: *const State,
+    pub(super) stacks: *const AtomicU64,
     /// One bit for each chunk whose descriptors are mapped. Any thread sets, none clears.
-    chunks: *const AtomicU64,
+    pub(super) chunks: *const AtomicU64,
 }
 
 impl Blocks {
@@ -136,63 +123,24 @@ impl Blocks {
         })
     }
 
-    fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &State {
         // SAFETY: `new` duty 1; all-zero is a `State`.
         unsafe { &*self.state }
     }
 
-    fn stack(&self, partition: usize, class: usize) -> &AtomicU64 {
+    pub(super) fn stack(&self, partition: usize, class: usize) -> &AtomicU64 {
         // SAFETY: `new` duty 1: there is one word for each partition and class.
         unsafe { &*self.stacks.add(partition * LARGE_CLASSES + class) }
     }
 
-    fn block(&self, unit: usize) -> &Block {
+    pub(super) fn block(&self, unit: usize) -> &Block {
         let address = self.blocks + unit * size_of::<Block>();
         // SAFETY: callers name units whose descriptors `reach` has mapped, or that `is_mapped`
         // confirms; zero bytes are a `Block`, and all its fields are atomics.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    fn chunk(&self, unit: usize) -> (&AtomicU64, u64) {
-        let chunk = unit >> CHUNK_SHIFT;
-        // SAFETY: `new` duty 1: one bit for each chunk of the tier, and callers' units are below
-        // `units`.
-        let word = unsafe { &*self.chunks.add(chunk / 64) };
-        (word, 1 << (chunk % 64))
-    }
-
-    /// Whether a unit has a descriptor.
-    fn is_mapped(&self, unit: usize) -> bool {
-        if unit >= self.units {
-            return false;
-        }
-        let (word, bit) = self.chunk(unit);
-        word.load(Acquire) & bit != 0
-    }
-
-    /// Makes sure that a unit has a descriptor.
-    fn map_descriptor(&self, os: &impl Os, unit: usize) -> Result<(), Error> {
-        let start = self.blocks + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>();
-        let mut spins = 0;
-        while !self.is_mapped(unit) {
-            match os.map(start, size_of::<Block>() << CHUNK_SHIFT) {
-                Ok(()) => {
-                    // publish chunk: pairs with `is_mapped`.
-                    let (word, bit) = self.chunk(unit);
-                    word.fetch_or(bit, AcqRel);
-                }
-                // Another thread is between its `map` and its bit, or something foreign is there.
-                Err(Error::Occupied) if spins < SPIN_LIMIT => {
-                    spins += 1;
-                    pause();
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn unit_of(&self, block: &Block) -> usize {
+    pub(super) fn unit_of(&self, block: &Block) -> usize {
         ((&raw const *block).addr() - self.blocks) / size_of::<Block>()
     }
 
@@ -254,7 +202,7 @@ impl Blocks {
     }
 
     /// A free block of this partition and class, mapped for `bytes`.
-    fn reuse(
+    pub(super) fn reuse(
         &self,
         os: &impl Os,
         partition: usize,
@@ -290,7 +238,7 @@ impl Blocks {
     }
 
     /// A block in an extent that nobody has had.
-    fn fresh(
+    pub(super) fn fresh(
         &self,
         os: &impl Os,
         partition: usize,
@@ -326,56 +274,8 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    /// The descriptor of a new extent, filled in but for the mapping.
-    fn prepare(
-        &self,
-        os: &impl Os,
-        unit: usize,
-        partition: usize,
-        class: usize,
-        extent: usize,
-    ) -> Result<&Block, Error> {
-        self.map_descriptor(os, unit)?;
-        let block = self.block(unit);
-        block.class.store(class as u32, Relaxed);
-        block.partition.store(partition as u32, Relaxed);
-        block.extent.store(extent, Relaxed);
-        Ok(block)
-    }
-
-    /// An extent could not be mapped: its units go back if nobody has taken more since, else it
-    /// waits on its stack for a request that has more luck.
-    fn give_up(&self, unit: usize, block: &Block) {
-        if !self.return_units(unit, block.extent() >> UNIT_SHIFT) {
-            block.publish_free();
-            self.push_free(block);
-        }
-    }
-
-    fn return_units(&self, unit: usize, units: usize) -> bool {
-        let (end, begin) = (unit + units - self.first, unit - self.first);
-        self.state().next.compare_exchange(end, begin, AcqRel, Relaxed).is_ok()
-    }
-
-    /// The first of `units` units that nobody has had, at a multiple of `align`.
-    fn take_units(&self, units: usize, align: usize) -> Result<usize, Error> {
-        let next = &self.state().next;
-        let mut seen = next.load(Relaxed);
-        loop {
-            let address = self.base + ((self.first + seen) << UNIT_SHIFT);
-            let start = address.checked_next_multiple_of(align).ok_or(Error::NoMemory)?;
-            let unit = (start - self.base) >> UNIT_SHIFT;
-            let end = unit.checked_add(units).filter(|&end| end <= self.units);
-            let end = end.ok_or(Error::NoMemory)?;
-            match next.compare_exchange_weak(seen, end - self.first, AcqRel, Acquire) {
-                Ok(_) => return Ok(unit),
-                Err(now) => seen = now,
-            }
-        }
-    }
-
     /// Maps the held block for `bytes`, from whatever it has now.
-    fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
+    pub(super) fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
         let mapped = block.mapped.load(Relaxed);
         let address = self.address(block);
         if mapped >= bytes {
@@ -414,7 +314,7 @@ impl Blocks {
     }
 
     /// Whether the block's whole extent is mapped, so that it may share a mapping with neighbours.
-    fn is_shared(&self, block: &Block) -> bool {
+    pub(super) fn is_shared(&self, block: &Block) -> bool {
         block.mapped.load(Relaxed) == block.extent()
     }
 
@@ -436,13 +336,13 @@ impl Blocks {
         true
     }
 
-    fn push_free(&self, block: &Block) {
+    pub(super) fn push_free(&self, block: &Block) {
         let class = block.class.load(Relaxed) as usize;
         stack::push(self.stack(block.partition(), class), self.unit_of(block), block);
     }
 
     /// Gives the pages of a held, free block back; its address stays with its partition.
-    fn drop_pages(&self, os: &impl Os, block: &Block) {
+    pub(super) fn drop_pages(&self, os: &impl Os, block: &Block) {
         let (address, mapped) = (self.address(block), block.mapped.load(Relaxed));
         let separate = !self.is_shared(block);
         // SAFETY: (1) the block is free and held by the caller, so nobody needs its contents.
@@ -457,76 +357,6 @@ impl Blocks {
             let _ = unsafe { os.discard(address, mapped) };
             self.state().kept.fetch_add(mapped, Relaxed);
         }
-    }
-
-    /// Changes the size of a live block without copying, where that can be done.
-    pub fn resize(&self, os: &impl Os, block: &Block, size: usize) -> Resize {
-        let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
-        let (old, address) = (block.bytes(), self.address(block));
-        if self.is_shared(block) {
-            return if bytes <= old && bytes >= old / 2 { Resize::InPlace } else { Resize::No };
-        }
-        if bytes <= old {
-            if bytes < old {
-                // SAFETY: (1) the tail that the program has just given up.
-                if unsafe { os.unmap(address + bytes, old - bytes) }.is_err() {
-                    return Resize::InPlace;
-                }
-                self.change_size(block, bytes);
-            }
-            return Resize::InPlace;
-        }
-        if bytes <= block.extent() - self.page_size {
-            // SAFETY: (1) the block's own mapping, within its extent.
-            if unsafe { os.extend(address, old, bytes) }.is_err() {
-                return Resize::No;
-            }
-            self.change_size(block, bytes);
-            return Resize::InPlace;
-        }
-        self.relocate(os, block, bytes)
-    }
-
-    fn change_size(&self, block: &Block, bytes: usize) {
-        self.uncount(block.bytes());
-        block.mapped.store(bytes, Relaxed);
-        block.bytes.store(bytes, Relaxed);
-        self.count_bytes(bytes);
-    }
-
-    /// Moves a block's pages to a larger extent of the same partition.
-    fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Resize {
-        let (old, address) = (block.bytes(), self.address(block));
-        let class = large_class(bytes);
-        let Some(extent) = class_bytes(class)
-            .checked_add(self.page_size)
-            .and_then(|extent| extent.checked_next_multiple_of(UNIT))
-        else {
-            return Resize::No;
-        };
-        let Ok(unit) = self.take_units(extent >> UNIT_SHIFT, UNIT) else { return Resize::No };
-        let Ok(target) = self.prepare(os, unit, block.partition(), class, extent) else {
-            self.return_units(unit, extent >> UNIT_SHIFT);
-            return Resize::No;
-        };
-        target.site.store(block.site(), Relaxed);
-        let to = self.address(target);
-        // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
-        if unsafe { os.relocate(address, old, to, bytes) }.is_err() {
-            self.give_up(unit, target);
-            return Resize::No;
-        }
-        target.mapped.store(bytes, Relaxed);
-        target.bytes.store(bytes, Relaxed);
-        target.publish();
-        self.uncount(old);
-        self.count_bytes(bytes);
-        // The old extent keeps its address and has no pages.
-        block.mapped.store(0, Relaxed);
-        if block.take() {
-            self.push_free(block);
-        }
-        Resize::Moved(to)
     }
 
     /// Gives back the pages of every free block; says how many bytes went.
@@ -553,60 +383,11 @@ impl Blocks {
     }
 
     /// Pushes a chain of held blocks, given as unit numbers plus one.
-    fn put_back(&self, head: &AtomicU64, mut held: u32) {
+    pub(super) fn put_back(&self, head: &AtomicU64, mut held: u32) {
         while let Some(unit) = held.checked_sub(1) {
             let block = self.block(unit as usize);
             held = block.below.load(Relaxed);
             stack::push(head, unit as usize, block);
-        }
-    }
-
-    fn count(&self, bytes: usize) {
-        self.state().allocations.fetch_add(1, Relaxed);
-        self.count_bytes(bytes);
-    }
-
-    fn count_bytes(&self, bytes: usize) {
-        let state = self.state();
-        state.live_blocks.fetch_add(1, Relaxed);
-        let live = state.live_bytes.fetch_add(bytes, Relaxed) + bytes;
-        state.peak_bytes.fetch_max(live, Relaxed);
-    }
-
-    fn uncount(&self, bytes: usize) {
-        self.state().live_blocks.fetch_sub(1, Relaxed);
-        self.state().live_bytes.fetch_sub(bytes, Relaxed);
-    }
-
-    /// Live blocks, live bytes, most live bytes ever, allocations ever, and resident free bytes.
-    pub fn figures(&self) -> (usize, usize, usize, u64, usize) {
-        let state = self.state();
-        (
-            state.live_blocks.load(Relaxed),
-            state.live_bytes.load(Relaxed),
-            state.peak_bytes.load(Relaxed),
-            state.allocations.load(Relaxed),
-            state.kept.load(Relaxed),
-        )
-    }
-
-    /// Every block, live or free, in address order.
-    pub fn for_each(&self, mut each: impl FnMut(&Block)) {
-        let end = self.first + self.state().next.load(Acquire);
-        let mut unit = self.first;
-        while unit < end {
-            if !self.is_mapped(unit) {
-                unit = ((unit >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT;
-                continue;
-            }
-            let block = self.block(unit);
-            match block.state() {
-                BlockState::None => unit += 1,
-                _ => {
-                    each(block);
-                    unit += (block.extent() >> UNIT_SHIFT).max(1);
-                }
-            }
         }
     }
 }

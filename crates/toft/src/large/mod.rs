@@ -11,7 +11,11 @@
 
 mod block;
 mod blocks;
+mod extents;
+mod figures;
+mod resize;
 mod stack;
 
 pub use block::{Block, BlockState};
-pub use blocks::{Blocks, Resize, large_class};
+pub use blocks::{Blocks, large_class};
+pub use resize::Resize;

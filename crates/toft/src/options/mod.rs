@@ -172,10 +172,18 @@ mod tests {
     #[test]
     fn bad_values_and_names_are_told_and_change_nothing() {
         let mut options = Options::DEFAULT;
-        for text in ["TOFT_PARTITIONS=0", "TOFT_PARTITIONS=4097", "TOFT_PARTITIONS=abc",
-            "TOFT_PARTITIONS=", "TOFT_ON_MISUSE=ignore", "TOFT_LARGE_KEEP=1x",
-            "TOFT_LARGE_KEEP=99999999999999999999", "TOFT_SCOPE=", "TOFT_STATS=2",
-            "TOFT_REPORT_FD=-1"] {
+        for text in [
+            "TOFT_PARTITIONS=0",
+            "TOFT_PARTITIONS=4097",
+            "TOFT_PARTITIONS=abc",
+            "TOFT_PARTITIONS=",
+            "TOFT_ON_MISUSE=ignore",
+            "TOFT_LARGE_KEEP=1x",
+            "TOFT_LARGE_KEEP=99999999999999999999",
+            "TOFT_SCOPE=",
+            "TOFT_STATS=2",
+            "TOFT_REPORT_FD=-1",
+        ] {
             let problem = options.take(text.as_bytes());
             assert!(matches!(problem, Err(Problem::BadValue(_))), "{text}");
         }

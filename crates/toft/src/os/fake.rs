@@ -63,6 +63,8 @@ struct State {
     /// Most bytes that may be mapped.
     limit: usize,
     reports: Vec<String>,
+    /// Mappings that were refused because something was there.
+    collisions: u64,
 }
 
 impl Fake {
@@ -78,6 +80,7 @@ impl Fake {
             random: machine.seed,
             limit: usize::MAX,
             reports: Vec::new(),
+            collisions: 0,
         };
         Fake {
             machine,
@@ -114,6 +117,12 @@ impl Fake {
     /// Calls ever made.
     pub fn all_calls(&self) -> u64 {
         self.state().faults.total()
+    }
+
+    /// Mappings ever refused because something was in the way. With one thread and nothing foreign
+    /// there is no reason for any.
+    pub fn collisions(&self) -> u64 {
+        self.state().collisions
     }
 
     /// Maps a range for somebody else; says no where it is not free.
@@ -169,7 +178,12 @@ impl Fake {
     }
 
     /// Counts a request that needs no room, checks it, and says whether it goes on.
-    fn admit(&self, kind: Request, addr: usize, len: usize) -> Result<MutexGuard<'_, State>, Error> {
+    fn admit(
+        &self,
+        kind: Request,
+        addr: usize,
+        len: usize,
+    ) -> Result<MutexGuard<'_, State>, Error> {
         self.check_range(addr, len);
         let mut state = self.state();
         assert!(state.space.is_ours(addr..addr + len), "{kind:?} of what is not mapped");
@@ -187,6 +201,7 @@ impl Fake {
             return Err(Error::NoMemory);
         }
         if !state.space.is_free(addr..end) {
+            state.collisions += 1;
             return Err(Error::Occupied);
         }
         if state.mapped_bytes().saturating_add(len) > state.limit || !self.host.open(addr..end) {

@@ -27,9 +27,7 @@ fn result(code: isize) -> Result<usize, Error> {
 impl Linux {
     /// The running kernel, with its page size read from the auxiliary vector.
     pub fn detect() -> Linux {
-        Linux {
-            page_size: process::page_size(),
-        }
+        Linux { page_size: process::page_size() }
     }
 
     /// Before detection: only good for a static that nobody uses yet.
@@ -55,10 +53,7 @@ unsafe impl Os for Linux {
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         // SAFETY: (1) NOREPLACE changes no existing mapping.
         let got = result(unsafe {
-            syscall(
-                libc::SYS_mmap,
-                [addr, len, protection, flags as usize, usize::MAX, 0],
-            )
+            syscall(libc::SYS_mmap, [addr, len, protection, flags as usize, usize::MAX, 0])
         })?;
         if got == addr {
             return Ok(());
@@ -82,8 +77,7 @@ unsafe impl Os for Linux {
 
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
-        let code =
-            unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0]) };
+        let code = unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0]) };
         result(code).map(drop)
     }
 
@@ -107,9 +101,8 @@ unsafe impl Os for Linux {
         self.map(new, new_len)?;
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         // SAFETY: (1) the caller's duties 1 and 2; the target was mapped by the line above.
-        let moved = result(unsafe {
-            syscall(libc::SYS_mremap, [old, old_len, new_len, flags, new, 0])
-        });
+        let moved =
+            result(unsafe { syscall(libc::SYS_mremap, [old, old_len, new_len, flags, new, 0]) });
         if let Err(error) = moved {
             // SAFETY: (1) as above; on failure the target may or may not be there any more.
             unsafe { syscall(libc::SYS_munmap, [new, new_len, 0, 0, 0, 0]) };
@@ -124,8 +117,7 @@ unsafe impl Os for Linux {
         while filled < 8 {
             let target = (&raw mut word as usize) + filled;
             // SAFETY: (1) the kernel writes at most the rest of `word`.
-            let code =
-                unsafe { syscall(libc::SYS_getrandom, [target, 8 - filled, 0, 0, 0, 0]) };
+            let code = unsafe { syscall(libc::SYS_getrandom, [target, 8 - filled, 0, 0, 0, 0]) };
             if code == -(libc::EINTR as isize) {
                 continue;
             }

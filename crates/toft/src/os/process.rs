@@ -23,11 +23,7 @@ unsafe extern "C" {
 pub fn page_size() -> usize {
     // SAFETY: getauxval reads a table that the loader has filled before any code of ours ran.
     let size = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
-    if size.is_power_of_two() && size >= 4096 {
-        size
-    } else {
-        4096
-    }
+    if size.is_power_of_two() && size >= 4096 { size } else { 4096 }
 }
 
 /// Whether the kernel asks for secure execution (setuid, file capabilities): then the environment
@@ -108,8 +104,7 @@ pub fn read_file(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let at = libc::AT_FDCWD as isize as usize;
     // SAFETY: the path is a C string and the kernel only reads it.
-    let file =
-        unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
+    let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
     if file < 0 {
         return;
     }
@@ -197,10 +192,7 @@ pub fn abort() -> ! {
         syscall(libc::SYS_rt_sigaction, [abort, action, 0, 8, 0, 0]);
         let unblock = 1u64 << (libc::SIGABRT - 1);
         let how = libc::SIG_UNBLOCK as usize;
-        syscall(
-            libc::SYS_rt_sigprocmask,
-            [how, &raw const unblock as usize, 0, 8, 0, 0],
-        );
+        syscall(libc::SYS_rt_sigprocmask, [how, &raw const unblock as usize, 0, 8, 0, 0]);
         let process = syscall(libc::SYS_getpid, [0; 6]) as usize;
         let thread = syscall(libc::SYS_gettid, [0; 6]) as usize;
         syscall(libc::SYS_tgkill, [process, thread, abort, 0, 0, 0]);

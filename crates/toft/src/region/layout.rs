@@ -58,12 +58,8 @@ impl Windows {
             let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
             // Bounds are kept by granule, so a plot that is as large must not straddle two.
             let unit = if span >> 32 >= 512 { 1 << 32 } else { page << 11 };
-            let windows = Windows {
-                data: low & !(unit - 1),
-                span,
-                large_span,
-                metadata: high & !(page - 1),
-            };
+            let windows =
+                Windows { data: low & !(unit - 1), span, large_span, metadata: high & !(page - 1) };
             let last = windows.data + data - page;
             let end = Layout::new(windows, page).end - page;
             if [windows.data, last, windows.metadata, end].iter().all(|&a| can_map(os, a, page)) {

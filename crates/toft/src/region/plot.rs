@@ -21,9 +21,9 @@
 
 use super::{Carve, Descriptor, Tier, TierNumber};
 use crate::os::{Error, Os};
-use core::marker::PhantomData;
 use crate::sync::{AtomicU32, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::marker::PhantomData;
 
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
@@ -316,7 +316,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             // Plots that share a granule: all of the granule that is in the tier.
             let granule = address >> GRANULE_SHIFT << GRANULE_SHIFT;
             let low = granule.max(self.base);
-            let high = (granule + (1 << GRANULE_SHIFT)).min(self.base + (self.plots << self.plot_shift));
+            let high =
+                (granule + (1 << GRANULE_SHIFT)).min(self.base + (self.plots << self.plot_shift));
             let nth = (address >> GRANULE_SHIFT) - (self.base >> GRANULE_SHIFT);
             (low >> Self::SHIFT, high >> Self::SHIFT, &self.growth(nth).descriptors)
         };
@@ -343,8 +344,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             let mapped = growth.mapped.load(Acquire);
             let next = growth.next.load(Acquire);
             // Whoever moves `next` over slabs owns them.
-            if next < mapped
-                && growth.next.compare_exchange(next, mapped, AcqRel, Relaxed).is_ok()
+            if next < mapped && growth.next.compare_exchange(next, mapped, AcqRel, Relaxed).is_ok()
             {
                 let first = (self.first_slab(self.nth_plot(n)) + next as usize) << Self::SHIFT;
                 // SAFETY: (1) nobody has had these slabs, and by the exchange nobody will.

@@ -132,8 +132,7 @@ pub fn announce(slab: &Slab) {
         // SAFETY: `owner` of a published slab is the address of a heap, whose first part is its
         // inbox, and heaps live for ever. The heap named by the value that we exchanged is the one
         // that owns the slab until PENDING is clear again (`Slab::change_owner` fails meanwhile).
-        let inbox: &Inbox =
-            unsafe { &*core::ptr::with_exposed_provenance(before & !PENDING) };
+        let inbox: &Inbox = unsafe { &*core::ptr::with_exposed_provenance(before & !PENDING) };
         inbox.push(slab);
     }
 }

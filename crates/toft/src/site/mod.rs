@@ -77,7 +77,10 @@ mod tests {
     #[test]
     fn sites_spread_over_all_partitions_and_depend_on_the_key() {
         for partitions in [2, 64, 4096] {
-            let (a, b) = (SiteHash::new(partitions, 0x1234_5678_9ABC_DEF1), SiteHash::new(partitions, 0xF00D_FACE_CAFE_BEEF));
+            let (a, b) = (
+                SiteHash::new(partitions, 0x1234_5678_9ABC_DEF1),
+                SiteHash::new(partitions, 0xF00D_FACE_CAFE_BEEF),
+            );
             let mut counts = vec![0; partitions];
             let mut moved = 0;
             let sites = partitions * 64;

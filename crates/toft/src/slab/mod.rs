@@ -1,16 +1,20 @@
 //! L3: slots in a run of address space: size classes, the descriptor with its bitmaps, `check()`.
 
+mod check;
+mod claim;
 mod class;
+mod credit;
+mod others;
 #[allow(clippy::module_inception)]
 mod slab;
 
+pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
+pub use check::Violation;
+pub use claim::Put;
 pub use class::{
     CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, class_of_medium, class_of_small,
 };
+pub use credit::Spent;
 #[cfg(not(loom))]
 pub use slab::EMPTY_SLAB;
-pub use slab::{
-    LINK_OPEN, PENDING, Put, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, Spent, Violation,
-    WORDS, WORD_SLOTS,
-};
-pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
+pub use slab::{LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, WORD_SLOTS, WORDS};

@@ -165,9 +165,7 @@ impl Heaps {
 
     fn change(&self, number: u32, from: HeapState, to: HeapState) -> bool {
         // hold heap: Acquire pairs with the Release by which the last holder let go.
-        self.state_of(number)
-            .compare_exchange(from as u8, to as u8, AcqRel, Relaxed)
-            .is_ok()
+        self.state_of(number).compare_exchange(from as u8, to as u8, AcqRel, Relaxed).is_ok()
     }
 
     fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {

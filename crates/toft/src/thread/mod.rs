@@ -12,4 +12,4 @@ mod tls;
 pub use fork::repair_after_fork;
 pub use heap::{Heap, Seat};
 pub use heaps::{HeapState, Heaps};
-pub use tls::{current_heap, set_current_heap, EMPTY_HEAP, EXITED_HEAP};
+pub use tls::{EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap};

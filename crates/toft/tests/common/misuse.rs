@@ -29,7 +29,8 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         BadPointer::Freed => {
             let freed = world.shadow.pick_freed(which)?;
             let usable = freed.usable;
-            let words = format!("this {usable}-byte block is already free ({}", words_of(freed.tier));
+            let words =
+                format!("this {usable}-byte block is already free ({}", words_of(freed.tier));
             Some(Bad { address: freed.address, head: "double free", words })
         }
         BadPointer::Inside => {
@@ -62,8 +63,17 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         BadPointer::Foreign => {
             let space = toft::os::Os::address_space(&world.fake);
             let local = &raw const offset as usize;
-            let choices =
-                [1, 8, 4096, local, space.start, space.end - 16, space.end, 1 << 63, usize::MAX - 15];
+            let choices = [
+                1,
+                8,
+                4096,
+                local,
+                space.start,
+                space.end - 16,
+                space.end,
+                1 << 63,
+                usize::MAX - 15,
+            ];
             let words = String::from("not a block of this allocator\n");
             Some(Bad { address: choices[which % choices.len()], head: "invalid free", words })
         }

@@ -47,26 +47,72 @@ pub enum BadPointer {
 /// there is a choice of, modulo how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    Malloc { who: usize, size: usize, site: usize },
-    Calloc { who: usize, size: usize, site: usize },
-    Aligned { who: usize, size: usize, align: usize, site: usize },
+    Malloc {
+        who: usize,
+        size: usize,
+        site: usize,
+    },
+    Calloc {
+        who: usize,
+        size: usize,
+        site: usize,
+    },
+    Aligned {
+        who: usize,
+        size: usize,
+        align: usize,
+        site: usize,
+    },
     /// `count` blocks of one size.
-    Burst { who: usize, size: usize, site: usize, count: usize },
-    Realloc { who: usize, which: usize, size: usize, site: usize },
+    Burst {
+        who: usize,
+        size: usize,
+        site: usize,
+        count: usize,
+    },
+    Realloc {
+        who: usize,
+        which: usize,
+        size: usize,
+        site: usize,
+    },
     /// Realloc to exactly what is usable: must not move.
-    ReallocSame { who: usize, which: usize },
-    Free { who: usize, which: usize },
+    ReallocSame {
+        who: usize,
+        which: usize,
+    },
+    Free {
+        who: usize,
+        which: usize,
+    },
     /// Every second block from `which` on, `count` of them.
-    FreeMany { who: usize, which: usize, count: usize },
-    Misuse { who: usize, call: BadCall, pointer: BadPointer, which: usize, offset: usize },
+    FreeMany {
+        who: usize,
+        which: usize,
+        count: usize,
+    },
+    Misuse {
+        who: usize,
+        call: BadCall,
+        pointer: BadPointer,
+        which: usize,
+        offset: usize,
+    },
     Birth,
-    Exit { who: usize },
+    Exit {
+        who: usize,
+    },
     /// A child of a fork goes on: the other threads are gone, some in the middle of a change.
-    Fork { who: usize, torn: u8 },
+    Fork {
+        who: usize,
+        torn: u8,
+    },
     /// Give back what can be given back.
     Trim,
     /// The next operation runs in a signal handler that has interrupted a change of the heap.
-    Interrupt { who: usize },
+    Interrupt {
+        who: usize,
+    },
 }
 
 /// Sizes that the interesting limits lie between, all tiers.
@@ -86,8 +132,16 @@ fn size(kind: u8, word: u16) -> usize {
         14 => word << 16,
         _ => {
             let limit = isize::MAX as usize;
-            [limit, limit - 4096, limit + 1, usize::MAX, usize::MAX - 4095, 1 << 47, 1 << 40, 1 << 62]
-                [word % 8]
+            [
+                limit,
+                limit - 4096,
+                limit + 1,
+                usize::MAX,
+                usize::MAX - 4095,
+                1 << 47,
+                1 << 40,
+                1 << 62,
+            ][word % 8]
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct World {
     slabs: HashMap<usize, usize>,
     /// Whether requests of a reasonable size must be met.
     pub must_succeed: bool,
+    /// Whether the system has done, and will do, whatever it was asked for.
+    pub undisturbed: bool,
     interrupted: Option<usize>,
     steps: usize,
     /// How often everything is compared; the block at hand always is.
@@ -49,6 +51,7 @@ impl World {
             heaps: Vec::new(),
             slabs: HashMap::new(),
             must_succeed: true,
+            undisturbed: true,
             interrupted: None,
             steps: 0,
             thoroughness: 8,
@@ -93,7 +96,9 @@ impl World {
         self.steps += 1;
         // A change of the heap's lists is under way while a signal handler runs.
         let seat = match self.interrupted.take() {
-            Some(who) if !matches!(op, Op::Fork { .. } | Op::Exit { .. } | Op::Interrupt { .. }) => {
+            Some(who)
+                if !matches!(op, Op::Fork { .. } | Op::Exit { .. } | Op::Interrupt { .. }) =>
+            {
                 self.heap(who).sit()
             }
             _ => None,
@@ -290,6 +295,9 @@ impl World {
         assert_eq!(figures.live_blocks, self.shadow.len(), "live blocks");
         assert_eq!(figures.live_bytes(), self.shadow.live_bytes, "live bytes");
         assert_eq!(figures.threads, self.heaps.len(), "threads");
+        if self.undisturbed {
+            assert_eq!(self.fake.collisions(), 0, "nothing is in the way of any mapping");
+        }
         self.shadow.verify_all();
     }
 

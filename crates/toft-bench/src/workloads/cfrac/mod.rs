@@ -57,17 +57,8 @@ impl<'a, H: Heap> Search<'a, H> {
             let rest = number.divide_digit(*p).1;
             *p == 2 || power(rest, (*p - 1) / 2, *p) <= 1
         };
-        let primes = (2..)
-            .filter(is_prime)
-            .filter(divides_a_square)
-            .take(base)
-            .collect();
-        Self {
-            heap,
-            number,
-            primes,
-            steps: 0,
-        }
+        let primes = (2..).filter(is_prime).filter(divides_a_square).take(base).collect();
+        Self { heap, number, primes, steps: 0 }
     }
 
     /// A proper factor. The number is the product of two odd primes, so that half of all
@@ -97,10 +88,7 @@ impl<'a, H: Heap> Search<'a, H> {
             p = quotient.mul(&q).sub(&p);
             q = number.sub(&p.mul(&p)).divide(&q).0;
             if let Some(exponents) = self.split(&q, negative) {
-                found.push(Relation {
-                    root: convergent.copy(),
-                    exponents,
-                });
+                found.push(Relation { root: convergent.copy(), exponents });
             }
             quotient = root.add(&p).divide(&q).0;
             let next = quotient.mul(&convergent).add(&before).modulo(number);
@@ -154,8 +142,7 @@ impl<'a, H: Heap> Search<'a, H> {
                 }
             }
         }
-        rows.iter()
-            .find_map(|(_, members)| self.try_factor(relations, members))
+        rows.iter().find_map(|(_, members)| self.try_factor(relations, members))
     }
 
     fn try_factor(&self, relations: &[Relation<H>], members: &[bool]) -> Option<Num<H>> {
@@ -181,9 +168,7 @@ impl<'a, H: Heap> Search<'a, H> {
 }
 
 fn is_prime(n: &u32) -> bool {
-    (2..)
-        .take_while(|d| d * d <= *n)
-        .all(|d| !n.is_multiple_of(d))
+    (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d))
 }
 
 fn power(base: u32, mut exponent: u32, modulus: u32) -> u32 {
@@ -207,11 +192,7 @@ mod tests {
     #[test]
     fn products_of_two_primes_are_taken_apart() {
         // Not close to a square: its continued fraction would repeat before it says enough.
-        for (p, q) in [
-            (10_007, 45_013),
-            (65_537, 1_000_003),
-            (1_000_000_007, 998_244_353),
-        ] {
+        for (p, q) in [(10_007, 45_013), (65_537, 1_000_003), (1_000_000_007, 998_244_353)] {
             let number = Num::new(Libc, p).mul(&Num::new(Libc, q));
             let factor = Search::new(Libc, &number, 30).factor().small().unwrap();
             assert!(factor == p || factor == q, "{p} x {q}: {factor}");

@@ -67,9 +67,7 @@ impl<H: Heap> Num<H> {
     /// How it compares.
     pub fn order(&self, other: &Self) -> Ordering {
         let (a, b) = (self.digits(), other.digits());
-        a.len()
-            .cmp(&b.len())
-            .then_with(|| a.iter().rev().cmp(b.iter().rev()))
+        a.len().cmp(&b.len()).then_with(|| a.iter().rev().cmp(b.iter().rev()))
     }
 
     /// A copy.
@@ -168,9 +166,7 @@ impl<H: Heap> Num<H> {
 
     fn shifted(&self, bits: u32) -> Self {
         let digits = self.digits();
-        Self::build(self.heap, digits.len() + 1, |out| {
-            shift_into(digits, bits, out)
-        })
+        Self::build(self.heap, digits.len() + 1, |out| shift_into(digits, bits, out))
     }
 
     /// The remainder.
@@ -205,10 +201,7 @@ impl<H: Heap> Num<H> {
 }
 
 fn trimmed(digits: &[u32]) -> &[u32] {
-    let len = digits
-        .iter()
-        .rposition(|&digit| digit != 0)
-        .map_or(0, |last| last + 1);
+    let len = digits.iter().rposition(|&digit| digit != 0).map_or(0, |last| last + 1);
     &digits[..len]
 }
 
@@ -266,10 +259,7 @@ mod tests {
     }
 
     fn value(num: &Num<Libc>) -> u128 {
-        num.digits()
-            .iter()
-            .rev()
-            .fold(0, |sum, digit| sum << 32 | u128::from(*digit))
+        num.digits().iter().rev().fold(0, |sum, digit| sum << 32 | u128::from(*digit))
     }
 
     #[test]
@@ -291,10 +281,7 @@ mod tests {
             );
             if small > 0 {
                 let (quotient, rest) = big(large).divide(&big(small));
-                assert_eq!(
-                    (value(&quotient), value(&rest)),
-                    (large / small, large % small)
-                );
+                assert_eq!((value(&quotient), value(&rest)), (large / small, large % small));
             }
             assert_eq!(value(&big(a).root()), a.isqrt());
         }
@@ -304,19 +291,12 @@ mod tests {
     fn divisions_that_need_the_correction_are_right() {
         for (a, b) in [
             (u128::MAX, (1 << 64) + 1),
-            (
-                0x7fff_ffff_8000_0000_0000_0000_0000_0000,
-                0x8000_0000_0000_0001,
-            ),
+            (0x7fff_ffff_8000_0000_0000_0000_0000_0000, 0x8000_0000_0000_0001),
             (0x8000_0000_0000_0000_0000_0003, 0x2000_0000_0000_0001),
             (u128::MAX - 1, u128::MAX),
         ] {
             let (quotient, rest) = big(a).divide(&big(b));
-            assert_eq!(
-                (value(&quotient), value(&rest)),
-                (a / b, a % b),
-                "{a:x} / {b:x}"
-            );
+            assert_eq!((value(&quotient), value(&rest)), (a / b, a % b), "{a:x} / {b:x}");
         }
     }
 

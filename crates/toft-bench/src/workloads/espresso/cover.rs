@@ -59,21 +59,14 @@ impl<H: Heap> Cube<H> {
         let shift = 2 * (variable % PER_WORD);
         Self::build(self.heap, self.len, |at| {
             let word = self.words()[at];
-            if at == variable / PER_WORD {
-                word & !(3 << shift) | bits << shift
-            } else {
-                word
-            }
+            if at == variable / PER_WORD { word & !(3 << shift) | bits << shift } else { word }
         })
     }
 
     /// The common part, unless it is empty.
     pub fn meet(&self, other: &Self) -> Option<Self> {
-        self.meets(other).then(|| {
-            Self::build(self.heap, self.len, |at| {
-                self.words()[at] & other.words()[at]
-            })
-        })
+        self.meets(other)
+            .then(|| Self::build(self.heap, self.len, |at| self.words()[at] & other.words()[at]))
     }
 
     /// Whether there is a common part.
@@ -86,24 +79,17 @@ impl<H: Heap> Cube<H> {
 
     /// The smallest cube around both.
     pub fn join(&self, other: &Self) -> Self {
-        Self::build(self.heap, self.len, |at| {
-            self.words()[at] | other.words()[at]
-        })
+        Self::build(self.heap, self.len, |at| self.words()[at] | other.words()[at])
     }
 
     /// Whether this cube contains the other.
     pub fn contains(&self, other: &Self) -> bool {
-        self.words()
-            .iter()
-            .zip(other.words())
-            .all(|(a, b)| a & b == *b)
+        self.words().iter().zip(other.words()).all(|(a, b)| a & b == *b)
     }
 
     /// This cube as seen from within the other.
     pub fn cofactor(&self, other: &Self) -> Self {
-        Self::build(self.heap, self.len, |at| {
-            self.words()[at] | !other.words()[at]
-        })
+        Self::build(self.heap, self.len, |at| self.words()[at] | !other.words()[at])
     }
 
     /// Whether it is everything.
@@ -113,10 +99,7 @@ impl<H: Heap> Cube<H> {
 
     /// How many literals it has: variables that it does care about.
     pub fn literals(&self) -> u32 {
-        self.words()
-            .iter()
-            .map(|word| (!(word & word >> 1) & LOW).count_ones())
-            .sum()
+        self.words().iter().map(|word| (!(word & word >> 1) & LOW).count_ones()).sum()
     }
 }
 
@@ -142,12 +125,7 @@ impl<H: Heap> Drop for Cover<H> {
 impl<H: Heap> Cover<H> {
     /// The empty sum.
     pub fn new(heap: H) -> Self {
-        Self {
-            heap,
-            cubes: std::ptr::null_mut(),
-            len: 0,
-            room: 0,
-        }
+        Self { heap, cubes: std::ptr::null_mut(), len: 0, room: 0 }
     }
 
     /// The sum of some cubes.
@@ -215,11 +193,7 @@ impl<H: Heap> Cover<H> {
     /// All cubes but one, as seen from within that one.
     pub fn cofactor_of_the_rest(&self, at: usize) -> Self {
         let cube = &self.cubes()[at];
-        let rest = self
-            .cubes()
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != at);
+        let rest = self.cubes().iter().enumerate().filter(|(other, _)| *other != at);
         let parts = rest.map(|(_, part)| part).filter(|part| part.meets(cube));
         Self::of(self.heap, parts.map(|part| part.cofactor(cube)))
     }

@@ -51,10 +51,7 @@ fn random<H: Heap>(heap: H, variables: usize, cubes: usize, rng: &mut Rng) -> Co
 
 /// Cubes first, then literals.
 fn cost<H: Heap>(cover: &Cover<H>) -> (usize, u32) {
-    (
-        cover.cubes().len(),
-        cover.cubes().iter().map(Cube::literals).sum(),
-    )
+    (cover.cubes().len(), cover.cubes().iter().map(Cube::literals).sum())
 }
 
 fn minimise<H: Heap>(heap: H, function: &Cover<H>, variables: usize) -> Cover<H> {
@@ -95,10 +92,9 @@ fn complement<H: Heap>(heap: H, cover: &Cover<H>, variables: usize) -> Cover<H> 
                     let joined = result.take(at).with(variable, 3);
                     result.push(joined);
                 }
-                None => result.push(
-                    cube.meet(&half)
-                        .expect("a half of a cube that does not split"),
-                ),
+                None => {
+                    result.push(cube.meet(&half).expect("a half of a cube that does not split"))
+                }
             }
         }
     }
@@ -163,11 +159,7 @@ fn irredundant<H: Heap>(heap: H, mut cover: Cover<H>, variables: usize) -> Cover
 fn reduce<H: Heap>(heap: H, mut cover: Cover<H>, variables: usize) -> Cover<H> {
     for at in 0..cover.cubes().len() {
         let missing = complement(heap, &cover.cofactor_of_the_rest(at), variables);
-        let around = missing
-            .cubes()
-            .iter()
-            .map(Cube::copy)
-            .reduce(|a, b| a.join(&b));
+        let around = missing.cubes().iter().map(Cube::copy).reduce(|a, b| a.join(&b));
         if let Some(smaller) = around.and_then(|around| around.meet(&cover.cubes()[at])) {
             cover.set(at, smaller);
         }
@@ -211,10 +203,6 @@ mod tests {
         let cover = Cover::of(Libc, [full.with(3, 1), full.with(3, 2)]);
         assert!(tautology(Libc, &cover, VARIABLES));
         assert!(complement(Libc, &cover, VARIABLES).cubes().is_empty());
-        assert!(!tautology(
-            Libc,
-            &Cover::of(Libc, [full.with(3, 1)]),
-            VARIABLES
-        ));
+        assert!(!tautology(Libc, &Cover::of(Libc, [full.with(3, 1)]), VARIABLES));
     }
 }

@@ -47,9 +47,7 @@ impl Host {
         assert!(self.holds(&range));
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         // SAFETY: (1) within our reservation.
-        unsafe {
-            syscall(libc::SYS_mprotect, [range.start, range.len(), protection, 0, 0, 0]) == 0
-        }
+        unsafe { syscall(libc::SYS_mprotect, [range.start, range.len(), protection, 0, 0, 0]) == 0 }
     }
 
     /// Makes pages fault, and forgets what is in them.

@@ -34,7 +34,8 @@ impl Space {
         &self,
         wanted: Range<usize>,
     ) -> impl Iterator<Item = (Range<usize>, PageState)> + '_ {
-        let first = self.ranges.range(..=wanted.start).next_back().map_or(wanted.start, |(&s, _)| s);
+        let first =
+            self.ranges.range(..=wanted.start).next_back().map_or(wanted.start, |(&s, _)| s);
         self.ranges.range(first..wanted.end).filter_map(move |(&start, &(end, state))| {
             let cut = start.max(wanted.start)..end.min(wanted.end);
             (!cut.is_empty()).then_some((cut, state))
@@ -113,8 +114,8 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::PageState::{Foreign, Free, Guarded, Mapped};
-    use super::*;
     use super::std::vec;
+    use super::*;
 
     #[test]
     fn neighbours_of_one_kind_are_one_mapping() {
