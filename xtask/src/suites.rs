@@ -64,8 +64,11 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for plan in PLANS.iter().filter(chosen) {
         let mut command = (plan.command)();
-        // Where all packages are there, a test that finds something missing has failed.
-        command.env("TOFT_TEST_REQUIRE", if complete { "1" } else { "0" });
+        if plan.name == "whole" && complete {
+            // A test that finds something missing has failed. Only these tests clear their
+            // environment, and the library complains about a name that it does not know.
+            command.env("TOFT_TEST_REQUIRE", "1");
+        }
         let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
         for suite in named(plan.name, suites) {
             tally.push(suite);

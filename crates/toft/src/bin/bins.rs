@@ -109,11 +109,25 @@ impl Bins {
         false
     }
 
-    /// Takes the whole list out; the caller walks it by `next`.
-    pub fn take_list(self, index: usize) -> Option<&'static Slab> {
-        let slab = self.current(index);
-        self.set(index, 0);
-        (!is_empty(slab)).then_some(slab)
+    /// Takes the first slab out of the list for which `choose` says yes.
+    pub fn remove(
+        self,
+        index: usize,
+        mut choose: impl FnMut(&Slab) -> bool,
+    ) -> Option<&'static Slab> {
+        let mut before: Option<&Slab> = None;
+        for slab in self.listed(index) {
+            if choose(slab) {
+                match before {
+                    Some(before) => before.set_next(slab.next()),
+                    None => self.set(index, slab.next()),
+                }
+                slab.set_next(0);
+                return Some(slab);
+            }
+            before = Some(slab);
+        }
+        None
     }
 
     /// Forgets everything, for rebuilding.

@@ -63,13 +63,8 @@ impl Slab {
             return Put::NotLive;
         }
         live.store(bits & !(1u64 << (slot % WORD_SLOTS)), Relaxed);
-        // SAFETY: only the owner touches the credit, and the caller is the owner: a plain
-        // decrement in place is one instruction where an atomic load and store would be three.
-        let credit = unsafe {
-            let credit = self.credit.as_ptr();
-            *credit = (*credit).wrapping_sub(1);
-            *credit
-        };
+        // SAFETY: (1) only the owner touches the credit, and the caller is the owner.
+        let credit = unsafe { crate::sync::decrement(&self.credit) };
         if credit == 0 { Put::Spent } else { Put::Done }
     }
 

@@ -153,23 +153,17 @@ impl Heap {
         self.bins().list(Heap::bin_of(slab), slab);
     }
 
-    /// Takes over the slabs of one bin of an orphan that the caller holds. Slabs that somebody is
-    /// just freeing into stay where they are.
+    /// Takes over one slab of a bin of an orphan that the caller holds, and no more: the next thread
+    /// will adopt the orphan, and must not find it plundered. A slab that somebody is just freeing
+    /// into stays where it is.
     pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
-        let mut next = orphan.bins().take_list(index);
-        let mut any = false;
-        while let Some(slab) = next {
-            next = crate::bin::slab_at(slab.next());
-            slab.unclaim();
-            if slab.change_owner(orphan.address(), self.address()) {
-                self.bins().list(index, slab);
-                any = true;
-            } else {
-                debug_assert_ne!(slab.owner.load(Relaxed) & PENDING, 0);
-                orphan.bins().list(index, slab);
-            }
-        }
-        any
+        let taken = orphan.bins().remove(index, |slab| {
+            !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
+        });
+        let Some(slab) = taken else { return false };
+        slab.unclaim();
+        self.bins().list(index, slab);
+        true
     }
 
     /// Whether the slab is this heap's, whatever its flags.
