@@ -69,6 +69,8 @@ static void *exhauster(void *arg)
 {
     static const size_t sizes[] = {300000, 20000, 300000, 100, 1 << 20, 5000};
     size_t first = (size_t)arg, size = sizes[first % (sizeof sizes / sizeof *sizes)];
+    /* Nobody takes the memory that the others' stacks need. */
+    pthread_barrier_wait(&limit_barrier);
     for (int round = 0; round < 4; round++) {
         struct node *list = exhaust(size);
         full_realloc();

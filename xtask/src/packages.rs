@@ -18,13 +18,14 @@ fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// A program of the package's name that came from elsewhere (cargo by rustup) is as good.
+/// A program of the package's name that came from elsewhere (cargo by rustup) is as good. A name may
+/// be a pattern, for what has a version in its name: `libpython3.*-testsuite`.
 fn is_there(package: &str) -> bool {
     find(package).is_some() || {
         let query = Command::new("dpkg-query")
-            .args(["--show", "--showformat=${db:Status-Status}", package])
+            .args(["--show", "--showformat=${db:Status-Status}\\n", package])
             .output();
-        query.is_ok_and(|out| out.stdout == b"installed")
+        query.is_ok_and(|out| out.stdout.split(|&b| b == b'\n').any(|line| line == b"installed"))
     }
 }
 
@@ -50,7 +51,11 @@ fn apt_get() -> Option<Command> {
         sudo.args(["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
         sudo
     };
-    command.env("DEBIAN_FRONTEND", "noninteractive").args(["--quiet", "--quiet"]);
+    command.env("DEBIAN_FRONTEND", "noninteractive").args([
+        "--quiet",
+        "--quiet",
+        "--option=Dpkg::Use-Pty=0",
+    ]);
     command.stdin(Stdio::null());
     Some(command)
 }
@@ -83,7 +88,7 @@ pub fn prepare(install: bool) -> Result<bool, String> {
     if !left.is_empty() {
         println!("==> not installed: {}", left.join(" "));
         println!("    Tests that need them are left out. To run them, as root:");
-        println!("    apt-get update && apt-get install --yes {}", left.join(" "));
+        println!("    apt-get update && apt-get install --yes '{}'", left.join("' '"));
     }
     Ok(left.is_empty())
 }
@@ -97,7 +102,7 @@ mod tests {
         let list = listed().unwrap();
         assert!(list.len() > 5);
         for package in &list {
-            let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+            let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.*".contains(c);
             assert!(package.chars().all(ok), "{package}");
         }
     }
@@ -106,5 +111,6 @@ mod tests {
     fn a_package_that_nobody_has_is_missing() {
         assert!(!is_there("toft-no-such-package"));
         assert!(is_there("sh"));
+        assert!(!is_there("toft-no-such-*"));
     }
 }

@@ -83,12 +83,14 @@ pub struct Reader {
     done: Vec<Suite>,
     /// The binary that runs now: announced, and without a result so far.
     open: Option<Suite>,
+    /// The first line that says what is wrong.
+    error: Option<String>,
 }
 
 impl Reader {
     /// A reader for a command of this title.
     pub fn new(title: &str) -> Reader {
-        Reader { title: title.into(), done: Vec::new(), open: None }
+        Reader { title: title.into(), done: Vec::new(), open: None, error: None }
     }
 
     /// Takes a line.
@@ -110,6 +112,8 @@ impl Reader {
             && let Some(suite) = &mut self.open
         {
             suite.failures.push(name.into());
+        } else if self.error.is_none() && line.starts_with("error") {
+            self.error = Some(line.into());
         }
     }
 
@@ -129,6 +133,7 @@ impl Reader {
         if let Some(why) = wrong
             && self.done.iter().all(|suite| suite.failed == 0)
         {
+            let why = self.error.take().map_or(why.clone(), |error| format!("{why}: {error}"));
             self.done.push(Suite::broken(&self.title, why));
         }
         self.done
@@ -205,6 +210,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     fn a_command_that_does_not_build_is_a_failure() {
         let text = "error[E0425]: cannot find value `x` in this scope";
         assert_eq!(read(text, Some("exit status 101")).closing_line(), "0 passed, 1 failed");
+        assert!(read(text, Some("exit status 101")).summary().contains("cannot find value"));
         assert_eq!(read(text, None).closing_line(), "0 passed, 0 failed");
     }
 }

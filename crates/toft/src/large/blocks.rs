@@ -230,6 +230,11 @@ impl Blocks {
         let zero = mapped == 0;
         self.state().kept.fetch_sub(mapped, Relaxed);
         if let Err(error) = self.map_to(os, block, bytes) {
+            if error == Error::Occupied {
+                // Something foreign has come to lie here: leave the extent alone for ever.
+                self.drop_pages(os, block);
+                return None;
+            }
             self.state().kept.fetch_add(block.mapped.load(Relaxed), Relaxed);
             stack::push(head, unit, block);
             return Some(Err(error));

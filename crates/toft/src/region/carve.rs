@@ -4,8 +4,8 @@ use crate::os::{Error, Os};
 use crate::sync::{AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{Acquire, Release};
 
-/// Bytes mapped at a time.
-const STEP: usize = 64 << 10;
+/// Bytes that are usually mapped at a time: whole pages on every kernel.
+pub const STEP: usize = 64 << 10;
 
 /// Maps `[start, start + bytes)` piece by piece. Any thread may ask; none waits.
 ///
@@ -23,16 +23,16 @@ impl Carve {
         self.mapped.load(Acquire)
     }
 
-    /// Makes everything from `start` to `end` usable, mapping a multiple of 64 KiB if anything: whole
-    /// pages on every kernel. All calls for one run name the same `start`; zeroed memory is a run with nothing mapped.
-    pub fn reach(&self, os: &impl Os, start: usize, end: usize) -> Result<(), Error> {
+    /// Makes everything from `start` to `end` usable, mapping a multiple of `step` bytes (whole pages)
+    /// if anything. All calls for one run name the same `start`; zeroed memory is a run with nothing mapped.
+    pub fn reach(&self, os: &impl Os, start: usize, end: usize, step: usize) -> Result<(), Error> {
         let mut spins = 0;
         loop {
             let mapped = self.mapped.load(Acquire);
             if end <= start + mapped {
                 return Ok(());
             }
-            let len = (end - start - mapped).next_multiple_of(STEP);
+            let len = (end - start - mapped).next_multiple_of(step);
             match os.map(start + mapped, len) {
                 Ok(()) => {
                     // publish piece: pairs with the load above.

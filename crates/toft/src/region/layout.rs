@@ -57,7 +57,8 @@ impl Windows {
             let low = all.start + space / 128 + random_below(os, space / 128 * 82 - data)?;
             let high = all.start + space / 64 * 45 + random_below(os, space / 64 * 10)?;
             // Bounds are kept by granule, so a plot that is as large must not straddle two.
-            let unit = if span >> 32 >= 512 { 1 << 32 } else { page << 11 };
+            let unit =
+                if span >> 32 >= 512 { 1 << 32 } else { (span / 512).max(page << 11).max(1 << 24) };
             let windows =
                 Windows { data: low & !(unit - 1), span, large_span, metadata: high & !(page - 1) };
             let last = windows.data + data - page;

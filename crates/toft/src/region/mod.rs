@@ -25,7 +25,7 @@ mod plot;
 mod tier;
 
 #[cfg(not(loom))]
-pub use carve::Carve;
+pub use carve::{Carve, STEP};
 pub use descriptor::Descriptor;
 #[cfg(not(loom))]
 pub use layout::{Layout, Windows};

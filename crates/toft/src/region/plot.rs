@@ -19,11 +19,14 @@
 //!   is all zero and fails every free.
 //! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
 
-use super::{Carve, Descriptor, Tier, TierNumber};
+use super::{Carve, Descriptor, STEP, Tier, TierNumber};
 use crate::os::{Error, Os};
 use crate::sync::{AtomicU32, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::marker::PhantomData;
+
+/// A plot cannot grow any more, and waiting for another thread would not help.
+const GONE: Error = Error::Unsupported;
 
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
@@ -215,7 +218,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             let n = if current == 0 { partition & (self.plots - 1) } else { current as usize - 1 };
             match self.take_from(os, n) {
                 Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
-                Err(Error::Occupied) => self.move_on(partition, current)?,
+                // Used up, or something foreign is in its way.
+                Err(Error::Occupied | Error::Unsupported) => self.move_on(partition, current)?,
                 Err(error) => return Err(error),
             }
         }
@@ -291,7 +295,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let full_step = (mapped << tier.shift).clamp(tier.first_step, most) >> tier.shift;
         let mut step = full_step.min(room);
         if step == 0 {
-            return Err(Error::Occupied);
+            return Err(GONE);
         }
         loop {
             match self.map_step(os, n, first + mapped, step) {
@@ -308,6 +312,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
 
     fn map_step(&self, os: &impl Os, n: usize, index: usize, step: usize) -> Result<(), Error> {
         let address = index << Self::SHIFT;
+        // Where plots share granules, the descriptors of one end where the next one's begin.
+        let unit = if self.plot_shift == GRANULE_SHIFT { STEP } else { self.page_size };
         let (first, end, carve) = if self.plot_shift == GRANULE_SHIFT {
             // From the first one's page on; what else is on that page describes nothing.
             let first = self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1);
@@ -323,7 +329,11 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         };
         let start = self.slabs.wrapping_add(first * Self::BYTES);
         let bytes = (end - first) * Self::BYTES;
-        carve.reach(os, start, start + bytes)?;
+        carve.reach(os, start, start + bytes, unit).map_err(|error| match error {
+            // `reach` has waited for another thread already.
+            Error::Occupied => GONE,
+            error => error,
+        })?;
         os.map(address, step << Self::SHIFT)?;
         // publish slabs: pairs with `is_mapped`. In a granule of its own only the thread that has
         // just mapped the slabs gets here; in a shared one all threads write the same.

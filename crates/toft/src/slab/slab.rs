@@ -68,6 +68,8 @@ pub enum SlotState {
 
 /// The descriptor of one slab.
 #[derive(Debug)]
+// Where atomics are loom's, a descriptor of nothing is not zero bytes.
+#[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
 pub struct Slab {
     /// Address of the owning heap, and PENDING. Written: the flag by anyone, atomically; the heap

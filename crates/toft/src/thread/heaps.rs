@@ -177,17 +177,9 @@ impl Heaps {
                 return Err(Error::NoMemory);
             }
             let bytes = count as usize + 1;
-            state.states.reach(os, self.states, self.states + bytes)?;
+            state.states.reach(os, self.states, self.states + bytes, crate::region::STEP)?;
             let end = self.base + bytes * self.stride;
-            match state.heaps.reach(os, self.base, end) {
-                Ok(()) => {}
-                Err(Error::Occupied) if spins < SPIN_LIMIT => {
-                    spins += 1;
-                    pause();
-                    continue;
-                }
-                Err(error) => return Err(error),
-            }
+            state.heaps.reach(os, self.base, end, crate::region::STEP)?;
             // The state byte decides who gets the number; only then is the heap written.
             if self.change(count, HeapState::None, HeapState::Held) {
                 let address = self.base + count as usize * self.stride;

@@ -1,0 +1,239 @@
+//! The protocol between a slab's owner and the threads that free into it, in every interleaving.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p toft --release --test loom`
+//!
+//! What runs here is the code of `remote/` and `slab/` itself, over loom's atomics.
+#![cfg(loom)]
+
+use loom::thread;
+use std::sync::Arc;
+use toft::remote::{Inbox, Marked, announce, mark_remote};
+use toft::slab::{Class, PENDING, Slab};
+use toft::sync::{AtomicU8, AtomicU32, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
+/// heap owns both.
+struct World {
+    heaps: [Inbox; 2],
+    slabs: [Slab; 2],
+    /// The first heap's state byte, as `thread/heaps.rs` keeps it.
+    state: AtomicU8,
+    /// Double frees that somebody was told of.
+    told: AtomicU32,
+}
+
+const ORPHAN: u8 = 2;
+const HELD: u8 = 3;
+
+fn address(inbox: &Inbox) -> usize {
+    (&raw const *inbox).expose_provenance()
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        let world = Arc::new(World {
+            heaps: [Inbox::new(), Inbox::new()],
+            slabs: [Slab::default(), Slab::default()],
+            state: AtomicU8::new(ORPHAN),
+            told: AtomicU32::new(0),
+        });
+        for (number, slab) in world.slabs.iter().enumerate() {
+            slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
+            slab.publish(address(&world.heaps[0]));
+            assert!(slab.refill() && slab.pop().is_some() && slab.pop().is_some());
+            slab.unlist();
+        }
+        world
+    }
+
+    /// What free does with a slot of another thread's slab.
+    fn free(&self, slab: usize, slot: usize) {
+        let slab = &self.slabs[slab];
+        if !slab.is_live(slot) {
+            self.tell();
+            return;
+        }
+        match mark_remote(slab, slot) {
+            Marked::Done => {}
+            Marked::Twice => self.tell(),
+            Marked::Unannounced => announce(slab),
+        }
+    }
+
+    fn tell(&self) {
+        self.told.fetch_add(1, Relaxed);
+    }
+
+    /// What the holder of a heap does with its pending stack. Says which slabs were on it.
+    fn drain(&self, heap: usize) -> Vec<usize> {
+        let mut seen = Vec::new();
+        self.heaps[heap].drain(|slab| {
+            seen.push(slab.base());
+            slab.collect(|_| self.tell());
+        });
+        seen
+    }
+
+    /// Everybody is done: the holder drains once more, and nothing may be left anywhere.
+    fn settle(&self, heap: usize, live: usize) {
+        // One drain may stop at a slab whose link it has met too early; the next goes on there.
+        self.drain(heap);
+        self.drain(heap);
+        assert!(self.heaps[heap].is_empty(), "something is left on the stack");
+        for slab in &self.slabs {
+            assert_eq!(slab.remote_slots(), 0, "a bit was lost");
+        }
+        assert_eq!(self.slabs.iter().map(Slab::live_slots).sum::<usize>(), live, "a bit was lost");
+    }
+}
+
+/// Runs a model in every interleaving with at most so many preemptions.
+fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(body);
+}
+
+/// Two threads free into one slab while its owner drains: both frees arrive.
+#[test]
+fn no_bit_is_lost() {
+    model(3, || {
+        let world = World::new();
+        let freers = [0, 1].map(|slot| {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, slot))
+        });
+        world.drain(0);
+        freers.map(|freer| freer.join().unwrap());
+        world.settle(0, 2);
+        assert_eq!(world.told.load(Relaxed), 0);
+    });
+}
+
+/// One slot is freed by two threads: exactly one is told, or the owner is when it collects.
+#[test]
+fn double_free_is_seen() {
+    model(3, || {
+        let world = World::new();
+        let freers = [(); 2].map(|()| {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, 0))
+        });
+        world.drain(0);
+        freers.map(|freer| freer.join().unwrap());
+        world.settle(0, 3);
+        assert_eq!(world.told.load(Relaxed), 1, "a double free was not told exactly once");
+    });
+}
+
+/// Two threads free into two slabs, in opposite order, while the owner drains: no slab is on the
+/// stack twice, and none is forgotten.
+#[test]
+fn pending_stack_holds_every_slab_once() {
+    model(2, || {
+        let world = World::new();
+        let freers = [[0, 1], [1, 0]].map(|slabs| {
+            let world = world.clone();
+            thread::spawn(move || slabs.map(|slab| world.free(slab, slabs[0])))
+        });
+        let mut seen = world.drain(0);
+        seen.sort_unstable();
+        seen.dedup();
+        freers.map(|freer| drop(freer.join().unwrap()));
+        let last = world.drain(0);
+        assert!(last.len() < 2 || last[0] != last[1], "a slab was on the stack twice");
+        assert!(!seen.is_empty() || last.len() == 2, "a slab was forgotten");
+        world.settle(0, 0);
+        assert_eq!(world.told.load(Relaxed), 0);
+    });
+}
+
+/// What a thread in need of slabs does: holds an orphan, drains it, takes a slab over, lets go.
+fn adopt(world: &World) -> bool {
+    if world.state.compare_exchange(ORPHAN, HELD, AcqRel, Relaxed).is_err() {
+        return false;
+    }
+    world.drain(0);
+    let (from, to) = (address(&world.heaps[0]), address(&world.heaps[1]));
+    let taken = world.slabs[0].change_owner(from, to);
+    world.state.store(ORPHAN, Release);
+    taken
+}
+
+/// A slab changes its owner while another thread frees into it, and a second thread wants the same
+/// orphan: one holds it at a time, and the free arrives with the old owner or the new one.
+#[test]
+fn adoption() {
+    model(3, || {
+        let world = World::new();
+        let freer = {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, 0))
+        };
+        let rival = {
+            let world = world.clone();
+            thread::spawn(move || {
+                if world.state.compare_exchange(ORPHAN, HELD, AcqRel, Acquire).is_ok() {
+                    world.drain(0);
+                    world.state.store(ORPHAN, Release);
+                }
+            })
+        };
+        adopt(&world);
+        freer.join().unwrap();
+        rival.join().unwrap();
+        world.settle(1, world.slabs.iter().map(Slab::live_slots).sum());
+        world.settle(0, 3);
+        assert_eq!(world.told.load(Relaxed), 0);
+    });
+}
+
+/// The model must be able to see a mistake: an owner that clears PENDING after it has collected
+/// loses the free that comes in between.
+#[test]
+#[should_panic(expected = "a bit was lost")]
+fn clearing_pending_too_late_is_seen() {
+    model(3, || {
+        let world = World::new();
+        let freers = [0, 1].map(|slot| {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, slot))
+        });
+        world.heaps[0].drain(|slab| {
+            slab.set_owner_flag(PENDING);
+            slab.collect(|_| {});
+            slab.clear_owner_flag(PENDING);
+        });
+        freers.map(|freer| freer.join().unwrap());
+        world.settle(0, 2);
+    });
+}
+
+/// The same of a free that looks at PENDING before it sets its bit.
+#[test]
+#[should_panic(expected = "a bit was lost")]
+fn looking_before_marking_is_seen() {
+    model(3, || {
+        let world = World::new();
+        let first = {
+            let world = world.clone();
+            thread::spawn(move || world.free(0, 0))
+        };
+        let hasty = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let slab = &world.slabs[0];
+                let pending = slab.set_owner_flag(0) & PENDING != 0;
+                if mark_remote(slab, 1) == Marked::Unannounced && !pending {
+                    announce(slab);
+                }
+            })
+        };
+        world.drain(0);
+        first.join().unwrap();
+        hasty.join().unwrap();
+        world.settle(0, 2);
+    });
+}
