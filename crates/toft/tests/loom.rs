@@ -88,6 +88,12 @@ impl World {
     }
 }
 
+fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
 /// Runs a model in every interleaving with at most so many preemptions.
 fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -106,7 +112,7 @@ fn no_bit_is_lost() {
             thread::spawn(move || world.free(0, slot))
         });
         world.drain(0);
-        freers.map(|freer| freer.join().unwrap());
+        join(freers);
         world.settle(0, 2);
         assert_eq!(world.told.load(Relaxed), 0);
     });
@@ -122,7 +128,7 @@ fn double_free_is_seen() {
             thread::spawn(move || world.free(0, 0))
         });
         world.drain(0);
-        freers.map(|freer| freer.join().unwrap());
+        join(freers);
         world.settle(0, 3);
         assert_eq!(world.told.load(Relaxed), 1, "a double free was not told exactly once");
     });
@@ -136,12 +142,16 @@ fn pending_stack_holds_every_slab_once() {
         let world = World::new();
         let freers = [[0, 1], [1, 0]].map(|slabs| {
             let world = world.clone();
-            thread::spawn(move || slabs.map(|slab| world.free(slab, slabs[0])))
+            thread::spawn(move || {
+                for slab in slabs {
+                    world.free(slab, slabs[0]);
+                }
+            })
         });
         let mut seen = world.drain(0);
         seen.sort_unstable();
         seen.dedup();
-        freers.map(|freer| drop(freer.join().unwrap()));
+        join(freers);
         let last = world.drain(0);
         assert!(last.len() < 2 || last[0] != last[1], "a slab was on the stack twice");
         assert!(!seen.is_empty() || last.len() == 2, "a slab was forgotten");
@@ -206,7 +216,7 @@ fn clearing_pending_too_late_is_seen() {
             slab.collect(|_| {});
             slab.clear_owner_flag(PENDING);
         });
-        freers.map(|freer| freer.join().unwrap());
+        join(freers);
         world.settle(0, 2);
     });
 }

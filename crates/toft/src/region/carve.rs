@@ -32,7 +32,7 @@ impl Carve {
             if end <= start + mapped {
                 return Ok(());
             }
-            let len = (end - start - mapped).next_multiple_of(step);
+            let len = (end - start - mapped).next_multiple_of(step.max(1));
             match os.map(start + mapped, len) {
                 Ok(()) => {
                     // publish piece: pairs with the load above.
