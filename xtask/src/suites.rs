@@ -24,8 +24,6 @@ fn workspace() -> Command {
     let mut cargo = place::cargo();
     cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
     cargo.args(["--features", "toft/fake-os"]);
-    // The property tests run the whole core: unoptimised that takes minutes.
-    cargo.args(["--config", "profile.dev.package.toft.opt-level=2"]);
     cargo
 }
 

@@ -138,7 +138,7 @@ fn window() -> Row {
     let system = Linux::detect();
     match Windows::choose(&system, toft::options::Options::DEFAULT.partitions) {
         Ok(windows) => {
-            let whole = windows.span == system.address_space().len() / 8;
+            let whole = windows.large_span == system.address_space().len() / 4;
             let (level, meaning) = if whole {
                 (
                     Level::Good,
@@ -147,7 +147,7 @@ fn window() -> Row {
             } else {
                 (Level::Fallback, "halved until it fitted; very large programs may run out of it")
             };
-            let bytes = 4 * windows.span as u64;
+            let bytes = (2 * windows.span + windows.large_span) as u64;
             row(
                 "address window",
                 level,

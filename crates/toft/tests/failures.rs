@@ -97,3 +97,32 @@ fn all_calls_of_one_kind_fail() {
 fn a_foreign_mapping_is_in_the_way_of_every_mapping() {
     every_call(Machine::LARGE, &script(4), |number| Fault::at(number).foreign());
 }
+
+/// Memory is asked for where there is none, the empty slabs are to be given back, and not even that
+/// succeeds: what is in their pages must not be taken for fresh.
+#[test]
+fn pages_that_cannot_be_given_back_do_not_count_as_zero() {
+    for fault in [Fault::from(0), Fault::from(0).only(Request::Map)] {
+        let fake = Fake::new(Machine::LARGE);
+        let mut world = World::new(fake.clone(), OPTIONS).unwrap();
+        world.undisturbed = false;
+        let (who, site) = (0, 3);
+        for size in [100, 2000, 10_000, 100_000] {
+            world.step(Op::Burst { who, size, site, count: 4 });
+        }
+        // The shadow has filled them from end to end.
+        world.finish();
+        fake.set_fault(Some(fault));
+        world.must_succeed = false;
+        world.step(Op::Malloc { who, size: 4 << 20, site });
+        assert_eq!(world.refused, 1);
+        fake.set_fault(None);
+        world.must_succeed = true;
+        for size in [100, 2000, 10_000, 100_000] {
+            for _ in 0..8 {
+                world.step(Op::Calloc { who, size, site });
+            }
+        }
+        world.finish();
+    }
+}

@@ -1,8 +1,6 @@
-//! The five laws of the design, each with its test, over the fake operating system.
-//!
-//! 1. An address never changes owner. 2. No metadata next to data. 3. Every free is validated
-//! before it takes effect. 4. Memory is bounded. 5. No allocation path can hang; a failure gives
-//! `None`.
+//! The five laws of the design, each with its test, over the fake operating system: an address never
+//! changes owner; no metadata is next to data; every free is validated before it takes effect;
+//! memory is bounded; no allocation path can hang, and a failure gives `None`.
 
 mod common;
 

@@ -5,12 +5,12 @@
 //! What runs here is the code of `remote/` and `slab/` itself, over loom's atomics.
 #![cfg(loom)]
 
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use loom::thread;
 use std::sync::Arc;
 use toft::remote::{Inbox, Marked, announce, mark_remote};
 use toft::slab::{Class, PENDING, Slab};
 use toft::sync::{AtomicU8, AtomicU32, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
 /// heap owns both.
@@ -75,12 +75,14 @@ impl World {
         seen
     }
 
-    /// Everybody is done: the holder drains once more, and nothing may be left anywhere.
-    fn settle(&self, heap: usize, live: usize) {
-        // One drain may stop at a slab whose link it has met too early; the next goes on there.
-        self.drain(heap);
-        self.drain(heap);
-        assert!(self.heaps[heap].is_empty(), "something is left on the stack");
+    /// Everybody is done: the holders drain once more, and nothing may be left anywhere.
+    fn settle(&self, live: usize) {
+        for heap in 0..self.heaps.len() {
+            // One drain may stop at a slab whose link it has met too early; the next goes on there.
+            self.drain(heap);
+            self.drain(heap);
+            assert!(self.heaps[heap].is_empty(), "something is left on the stack");
+        }
         for slab in &self.slabs {
             assert_eq!(slab.remote_slots(), 0, "a bit was lost");
         }
@@ -94,18 +96,32 @@ fn join<const N: usize>(threads: [thread::JoinHandle<()>; N]) {
     }
 }
 
-/// Runs a model in every interleaving with at most so many preemptions.
-fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
+/// Runs a model in every interleaving that can make a difference.
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    model_with(None, body);
+}
+
+/// The same with at most so many preemptions of a thread, where all of them take too long.
+fn model_with(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = preemptions;
     builder.max_branches = 20_000;
-    builder.check(body);
+    let runs = std::sync::atomic::AtomicUsize::new(0);
+    let counted = Arc::new(runs);
+    let counter = counted.clone();
+    builder.check(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        body();
+    });
+    let runs = counted.load(std::sync::atomic::Ordering::Relaxed);
+    println!("{runs} interleavings");
+    assert!(runs > 50, "{runs} interleavings say nothing");
 }
 
 /// Two threads free into one slab while its owner drains: both frees arrive.
 #[test]
 fn no_bit_is_lost() {
-    model(3, || {
+    model(|| {
         let world = World::new();
         let freers = [0, 1].map(|slot| {
             let world = world.clone();
@@ -113,7 +129,7 @@ fn no_bit_is_lost() {
         });
         world.drain(0);
         join(freers);
-        world.settle(0, 2);
+        world.settle(2);
         assert_eq!(world.told.load(Relaxed), 0);
     });
 }
@@ -121,7 +137,7 @@ fn no_bit_is_lost() {
 /// One slot is freed by two threads: exactly one is told, or the owner is when it collects.
 #[test]
 fn double_free_is_seen() {
-    model(3, || {
+    model(|| {
         let world = World::new();
         let freers = [(); 2].map(|()| {
             let world = world.clone();
@@ -129,7 +145,7 @@ fn double_free_is_seen() {
         });
         world.drain(0);
         join(freers);
-        world.settle(0, 3);
+        world.settle(3);
         assert_eq!(world.told.load(Relaxed), 1, "a double free was not told exactly once");
     });
 }
@@ -138,7 +154,7 @@ fn double_free_is_seen() {
 /// stack twice, and none is forgotten.
 #[test]
 fn pending_stack_holds_every_slab_once() {
-    model(2, || {
+    model_with(Some(5), || {
         let world = World::new();
         let freers = [[0, 1], [1, 0]].map(|slabs| {
             let world = world.clone();
@@ -155,7 +171,7 @@ fn pending_stack_holds_every_slab_once() {
         let last = world.drain(0);
         assert!(last.len() < 2 || last[0] != last[1], "a slab was on the stack twice");
         assert!(!seen.is_empty() || last.len() == 2, "a slab was forgotten");
-        world.settle(0, 0);
+        world.settle(0);
         assert_eq!(world.told.load(Relaxed), 0);
     });
 }
@@ -176,7 +192,7 @@ fn adopt(world: &World) -> bool {
 /// orphan: one holds it at a time, and the free arrives with the old owner or the new one.
 #[test]
 fn adoption() {
-    model(3, || {
+    model(|| {
         let world = World::new();
         let freer = {
             let world = world.clone();
@@ -194,8 +210,7 @@ fn adoption() {
         adopt(&world);
         freer.join().unwrap();
         rival.join().unwrap();
-        world.settle(1, world.slabs.iter().map(Slab::live_slots).sum());
-        world.settle(0, 3);
+        world.settle(3);
         assert_eq!(world.told.load(Relaxed), 0);
     });
 }
@@ -205,7 +220,7 @@ fn adoption() {
 #[test]
 #[should_panic(expected = "a bit was lost")]
 fn clearing_pending_too_late_is_seen() {
-    model(3, || {
+    model(|| {
         let world = World::new();
         let freers = [0, 1].map(|slot| {
             let world = world.clone();
@@ -217,7 +232,7 @@ fn clearing_pending_too_late_is_seen() {
             slab.clear_owner_flag(PENDING);
         });
         join(freers);
-        world.settle(0, 2);
+        world.settle(2);
     });
 }
 
@@ -225,7 +240,7 @@ fn clearing_pending_too_late_is_seen() {
 #[test]
 #[should_panic(expected = "a bit was lost")]
 fn looking_before_marking_is_seen() {
-    model(3, || {
+    model(|| {
         let world = World::new();
         let first = {
             let world = world.clone();
@@ -244,6 +259,6 @@ fn looking_before_marking_is_seen() {
         world.drain(0);
         first.join().unwrap();
         hasty.join().unwrap();
-        world.settle(0, 2);
+        world.settle(2);
     });
 }

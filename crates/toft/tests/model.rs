@@ -40,7 +40,7 @@ fn run(machine: Machine, options: Options, script: &[Op]) -> World {
 fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(48),
+        cases: asked.unwrap_or(256),
         max_shrink_time: 15_000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -7,7 +7,7 @@ use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, SlotState, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::thread::{Heap, HeapState, Heaps};
+use crate::thread::{Heap, Heaps};
 
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
@@ -221,12 +221,7 @@ impl<O: Os> Allocator<O> {
             }
         });
         result?;
-        for number in 0..self.heaps.count() {
-            if self.heaps.who(number) != HeapState::None {
-                self.heaps.heap(number).check(self.options.partitions)?;
-            }
-        }
-        Ok(())
+        self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
 
     /// Runs `body` with a heap that no thread has, for a call that cannot use the thread's own.
@@ -239,6 +234,10 @@ impl<O: Os> Allocator<O> {
 
     /// In the child of a fork.
     pub fn after_fork_in_child(&self, mine: &Heap) {
+        self.heaps.repair(&self.os);
+        self.small.repair(&self.os);
+        self.medium.repair(&self.os);
+        self.large.repair(&self.os);
         crate::thread::repair_after_fork(&self.heaps, mine, |each| {
             self.for_each_slab(|slab| each(slab));
         });

@@ -65,15 +65,16 @@ pub struct Blocks {
     pub(super) blocks: usize,
     pub(super) state: *const State,
     pub(super) stacks: *const AtomicU64,
-    /// One bit for each chunk whose descriptors are mapped. Any thread sets, none clears.
-    pub(super) chunks: *const AtomicU64,
+    /// Two bits for each chunk of descriptors: mapped, and set out to be. Any thread sets, none
+    /// clears.
+    pub(super) chunks: *const [AtomicU64; 2],
 }
 
 impl Blocks {
     /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
         let chunk_words = (span >> UNIT_SHIFT >> CHUNK_SHIFT) / 64 + 1;
-        size_of::<State>().next_multiple_of(64) + (partitions * LARGE_CLASSES + chunk_words) * 8
+        size_of::<State>().next_multiple_of(64) + (partitions * LARGE_CLASSES + 2 * chunk_words) * 8
     }
 
     /// Before anything is known: contains no address.

@@ -2,20 +2,22 @@
 
 use super::Block;
 use super::blocks::{Blocks, UNIT_SHIFT};
-use crate::os::{Error, Os};
+use crate::os::{Error, Os, wait_for};
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::sync::{AtomicU64, SPIN_LIMIT, pause};
 
 /// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
 /// every kernel.
 pub(super) const CHUNK_SHIFT: u32 = 10;
 impl Blocks {
-    pub(super) fn chunk(&self, unit: usize) -> (&AtomicU64, u64) {
+    /// The chunk of a unit: the word that says which are mapped, the one that says which somebody has
+    /// set out to map, and the chunk's bit in both.
+    pub(super) fn chunk(&self, unit: usize) -> (&[AtomicU64; 2], u64) {
         let chunk = unit >> CHUNK_SHIFT;
-        // SAFETY: `new` duty 1: one bit for each chunk of the tier, and callers' units are below
+        // SAFETY: `new` duty 1: two bits for each chunk of the tier, and callers' units are below
         // `units`.
-        let word = unsafe { &*self.chunks.add(chunk / 64) };
-        (word, 1 << (chunk % 64))
+        let words = unsafe { &*self.chunks.add(chunk / 64) };
+        (words, 1 << (chunk % 64))
     }
 
     /// Whether a unit has a descriptor.
@@ -23,30 +25,48 @@ impl Blocks {
         if unit >= self.units {
             return false;
         }
-        let (word, bit) = self.chunk(unit);
-        word.load(Acquire) & bit != 0
+        let ([mapped, _], bit) = self.chunk(unit);
+        mapped.load(Acquire) & bit != 0
+    }
+
+    fn chunk_start(&self, unit: usize) -> usize {
+        self.blocks + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>()
     }
 
     /// Makes sure that a unit has a descriptor.
     pub(super) fn map_descriptor(&self, os: &impl Os, unit: usize) -> Result<(), Error> {
-        let start = self.blocks + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>();
-        let mut spins = 0;
-        while !self.is_mapped(unit) {
-            match os.map(start, size_of::<Block>() << CHUNK_SHIFT) {
-                Ok(()) => {
-                    // publish chunk: pairs with `is_mapped`.
-                    let (word, bit) = self.chunk(unit);
-                    word.fetch_or(bit, AcqRel);
-                }
-                // Another thread is between its `map` and its bit, or something foreign is there.
-                Err(Error::Occupied) if spins < SPIN_LIMIT => {
-                    spins += 1;
-                    pause();
-                }
-                Err(error) => return Err(error),
-            }
+        if self.is_mapped(unit) {
+            return Ok(());
         }
-        Ok(())
+        let ([mapped, intended], bit) = self.chunk(unit);
+        intended.fetch_or(bit, AcqRel);
+        match os.map(self.chunk_start(unit), size_of::<Block>() << CHUNK_SHIFT) {
+            Ok(()) => {
+                // publish chunk: pairs with `is_mapped`.
+                mapped.fetch_or(bit, AcqRel);
+                Ok(())
+            }
+            // Another thread is between its `map` and its bit, or something foreign is there.
+            Err(Error::Occupied) if wait_for(os, || self.is_mapped(unit)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out to
+    /// map. An extent that it held is lost to its stack, not to the address space.
+    pub fn repair(&self, os: &impl Os) {
+        let end = self.first + self.state().next.load(Acquire);
+        let mut unit = self.first;
+        while unit < end.min(self.units) {
+            let ([mapped, intended], bit) = self.chunk(unit);
+            if intended.load(Acquire) & !mapped.load(Acquire) & bit != 0 {
+                let got = os.map(self.chunk_start(unit), size_of::<Block>() << CHUNK_SHIFT);
+                if matches!(got, Ok(()) | Err(Error::Occupied)) {
+                    mapped.fetch_or(bit, AcqRel);
+                }
+            }
+            unit = ((unit >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT;
+        }
     }
 
     /// The descriptor of a new extent, filled in but for the mapping.

@@ -306,6 +306,8 @@ unsafe impl Os for Fake {
         Ok(word ^ (word >> 31))
     }
 
+    fn wait_briefly(&self) {}
+
     fn report(&self, line: &[u8]) {
         self.state().reports.push(String::from_utf8_lossy(line).into_owned());
     }

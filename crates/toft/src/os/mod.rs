@@ -2,7 +2,7 @@
 //!
 //! [`Os`] is the whole of what the allocator asks of a system: fixed mappings, their release, and
 //! entropy. [`Linux`] answers with raw system calls, which never touch `errno`, never enter libc
-//! and so can never call back into malloc; [`fake::Fake`] answers from an array and fails on
+//! and so can never call back into malloc; the fake one of `fake.rs` answers from an array and fails on
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
 mod linux;
@@ -85,9 +85,35 @@ pub unsafe trait Os {
     /// A word that an attacker cannot predict, or an error: never a weak one.
     fn random(&self) -> Result<u64, Error>;
 
+    /// Lets about a millisecond pass, so that a thread that was interrupted can go on.
+    fn wait_briefly(&self);
+
     /// One line for a person, already ended by a newline.
     fn report(&self, line: &[u8]);
 
     /// Ends the process at once, in a way that no handler can turn into going on.
     fn abort(&self) -> !;
+}
+
+/// How many times `wait_briefly` is called before something is taken to be there for good.
+const WAITS: u32 = 200;
+
+/// Waits until `done` says yes, for a fifth of a second at most; says whether it did.
+///
+/// For the moments between two instructions of another thread only: that thread may have been
+/// interrupted there, on a loaded machine for some milliseconds. Nothing depends on it going on.
+pub fn wait_for(os: &impl Os, done: impl Fn() -> bool) -> bool {
+    for _ in 0..crate::sync::SPIN_LIMIT {
+        if done() {
+            return true;
+        }
+        crate::sync::pause();
+    }
+    for _ in 0..WAITS {
+        if done() {
+            return true;
+        }
+        os.wait_briefly();
+    }
+    done()
 }

@@ -1,13 +1,13 @@
 //! A run of metadata address space that is mapped from its start as it is asked for.
 
-use crate::os::{Error, Os};
-use crate::sync::{AtomicUsize, Ordering, SPIN_LIMIT, pause};
-use Ordering::{Acquire, Release};
+use crate::os::{Error, Os, wait_for};
+use crate::sync::{AtomicUsize, Ordering};
+use Ordering::{AcqRel, Acquire, Release};
 
 /// Bytes that are usually mapped at a time: whole pages on every kernel.
 pub const STEP: usize = 64 << 10;
 
-/// Maps `[start, start + bytes)` piece by piece. Any thread may ask; none waits.
+/// Maps `[start, start + bytes)` piece by piece.
 ///
 /// `mapped` only grows. The thread whose `map` of the next piece succeeds is the only one that may
 /// advance it, because a mapping at the same place can succeed but once.
@@ -15,6 +15,9 @@ pub const STEP: usize = 64 << 10;
 pub struct Carve {
     /// Bytes mapped from the start. Written by whoever mapped the last piece.
     mapped: AtomicUsize,
+    /// Bytes that some thread has set out to map. In the child of a fork, what is mapped between
+    /// the two is ours, left behind by a thread that is no more.
+    intended: AtomicUsize,
 }
 
 impl Carve {
@@ -23,16 +26,17 @@ impl Carve {
         self.mapped.load(Acquire)
     }
 
-    /// Makes everything from `start` to `end` usable, mapping a multiple of `step` bytes (whole pages)
-    /// if anything. All calls for one run name the same `start`; zeroed memory is a run with nothing mapped.
+    /// Makes everything from `start` to `end` usable, mapping a multiple of `step` bytes (whole
+    /// pages) if anything. All calls for one run name the same `start`; zeroed memory is a run with
+    /// nothing mapped. `Occupied` means that something foreign is there.
     pub fn reach(&self, os: &impl Os, start: usize, end: usize, step: usize) -> Result<(), Error> {
-        let mut spins = 0;
         loop {
             let mapped = self.mapped.load(Acquire);
             if end <= start + mapped {
                 return Ok(());
             }
             let len = (end - start - mapped).next_multiple_of(step.max(1));
+            self.intended.fetch_max(mapped + len, AcqRel);
             match os.map(start + mapped, len) {
                 Ok(()) => {
                     // publish piece: pairs with the load above.
@@ -40,12 +44,27 @@ impl Carve {
                     return Ok(());
                 }
                 // Another thread is between its `map` and its store, or something foreign is there.
-                Err(Error::Occupied) if spins < SPIN_LIMIT => {
-                    spins += 1;
-                    pause();
+                Err(Error::Occupied) => {
+                    if !wait_for(os, || self.mapped.load(Acquire) != mapped) {
+                        return Err(Error::Occupied);
+                    }
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    pub fn repair(&self, os: &impl Os, start: usize) {
+        let intended = self.intended.load(Acquire);
+        let mut mapped = self.mapped.load(Acquire);
+        while mapped < intended {
+            match os.map(start + mapped, os.page_size()) {
+                Ok(()) | Err(Error::Occupied) => mapped += os.page_size(),
+                Err(_) => break,
+            }
+        }
+        self.mapped.store(mapped, Release);
+        self.intended.store(mapped, Release);
     }
 }

@@ -20,8 +20,8 @@
 //! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
 
 use super::{Carve, Descriptor, STEP, Tier, TierNumber};
-use crate::os::{Error, Os};
-use crate::sync::{AtomicU32, Ordering, SPIN_LIMIT, pause};
+use crate::os::{Error, Os, wait_for};
+use crate::sync::{AtomicU32, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::marker::PhantomData;
 
@@ -255,7 +255,6 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
 
     fn take_from(&self, os: &impl Os, n: usize) -> Result<usize, Error> {
         let growth = self.growth(n);
-        let mut spins = 0;
         loop {
             let mapped = growth.mapped.load(Acquire);
             let next = growth.next.load(Acquire);
@@ -270,10 +269,9 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
                 Ok(()) => {}
                 // Either another thread is growing this plot just now, and will be seen to have
                 // done so, or the place is taken for good.
-                Err(Error::Occupied) if spins < SPIN_LIMIT => {
-                    if growth.mapped.load(Acquire) == mapped {
-                        spins += 1;
-                        pause();
+                Err(Error::Occupied) => {
+                    if !wait_for(os, || growth.mapped.load(Acquire) != mapped) {
+                        return Err(Error::Occupied);
                     }
                 }
                 Err(error) => return Err(error),
@@ -330,7 +328,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let start = self.slabs.wrapping_add(first * Self::BYTES);
         let bytes = (end - first) * Self::BYTES;
         carve.reach(os, start, start + bytes, unit).map_err(|error| match error {
-            // `reach` has waited for another thread already.
+            // `reach` has waited for other threads already.
             Error::Occupied => GONE,
             error => error,
         })?;
@@ -359,6 +357,19 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
                 let first = (self.first_slab(self.nth_plot(n)) + next as usize) << Self::SHIFT;
                 // SAFETY: (1) nobody has had these slabs, and by the exchange nobody will.
                 let _ = unsafe { os.unmap(first, ((mapped - next) as usize) << Self::SHIFT) };
+            }
+        }
+    }
+
+    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out to
+    /// map. Slabs that it had mapped and not published are left alone: the next thread to grow the
+    /// plot finds them in its way, and goes on in another.
+    pub fn repair(&self, os: &impl Os) {
+        for n in 0..self.begun() {
+            let growth = self.growth(n);
+            if self.plot_shift == GRANULE_SHIFT {
+                let first = self.first_slab(self.nth_plot(n)) & !(self.page_size / Self::BYTES - 1);
+                growth.descriptors.repair(os, self.slabs.wrapping_add(first * Self::BYTES));
             }
         }
     }

@@ -92,7 +92,6 @@ impl Inbox {
     }
 }
 
-#[cfg(not(loom))]
 impl Default for Inbox {
     fn default() -> Inbox {
         Inbox::new()

@@ -59,10 +59,11 @@ impl Slab {
         // SAFETY: `slot_at` gives slots below SLOTS_MAX only.
         let live = unsafe { self.live.get_unchecked(slot / WORD_SLOTS) };
         let bits = live.load(Relaxed);
-        if bits >> (slot % WORD_SLOTS) & 1 == 0 {
+        let rest = bits & !(1u64 << (slot % WORD_SLOTS));
+        if rest == bits {
             return Put::NotLive;
         }
-        live.store(bits & !(1u64 << (slot % WORD_SLOTS)), Relaxed);
+        live.store(rest, Relaxed);
         // SAFETY: (1) only the owner touches the credit, and the caller is the owner.
         let credit = unsafe { crate::sync::decrement(&self.credit) };
         if credit == 0 { Put::Spent } else { Put::Done }

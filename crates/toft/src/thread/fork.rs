@@ -8,8 +8,9 @@
 //! - where such a thread was changing its heap's lists, the lists are built anew from the slabs;
 //! - a slab that was about to be pushed on a pending stack is collected directly.
 //!
-//! Growth of plots and metadata needs no repair: an unpublished mapping is met again as `Occupied`,
-//! and gone round. A large block in transit is lost to its stack, not to the address space.
+//! Metadata that such a thread was about to map is finished by its owners (`repair` of `Plots`,
+//! `Blocks` and `Heaps`). Slabs that it had mapped and not published are gone round; a large block
+//! in transit is lost to its stack, not to the address space.
 
 use super::{Heap, Heaps};
 use crate::slab::{CLASSES, LINK_OPEN, PENDING, Slab};
@@ -27,15 +28,14 @@ pub fn repair_after_fork(
 ) {
     let mine_number = (!mine.is_nobodys()).then_some(mine.number);
     heaps.orphan_all_but(mine_number);
-    let all = || (0..heaps.count()).map(|number| heaps.heap(number));
-    let torn = all().any(|heap| Some(heap.number) != mine_number && heap.is_torn());
+    let torn = heaps.all().any(|heap| Some(heap.number) != mine_number && heap.is_torn());
     if !torn {
         return;
     }
     // A fork from a signal handler that interrupted this very thread's change: that change goes on
     // in the child when the handler returns, so its heap is left alone.
     let keep = mine_number.filter(|_| mine.is_torn());
-    for heap in all().filter(|heap| Some(heap.number) != keep) {
+    for heap in heaps.all().filter(|heap| Some(heap.number) != keep) {
         heap.inbox.reset();
         if heap.is_torn() && Some(heap.number) != mine_number {
             for index in 0..heaps.partitions() * CLASSES {
@@ -44,7 +44,7 @@ pub fn repair_after_fork(
         }
     }
     for_each_slab(&mut |slab| repair_slab(heaps, mine_number, keep, slab));
-    for heap in all() {
+    for heap in heaps.all() {
         if Some(heap.number) != mine_number {
             heap.clear_torn();
         }
@@ -53,10 +53,7 @@ pub fn repair_after_fork(
 
 fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab) {
     let owner = slab.owner.load(Relaxed) & !PENDING;
-    let Some(heap) = (0..heaps.count()).map(|n| heaps.heap(n)).find(|h| h.address() == owner)
-    else {
-        return;
-    };
+    let Some(heap) = heaps.heap_at(owner) else { return };
     if Some(heap.number) == keep {
         return;
     }

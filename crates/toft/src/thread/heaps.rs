@@ -12,10 +12,10 @@
 use super::Heap;
 use super::heap::HEADER_BYTES;
 use crate::os::{Error, Os};
-use crate::region::Carve;
+use crate::region::{Carve, STEP};
 use crate::site::SiteHash;
 use crate::slab::CLASSES;
-use crate::sync::{AtomicU8, AtomicU32, Ordering, SPIN_LIMIT, pause};
+use crate::sync::{AtomicU8, AtomicU32, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Who has a heap.
@@ -35,7 +35,7 @@ pub enum HeapState {
 /// Lives in the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Heaps born.
+    /// Numbers given out; a heap is there when its state says so.
     count: AtomicU32,
     /// Heaps that are orphans; a hint.
     orphans: AtomicU32,
@@ -123,9 +123,22 @@ impl Heaps {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// Heaps born so far.
+    /// Numbers given to heaps so far.
     pub fn count(&self) -> u32 {
         self.state().count.load(Acquire)
+    }
+
+    /// All heaps that are there.
+    pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
+        let born = |number: &u32| self.who(*number) != HeapState::None;
+        (0..self.count()).filter(born).map(|number| self.heap(number))
+    }
+
+    /// The heap at an address that a slab names as its owner.
+    pub(crate) fn heap_at(&self, address: usize) -> Option<&'static Heap> {
+        let number = address.checked_sub(self.base)? / self.stride.max(1);
+        let number = u32::try_from(number).ok().filter(|&number| number < self.count())?;
+        (self.who(number) != HeapState::None).then(|| self.heap(number))
     }
 
     /// Number of partitions, and so of rows of bins in each heap.
@@ -170,33 +183,25 @@ impl Heaps {
 
     fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         let state = self.state();
-        let mut spins = 0;
         loop {
-            let count = state.count.load(Acquire);
-            if count >= self.limit {
+            let number = state.count.load(Acquire);
+            if number >= self.limit {
                 return Err(Error::NoMemory);
             }
-            let bytes = count as usize + 1;
-            state.states.reach(os, self.states, self.states + bytes, crate::region::STEP)?;
-            let end = self.base + bytes * self.stride;
-            state.heaps.reach(os, self.base, end, crate::region::STEP)?;
-            // The state byte decides who gets the number; only then is the heap written.
-            if self.change(count, HeapState::None, HeapState::Held) {
-                let address = self.base + count as usize * self.stride;
-                let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
-                // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone.
-                unsafe { heap.write(Heap::new(self.hash, count)) };
-                self.state_of(count).store(HeapState::Live as u8, Release);
-                state.count.store(count + 1, Release);
-                return Ok(self.heap(count));
+            let next = number as usize + 1;
+            state.states.reach(os, self.states, self.states + next, STEP)?;
+            state.heaps.reach(os, self.base, self.base + next * self.stride, STEP)?;
+            let taken = state.count.compare_exchange(number, number + 1, AcqRel, Relaxed);
+            if taken.is_err() {
+                continue;
             }
-            if spins == SPIN_LIMIT {
-                // In the child of a fork: whoever was being born here is no more. Skip the number.
-                let _ = state.count.compare_exchange(count, count + 1, AcqRel, Relaxed);
-                spins = 0;
-            }
-            spins += 1;
-            pause();
+            let address = self.base + number as usize * self.stride;
+            let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
+            // the state says otherwise nobody else looks at it, not even the child of a fork.
+            unsafe { heap.write(Heap::new(self.hash, number)) };
+            self.state_of(number).store(HeapState::Live as u8, Release);
+            return Ok(self.heap(number));
         }
     }
 
@@ -255,6 +260,12 @@ impl Heaps {
             body(self.heap(number));
             self.state_of(number).store(HeapState::Orphan as u8, Release);
         }
+    }
+
+    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    pub(crate) fn repair(&self, os: &impl Os) {
+        self.state().states.repair(os, self.states);
+        self.state().heaps.repair(os, self.base);
     }
 
     /// In the child of a fork: every heap but `mine` is an orphan, whatever its thread was doing.

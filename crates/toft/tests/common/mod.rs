@@ -5,6 +5,7 @@
 // Each user of this module uses a part of it.
 #![allow(dead_code)]
 
+pub mod fuzz;
 pub mod misuse;
 pub mod ops;
 pub mod shadow;

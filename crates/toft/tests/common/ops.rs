@@ -160,7 +160,7 @@ impl Op {
         let word = u16::from_le_bytes([size_low, size_high]);
         let size = size(kind, word);
         let pick = u16::from_le_bytes([low, high]);
-        let (which, count) = (pick as usize, 2 + word as usize % 96);
+        let (which, count) = (pick as usize, 2 + word as usize % 60);
         match what {
             0..=49 => Op::Malloc { who, size, site },
             50..=69 => Op::Calloc { who, size, site },

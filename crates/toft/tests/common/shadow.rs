@@ -15,6 +15,8 @@ pub struct Block {
     pub tier: Tier,
     /// What the pattern is made from.
     token: u64,
+    /// Its place in `order`.
+    place: usize,
 }
 
 /// A block that was freed, and whose address was not handed out again.
@@ -147,7 +149,8 @@ impl Shadow {
             assert_eq!(partition, kind.partition, "site {site} has changed its partition");
         }
         self.tokens += 1;
-        let block = Block { address, usable, tier: kind.tier, token: self.tokens };
+        let place = self.order.len();
+        let block = Block { address, usable, tier: kind.tier, token: self.tokens, place };
         block.fill();
         self.live.insert(address, block);
         self.order.push(address);
@@ -162,10 +165,13 @@ impl Shadow {
     pub fn died(&mut self, address: usize) {
         let block = self.live.remove(&address).expect("the shadow knows the block");
         // The order decides which block a later operation picks, so it must not depend on addresses.
-        self.order.retain(|&other| other != address);
+        self.order.swap_remove(block.place);
+        if let Some(moved) = self.order.get(block.place) {
+            self.live.get_mut(moved).expect("the shadow knows the block").place = block.place;
+        }
         self.live_bytes -= block.usable;
         self.freed.push(Freed { address, usable: block.usable, tier: block.tier });
-        if self.freed.len() > 512 {
+        if self.freed.len() > 100 {
             self.freed.remove(0);
         }
     }

@@ -1,0 +1,9 @@
+//! The whole core over the fake operating system, by the grammar of the property tests.
+//!
+//! `cargo +nightly fuzz run core`, in the folder above this one's.
+#![no_main]
+
+#[path = "../../crates/toft/tests/common/mod.rs"]
+mod common;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| common::fuzz::core(bytes));

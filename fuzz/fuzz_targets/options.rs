@@ -1,0 +1,9 @@
+//! The parser of the options: one variable of the environment a line.
+//!
+//! `cargo +nightly fuzz run options`, in the folder above this one's.
+#![no_main]
+
+#[path = "../../crates/toft/tests/common/mod.rs"]
+mod common;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| common::fuzz::options(bytes));
