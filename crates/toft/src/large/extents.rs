@@ -48,7 +48,11 @@ impl Blocks {
             }
             // Another thread is between its `map` and its bit, or something foreign is there.
             Err(Error::Occupied) if wait_for(os, || self.is_mapped(unit)) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => {
+                // Whatever is there is not ours, and a child must not take it for ours.
+                intended.fetch_and(!bit, AcqRel);
+                Err(error)
+            }
         }
     }
 

@@ -46,12 +46,18 @@ impl Carve {
                 // Another thread is between its `map` and its store, or something foreign is there.
                 Err(Error::Occupied) => {
                     if !wait_for(os, || self.mapped.load(Acquire) != mapped) {
-                        return Err(Error::Occupied);
+                        return Err(self.given_up(mapped, Error::Occupied));
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.given_up(mapped, error)),
             }
         }
+    }
+
+    /// Whatever lies behind `mapped` is not ours, and a child must not take it for ours.
+    fn given_up(&self, mapped: usize, error: Error) -> Error {
+        self.intended.store(mapped, Release);
+        error
     }
 
     /// In the child of a fork: finishes what a thread that is no more had set out to map.
