@@ -4,7 +4,7 @@ use crate::tally::{Suite, Tally};
 use crate::{licences, place, step};
 use std::time::Duration;
 
-/// Format, lints, documentation, licences.
+/// Format, lints, documentation, fuzz targets, licences.
 pub fn run() -> Tally {
     let mut tally = Tally::default();
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -21,6 +21,8 @@ pub fn run() -> Tally {
     let core = ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os"];
     check("lints of the core's tests", &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
+    // The fuzzer's short run is a test of the core; its long one, with nightly Rust, must build.
+    check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &[]);
     println!("\n==> licences");
     match licences::check() {
         Ok(count) => println!("==> licences: {count} packages, all allowed"),

@@ -16,7 +16,6 @@ const PLANS: &[Plan] = &[
     Plan { name: "workspace", minutes: 20, command: workspace },
     Plan { name: "whole", minutes: 30, command: whole },
     Plan { name: "loom", minutes: 15, command: loom },
-    Plan { name: "fuzz", minutes: 10, command: fuzz },
 ];
 
 /// Unit, property and documentation tests of every crate.
@@ -39,14 +38,6 @@ fn loom() -> Command {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft", "--release", "--test", "loom"]);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
-    cargo
-}
-
-/// A short run of the fuzzer, on inputs it makes up itself.
-fn fuzz() -> Command {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
-    cargo.env("CARGO_TARGET_DIR", place::target_dir().join("fuzz"));
     cargo
 }
 
