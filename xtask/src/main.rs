@@ -37,7 +37,7 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, loom, fuzz; all when none is named
+        /// Suites to run: workspace, whole, loom; all when none is named
         suites: Vec<String>,
         /// Do not install Debian packages: tests that need missing ones are left out
         #[arg(long)]
