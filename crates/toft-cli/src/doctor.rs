@@ -7,6 +7,7 @@ mod probes;
 mod rows;
 mod system;
 
+use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
@@ -50,10 +51,8 @@ pub fn doctor(args: &Doctor) -> i32 {
             .iter()
             .map(|r| json!({"name": r.name, "found": r.found, "level": r.level.word(), "meaning": r.meaning}))
             .collect();
-        println!(
-            "{}",
-            json!({"version": env!("CARGO_PKG_VERSION"), "library": library::HASH, "fit": fit, "rows": shown})
-        );
+        let all = json!({"version": env!("CARGO_PKG_VERSION"), "library": library::HASH, "fit": fit, "rows": shown});
+        let _ = writeln!(std::io::stdout(), "{all}");
     } else {
         print_rows(&rows, fit);
     }

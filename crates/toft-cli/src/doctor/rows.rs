@@ -1,6 +1,7 @@
 //! The rows of the doctor's report, and how they look on a terminal.
 
 use crate::style::Style;
+use std::io::Write;
 
 /// How good an answer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,8 +40,12 @@ pub struct Row {
     pub meaning: String,
 }
 
-/// The report for people.
+/// The report for people. Whoever reads it may have seen enough before its end.
 pub fn print_rows(rows: &[Row], fit: bool) {
+    let _ = write_rows(&mut std::io::stdout().lock(), rows, fit);
+}
+
+fn write_rows(out: &mut impl Write, rows: &[Row], fit: bool) -> std::io::Result<()> {
     let style = Style::of_stdout();
     let names = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     for row in rows {
@@ -50,15 +55,16 @@ pub fn print_rows(rows: &[Row], fit: bool) {
             Level::Plain => style.faint("-   "),
             Level::Fatal => style.bad("FAIL"),
         };
-        println!("{mark}  {:<names$}  {}", row.name, row.found);
+        writeln!(out, "{mark}  {:<names$}  {}", row.name, row.found)?;
         if !row.meaning.is_empty() {
-            println!("      {:<names$}  {}", "", style.faint(&row.meaning));
+            writeln!(out, "      {:<names$}  {}", "", style.faint(&row.meaning))?;
         }
     }
     let count = |level| rows.iter().filter(|row| row.level == level).count();
     let verdict =
         if fit { style.good("Toft can run here") } else { style.bad("Toft cannot run here") };
-    println!("\n{verdict}: {} ok, {} with a fallback.", count(Level::Good), count(Level::Fallback));
+    let (good, fallback) = (count(Level::Good), count(Level::Fallback));
+    writeln!(out, "\n{verdict}: {good} ok, {fallback} with a fallback.")
 }
 
 /// Makes a row.

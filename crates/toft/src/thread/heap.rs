@@ -3,7 +3,7 @@
 //! ```text
 //! line 0  inbox      written by other threads
 //! line 1  site hash  read by every malloc; busy, number
-//! then    bins       partitions x 64 words, zero at first
+//! then    bins       partitions x 128 words, zero at first
 //! ```
 
 use crate::bin::Bins;
