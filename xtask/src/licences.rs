@@ -14,6 +14,7 @@ const ALLOWED: &[&str] = &[
     "BSL-1.0",
     "CC0-1.0",
     "ISC",
+    "NCSA",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
