@@ -61,7 +61,7 @@ pub fn at_start() {
     }
 }
 
-/// Takes the first entry out of LD_PRELOAD, and every option out of the environment.
+/// Takes this library out of LD_PRELOAD, and every option out of the environment.
 fn hide_from_children() {
     let mut from = variables();
     if from.is_null() {
@@ -91,18 +91,41 @@ fn hide_from_children() {
     }
 }
 
-/// Removes the first entry of a list in place; says whether anything is left.
+/// Removes this library from a list in place; says whether anything is left. Under another name it
+/// is taken to be the first, where `toft run` puts it.
 ///
 /// # Safety
 /// 1. `list` is `len` writable bytes and a zero.
 unsafe fn keep_rest_of_list(list: *mut u8, len: usize) -> bool {
-    // SAFETY: duty 1.
-    let bytes = unsafe { core::slice::from_raw_parts(list, len) };
-    let is_separator = |byte: &u8| matches!(byte, b':' | b' ');
-    let Some(end) = bytes.iter().position(is_separator) else { return false };
-    // SAFETY: duty 1: what is behind the separator, and the final zero, moves to the front.
-    unsafe { core::ptr::copy(list.add(end + 1), list, len - end) };
-    true
+    let (start, end) = {
+        // SAFETY: duty 1; the borrow ends with this block.
+        own_entry(unsafe { core::slice::from_raw_parts(list, len) })
+    };
+    // SAFETY: duty 1: both indices are at most `len`. What is behind the entry and its separator, the
+    // final zero included, moves to where the entry began; or the list ends before the entry.
+    unsafe {
+        if end < len {
+            core::ptr::copy(list.add(end + 1), list.add(start), len - end);
+        } else if start > 0 {
+            list.add(start - 1).write(0);
+        }
+    }
+    end < len || start > 0
+}
+
+/// Where this library stands in a list.
+fn own_entry(list: &[u8]) -> (usize, usize) {
+    let mut first = None;
+    let mut start = 0;
+    for entry in list.split(|byte| matches!(byte, b':' | b' ')) {
+        let range = (start, start + entry.len());
+        if entry.windows(7).any(|part| part == b"libtoft") {
+            return range;
+        }
+        first.get_or_insert(range);
+        start = range.1 + 1;
+    }
+    first.unwrap_or((0, list.len()))
 }
 
 /// What a line of the process's mappings begins with in a report.
@@ -147,4 +170,30 @@ pub fn at_exit() {
         }
     });
     process::write_all(descriptor, b"toft-end\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_library_leaves_the_list() {
+        for (list, left) in [
+            ("/a/libtoft.so", None),
+            ("/a/libtoft.so:b.so", Some("b.so")),
+            ("b.so:/a/libtoft.so", Some("b.so")),
+            ("b.so /a/libtoft.so.0:c.so", Some("b.so c.so")),
+            ("/proc/7/fd/9:b.so", Some("b.so")),
+            ("/proc/7/fd/9", None),
+        ] {
+            let mut bytes = [list.as_bytes(), &[0]].concat();
+            // SAFETY: (1) as many bytes as stated, and a zero.
+            let kept = unsafe { keep_rest_of_list(bytes.as_mut_ptr(), list.len()) };
+            assert_eq!(kept, left.is_some(), "{list}");
+            if let Some(left) = left {
+                let rest = CStr::from_bytes_until_nul(&bytes).unwrap();
+                assert_eq!(rest.to_str(), Ok(left), "{list}");
+            }
+        }
+    }
 }
