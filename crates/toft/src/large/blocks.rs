@@ -19,10 +19,9 @@ const TRIES: usize = 8;
 const CLASS_BASE: u32 = 17;
 /// Number of large classes.
 pub const LARGE_CLASSES: usize = (usize::BITS - CLASS_BASE) as usize;
-/// Bytes of free blocks that are kept whatever is live, and the share of the live bytes that is
-/// kept on top, as a shift. `TOFT_LARGE_KEEP` is the limit of both together.
+/// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top;
+/// `TOFT_LARGE_KEEP` is the limit of both together.
 const KEEP_LEAST: usize = 1 << 20;
-const KEEP_SHIFT: u32 = 1;
 
 /// The class of a large block: one per doubling. Address space costs nothing and only what is asked
 /// for is mapped, so few classes are best: a freed block fits more requests, and a growing one is
@@ -333,7 +332,7 @@ impl Blocks {
         let mapped = block.mapped.load(Relaxed);
         let kept = self.state().kept.fetch_add(mapped, Relaxed);
         let live = self.state().live_bytes.load(Relaxed);
-        let budget = self.keep.min(KEEP_LEAST + (live >> KEEP_SHIFT));
+        let budget = self.keep.min(KEEP_LEAST.saturating_add(live));
         if kept.saturating_add(mapped) > budget || self.is_shared(block) {
             self.state().kept.fetch_sub(mapped, Relaxed);
             self.drop_pages(os, block);

@@ -53,7 +53,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_LARGE_KEEP",
         default: "32m",
         kind: Kind::Size,
-        doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and half of what is live",
+        doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and as much as is live",
     },
     Entry {
         name: "TOFT_SCOPE",
