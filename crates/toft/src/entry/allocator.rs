@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::os::{Error, Os};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::site::SiteHash;
-use crate::slab::{MEDIUM, SMALL, Slab, SlotState, Tier, TierNumber, Violation};
+use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::thread::{Heap, Heaps};
 
@@ -241,14 +241,6 @@ impl<O: Os> Allocator<O> {
         crate::thread::repair_after_fork(&self.heaps, mine, |each| {
             self.for_each_slab(|slab| each(slab));
         });
-    }
-
-    /// What a slot of ours is doing; `None` when the address is not the start of a slot.
-    pub fn slot_state(&self, address: usize) -> Option<SlotState> {
-        match self.find(address) {
-            Found::Slot(slab, slot) => Some(slab.state(slot)),
-            _ => None,
-        }
     }
 
     /// Number of bad calls so far.

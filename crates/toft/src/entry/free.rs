@@ -11,30 +11,38 @@ use crate::thread::Heap;
 
 impl<O: Os> Allocator<O> {
     /// Takes back the block at `address`; names what is wrong with it otherwise.
-    ///
-    /// The usual way, a small block of this thread's own: the slab by shifts and one comparison
-    /// with the plot's bounds, the slot by one multiplication, the owner by one comparison, the
-    /// live bit by one load and one store.
-    #[inline(always)]
+    #[inline]
     pub fn free(&self, heap: &Heap, address: usize, call: Call) {
-        if self.small.is_mapped(address) {
-            let slab = self.small.mapped_slab(address);
-            if let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) {
-                return self.free_slot(heap, slab, slot, address, call);
-            }
+        if !self.free_small(|| heap, address, call) {
+            self.free_other(heap, address, call);
         }
-        self.free_other(heap, address, call);
+    }
+
+    /// Frees what begins at a small slot, well or badly; no when `address` is not such a place.
+    ///
+    /// The usual way, a block of this thread's own: the slab by shifts and one comparison with the
+    /// plot's bounds, the slot by one multiplication, the owner by one comparison, the live bit by
+    /// one load and one store. The heap is asked for when it is needed, not before.
+    #[inline(always)]
+    pub(super) fn free_small<'h>(
+        &self,
+        heap: impl FnOnce() -> &'h Heap,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        if !self.small.is_mapped(address) {
+            return false;
+        }
+        let slab = self.small.mapped_slab(address);
+        let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) else {
+            return false;
+        };
+        self.free_slot(heap(), slab, slot, address, call);
+        true
     }
 
     #[inline(always)]
-    pub(super) fn free_slot(
-        &self,
-        heap: &Heap,
-        slab: &Slab,
-        slot: usize,
-        address: usize,
-        call: Call,
-    ) {
+    fn free_slot(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slab.owner.load(Relaxed) == heap.address() {
             return match slab.put(slot) {
                 Put::Done => {}

@@ -26,11 +26,7 @@ impl<O: Os> Allocator<O> {
         } else {
             return self.allocate_large(heap, size, 1, site).map(|(address, _)| address);
         };
-        let index = heap.hash.row(site) + class;
-        match heap.bins().current(index).pop() {
-            Some(address) => Some(address),
-            None => self.allocate_slow(heap, class, site),
-        }
+        heap.pop(class, site).or_else(|| self.allocate_slow(heap, class, site))
     }
 
     /// As `allocate`, with every byte zero. Pages that nobody has written are not written here.
@@ -70,11 +66,8 @@ impl<O: Os> Allocator<O> {
         let Some(class) = Class::of_aligned(size, align) else {
             return self.allocate_large(heap, size, align, site).map(|(address, _)| address);
         };
-        let index = heap.hash.row(site) + class.index();
-        match heap.bins().current(index).pop() {
-            Some(address) => Some(address),
-            None => self.allocate_slow(heap, class.index(), site),
-        }
+        let class = class.index();
+        heap.pop(class, site).or_else(|| self.allocate_slow(heap, class, site))
     }
 
     /// The bin has no claimed slot left. With a seat, everything else is tried in order of cost.

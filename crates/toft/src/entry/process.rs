@@ -6,7 +6,7 @@
 use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::os::{Linux, process};
-use crate::slab::{MEDIUM_MAX, SMALL, SMALL_MAX, Tier, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
@@ -45,7 +45,7 @@ pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
     }
     let heap = current_heap();
     let class = class_of_small(size);
-    match heap.bins().current(heap.hash.row(site) + class).pop() {
+    match heap.pop(class, site) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_slow(class, site),
     }
@@ -59,7 +59,7 @@ extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
     }
     let heap = current_heap();
     let class = class_of_medium(size);
-    match heap.bins().current(heap.hash.row(site) + class).pop() {
+    match heap.pop(class, site) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_slow(class, site),
     }
@@ -96,8 +96,7 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = current_heap();
     if bytes <= SMALL_MAX
-        && let Some(address) =
-            heap.bins().current(heap.hash.row(site) + class_of_small(bytes)).pop()
+        && let Some(address) = heap.pop(class_of_small(bytes), site)
     {
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: a slot of at least `bytes` bytes, handed out a moment ago.
@@ -123,14 +122,9 @@ pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
 #[inline(always)]
 pub unsafe fn free_for(address: Pointer, call: Call) {
     let address = address.addr();
-    let allocator = allocator();
-    if allocator.small.is_mapped(address) {
-        let slab = allocator.small.mapped_slab(address);
-        if let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) {
-            return allocator.free_slot(current_heap(), slab, slot, address, call);
-        }
+    if !allocator().free_small(current_heap, address, call) {
+        free_not_small(address, call);
     }
-    free_not_small(address, call);
 }
 
 #[inline(never)]

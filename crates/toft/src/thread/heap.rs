@@ -112,6 +112,12 @@ impl Heap {
         Some(Seat(self))
     }
 
+    /// Hands out a slot for a call site, if one is claimed. Holder only. The fast path of malloc.
+    #[inline(always)]
+    pub fn pop(&self, class: usize, site: usize) -> Option<usize> {
+        self.bins().current(self.hash.row(site) + class).pop()
+    }
+
     /// Claims more slots from a bin's current slab and hands one out. Holder only.
     #[inline(always)]
     pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
