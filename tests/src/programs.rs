@@ -114,6 +114,9 @@ fn run_script(script: &Script, preload: Option<&Path>) -> Result<(Finished, Stri
     }
     std::fs::create_dir_all(dir.join("work")).map_err(said)?;
     let report = dir.join("report");
+    // Sockets are bound in the temporary folder (Chromium does), and a socket's path has room for 108
+    // bytes: the folder is a short one of its own, wherever the clone lies.
+    let temporary = tempfile::Builder::new().prefix("toft-").tempdir().map_err(said)?;
     // The first shell opens the report before the library is in any process.
     let start = format!(
         "exec {REPORT}>>\"$REPORT_FILE\"; unset REPORT_FILE; \
@@ -129,7 +132,7 @@ fn run_script(script: &Script, preload: Option<&Path>) -> Result<(Finished, Stri
         .env("PRELOAD", preload.map(Path::as_os_str).unwrap_or_default())
         .env("PROGRAMS", folder())
         .env("HOME", dir.join("work"))
-        .env("TMPDIR", dir.join("work"))
+        .env("TMPDIR", temporary.path())
         .env("PYTHONHASHSEED", "0")
         .env("TZ", "UTC");
     // The cargo that runs these tests must not be seen by one that is tested.
@@ -148,8 +151,9 @@ fn run_script(script: &Script, preload: Option<&Path>) -> Result<(Finished, Stri
         }
     }
     let mut finished = run(command, &[], script.timeout);
-    let place = dir.display().to_string();
-    finished.stdout = finished.stdout.replace(&place, "DIR");
+    for place in [dir.as_path(), temporary.path()] {
+        finished.stdout = finished.stdout.replace(&place.display().to_string(), "DIR");
+    }
     Ok((finished, std::fs::read_to_string(&report).unwrap_or_default()))
 }
 
