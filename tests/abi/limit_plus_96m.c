@@ -24,9 +24,10 @@ static void one_size(void)
     struct rlimit limit = {vsz + (96 << 20), vsz + (96 << 20)};
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     size_t first = all_there_is(), again = all_there_is();
-    /* What is asked is usability, not efficiency at the limit. */
+    /* What is asked is usability, not efficiency at the limit: of the address space of a small slab,
+     * blocks of 32 bytes use an eighth. */
     announce_number("first", first);
-    CHECK(first > (16 << 20));
+    CHECK(first > (10 << 20));
     CHECK(again > first / 2);
 }
 

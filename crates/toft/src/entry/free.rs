@@ -30,10 +30,7 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) -> bool {
-        if !self.small.is_mapped(address) {
-            return false;
-        }
-        let slab = self.small.mapped_slab(address);
+        let Some(slab) = self.small.slab_at(address) else { return false };
         let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) else {
             return false;
         };
@@ -56,11 +53,10 @@ impl<O: Os> Allocator<O> {
     /// Frees what is not the start of a small slot.
     #[inline(never)]
     pub fn free_other(&self, heap: &Heap, address: usize, call: Call) {
-        if self.medium.is_mapped(address) {
-            let slab = self.medium.mapped_slab(address);
-            if let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address)) {
-                return self.free_slot(heap, slab, slot, address, call);
-            }
+        if let Some(slab) = self.medium.slab_at(address)
+            && let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address))
+        {
+            return self.free_slot(heap, slab, slot, address, call);
         }
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),

@@ -1,9 +1,10 @@
 //! malloc: the fast path, and what happens when a bin is empty.
 
 use super::{Allocator, Call};
+use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os};
 use crate::slab::{
-    CLASSES, Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier,
+    Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier,
     class_of_medium, class_of_small,
 };
 use crate::sync::Ordering::Relaxed;
@@ -26,7 +27,7 @@ impl<O: Os> Allocator<O> {
         } else {
             return self.allocate_large(heap, size, 1, site).map(|(address, _)| address);
         };
-        heap.pop(class, site).or_else(|| self.allocate_slow(heap, class, site))
+        heap.pop(heap.bin(class, site)).or_else(|| self.allocate_slow(heap, class, site))
     }
 
     /// As `allocate`, with every byte zero. Pages that nobody has written are not written here.
@@ -44,7 +45,7 @@ impl<O: Os> Allocator<O> {
             // The slot came from the current slab of the bin, or, on a slow path with a borrowed
             // heap, from another: ask the slab that it lies in.
             let slab = self.medium.slab_at(address);
-            if slab.is_some_and(|slab| slab.popped_fresh(address)) {
+            if slab.is_some_and(|slab| slab.handed_out_zero(address)) {
                 return Some(address);
             }
         }
@@ -67,7 +68,7 @@ impl<O: Os> Allocator<O> {
             return self.allocate_large(heap, size, align, site).map(|(address, _)| address);
         };
         let class = class.index();
-        heap.pop(class, site).or_else(|| self.allocate_slow(heap, class, site))
+        heap.pop(heap.bin(class, site)).or_else(|| self.allocate_slow(heap, class, site))
     }
 
     /// The bin has no claimed slot left. With a seat, everything else is tried in order of cost.
@@ -75,10 +76,10 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
         if let Some(seat) = heap.sit() {
-            return self.refill(heap, &seat, self.hash.row(site) + class, site);
+            return self.refill(heap, &seat, self.hash.row(site) + class * BIN_WORDS, site);
         }
         // A thread that has no heap, or a signal handler that interrupted a change of this one.
-        let index = self.hash.row(site) + class;
+        let index = self.hash.row(site) + class * BIN_WORDS;
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
             self.refill(heap, &seat, index, site)
@@ -88,19 +89,19 @@ impl<O: Os> Allocator<O> {
     fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
         let bins = heap.bins();
         // A heap that was borrowed may have slots claimed already.
-        if let Some(address) = bins.current(index).pop() {
+        if let Some(address) = bins.pop(index) {
             return Some(address);
         }
         // 1. free slots of this bin's slabs
         let wake = |slab: &Slab| self.wake(slab);
         if bins.advance(index, wake) {
-            return bins.current(index).pop();
+            return bins.pop(index);
         }
         // 2. what other threads have freed
         let collected =
             heap.collect(seat, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
         if collected && bins.advance(index, wake) {
-            return bins.current(index).pop();
+            return bins.pop(index);
         }
         // 3. what threads that have ended left behind
         let taken = self.heaps.search_orphans(|orphan| {
@@ -110,7 +111,7 @@ impl<O: Os> Allocator<O> {
             heap.take_over(seat, orphan, index)
         });
         if taken && bins.advance(index, wake) {
-            return bins.current(index).pop();
+            return bins.pop(index);
         }
         // 4. address space that nobody has had
         let slab = match self.new_slab(heap, index, site) {
@@ -123,11 +124,11 @@ impl<O: Os> Allocator<O> {
         };
         bins.list(index, slab);
         bins.advance(index, wake);
-        bins.current(index).pop()
+        bins.pop(index)
     }
 
     fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
-        let (partition, class) = (index / CLASSES, index % CLASSES);
+        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
         let take = || {
             if class < SMALL_CLASSES {
                 self.small.take(&self.os, partition)

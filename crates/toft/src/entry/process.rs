@@ -5,8 +5,9 @@
 
 use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
+use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Linux, process};
-use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium, class_of_small};
+use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
@@ -44,10 +45,10 @@ pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
         return malloc_medium(size, site);
     }
     let heap = current_heap();
-    let class = class_of_small(size);
-    match heap.pop(class, site) {
+    let index = heap.small_bin(size, site);
+    match heap.pop(index) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
-        None => malloc_slow(class, site),
+        None => malloc_slow(index, site),
     }
 }
 
@@ -58,27 +59,28 @@ extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
         return malloc_large(size, site);
     }
     let heap = current_heap();
-    let class = class_of_medium(size);
-    match heap.pop(class, site) {
+    let index = heap.bin(class_of_medium(size), site);
+    match heap.pop(index) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
-        None => malloc_slow(class, site),
+        None => malloc_slow(index, site),
     }
 }
 
 /// The claim of a bin is used up: usually the current slab has more. Kept short, because a program
 /// that replaces blocks at random comes here every few calls.
 #[inline(never)]
-extern "C" fn malloc_slow(class: usize, site: usize) -> Pointer {
-    let heap = current_heap();
-    match heap.pop_after_refill(heap.hash.row(site) + class) {
+extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
+    match current_heap().pop_after_refill(index) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
-        None => malloc_slower(class, site),
+        None => malloc_slower(index, site),
     }
 }
 
+/// A thread without a heap has one row of bins: its index tells the class, and no more.
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_slower(class: usize, site: usize) -> Pointer {
+extern "C" fn malloc_slower(index: usize, site: usize) -> Pointer {
+    let class = index % ROW_WORDS / BIN_WORDS;
     pointer(with_heap(|allocator, heap| allocator.allocate_slow(heap, class, site)))
 }
 
@@ -96,7 +98,7 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = current_heap();
     if bytes <= SMALL_MAX
-        && let Some(address) = heap.pop(class_of_small(bytes), site)
+        && let Some(address) = heap.pop(heap.small_bin(bytes, site))
     {
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: a slot of at least `bytes` bytes, handed out a moment ago.

@@ -79,8 +79,8 @@ impl Layout {
         let span = windows.span;
         let tables = windows.metadata;
         let small_slabs = tables + (1 << 26) + gap;
-        let medium_slabs = small_slabs + (span >> 16) * 256 + gap;
-        let large_blocks = medium_slabs + (span >> 19) * 256 + gap;
+        let medium_slabs = small_slabs + (span >> 16) * 512 + gap;
+        let large_blocks = medium_slabs + (span >> 19) * 512 + gap;
         let heaps = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }

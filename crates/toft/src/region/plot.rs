@@ -14,14 +14,14 @@
 //! *granule* of 4 GiB, and the whole granule's descriptors are mapped at once.
 //!
 //! Invariants
-//! - P1 `first` of a granule never changes once set; `count` only grows.
+//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows.
 //! - P2 below `first + count` the descriptors are mapped; a descriptor whose slab was not handed out
 //!   is all zero and fails every free.
 //! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
 
 use super::{Carve, Descriptor, STEP, Tier, TierNumber};
 use crate::os::{Error, Os, wait_for};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, Settled};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::marker::PhantomData;
 
@@ -36,12 +36,15 @@ const GRANULE_SHIFT: u32 = 32;
 /// Granules in the largest user address space there is (48 bits).
 const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
 
-/// Which slab indices of a granule have descriptors. Written by the thread whose mapping succeeded;
-/// read by every free.
+/// Which slab indices of a granule have descriptors, and where. Written by the thread whose mapping
+/// succeeded; read by every free.
+#[repr(C, align(16))]
 #[derive(Debug)]
 struct Bounds {
     first: AtomicU32,
     count: AtomicU32,
+    /// Address of the first one's descriptor.
+    slabs: AtomicUsize,
 }
 
 /// What moves as a plot grows, by the plot's place in the secret order, so that those in use lie
@@ -177,28 +180,32 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Some(unsafe { &*self.bounds.add(granule) })
     }
 
-    /// Whether the descriptor of the slab at an address of this tier is mapped; no for any other
-    /// address.
+    /// The descriptor of the slab that an address lies in, if it is mapped: of none, for an address
+    /// that is not of this tier.
     ///
-    /// 3 loads, 2 shifts and 2 comparisons; touches nothing but the table.
+    /// 5 loads, 4 shifts and 2 comparisons; touches nothing but the table.
     #[inline(always)]
-    pub fn is_mapped(&self, address: usize) -> bool {
-        let Some(bounds) = self.bounds_at(address) else { return false };
-        // publish slabs: `first` is written before the first `count`.
-        let count = bounds.count.load(Acquire);
-        ((address >> Self::SHIFT) as u32).wrapping_sub(bounds.first.load(Relaxed)) < count
-    }
-
-    /// The descriptor of the slab that an address lies in, which `is_mapped` has confirmed.
-    #[inline(always)]
-    pub fn mapped_slab(&self, address: usize) -> &D {
-        self.slab(address >> Self::SHIFT)
-    }
-
-    /// The descriptor of the slab that an address lies in, if it is mapped.
-    #[inline]
     pub fn slab_at(&self, address: usize) -> Option<&D> {
-        self.is_mapped(address).then(|| self.mapped_slab(address))
+        let slab = self.slab_address_at(address)?;
+        // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises that
+        // zero bytes are one (1), and that shared references are enough for everybody (2).
+        Some(unsafe { &*core::ptr::with_exposed_provenance(slab) })
+    }
+
+    /// Where that descriptor is.
+    #[inline(always)]
+    fn slab_address_at(&self, address: usize) -> Option<usize> {
+        let bounds = self.bounds_at(address)?;
+        // SAFETY: (1) P1: both are written before a pointer into the granule is given to anybody,
+        // and never with another value.
+        let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
+        let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
+        // publish slabs: pairs with `map_step`.
+        if index >= bounds.count.load(Acquire) {
+            return None;
+        }
+        // SAFETY: (1) as above.
+        Some(index as usize * Self::BYTES + unsafe { slabs.settled() })
     }
 
     #[inline(always)]
@@ -333,10 +340,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             error => error,
         })?;
         os.map(address, step << Self::SHIFT)?;
-        // publish slabs: pairs with `is_mapped`. In a granule of its own only the thread that has
+        // publish slabs: pairs with `slab_address_at`. In a granule of its own only the thread that has
         // just mapped the slabs gets here; in a shared one all threads write the same.
         if let Some(bounds) = self.bounds_at(address) {
-            bounds.first.store(first as u32, Relaxed);
+            if bounds.count.load(Acquire) == 0 {
+                bounds.first.store(first as u32, Relaxed);
+                bounds.slabs.store(start, Relaxed);
+            }
             bounds.count.store((end - first) as u32, Release);
         }
         Ok(())

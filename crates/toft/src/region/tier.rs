@@ -14,8 +14,8 @@ pub struct Tier {
     pub shift: u32,
     /// Bytes that a plot grows by at first.
     pub first_step: usize,
-    /// Bits below the point of a class's reciprocal: enough for exactness, few enough for 64.
-    pub reciprocal_bits: u32,
+    /// No slot size of the tier is divisible by a larger power of two than this one, as its log2.
+    pub slot_bits: u32,
 }
 
 impl Tier {
@@ -23,8 +23,8 @@ impl Tier {
     #[inline(always)]
     pub const fn of(tier: TierNumber) -> Tier {
         match tier {
-            SMALL => Tier { shift: 16, first_step: 1 << 18, reciprocal_bits: 32 },
-            _ => Tier { shift: 19, first_step: 1 << 19, reciprocal_bits: 40 },
+            SMALL => Tier { shift: 16, first_step: 1 << 18, slot_bits: 10 },
+            _ => Tier { shift: 19, first_step: 1 << 19, slot_bits: 17 },
         }
     }
 

@@ -1,15 +1,15 @@
 //! L5: from a call site to its partition.
 //!
 //! The key is random for each process, so nobody outside can tell which sites share a partition
-//! (promise 17). One multiplication by the key, folded, and one that spreads what it left: with the
-//! first alone, sites at equal distances (the functions of a generated table, say) all collide
-//! together for one key in forty.
+//! (promise 17). The product of site and key is squared: of the product alone, sites at equal
+//! distances (the functions of a generated table, say) all collide together for one key in forty
+//! (decision 0008).
 
-use crate::slab::CLASSES;
+use crate::bin::ROW_WORDS;
 
-/// An odd constant whose bits are spread: 2^32 divided by the golden ratio.
-const MIX: u32 = 0x9E37_79B1;
-const _: () = assert!(crate::options::PARTITIONS_MAX * CLASSES <= 1 << 19);
+/// Low bits of the square that are not used: they depend on few bits of the site.
+const SHIFT: u32 = 26;
+const _: () = assert!(crate::options::PARTITIONS_MAX * ROW_WORDS <= 1 << (64 - SHIFT));
 
 /// How a call site is turned into a row of bins.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +17,13 @@ pub struct SiteHash {
     /// A random odd number.
     key: u64,
     /// The bits of a bin's index that are the partition's.
-    mask: u32,
+    mask: u64,
 }
 
 impl SiteHash {
     /// A hash into `partitions` (a power of two) with a key from the kernel.
     pub fn new(partitions: usize, random: u64) -> SiteHash {
-        let mask = ((partitions - 1) * CLASSES) as u32;
+        let mask = ((partitions - 1) * ROW_WORDS) as u64;
         SiteHash { key: random | 1 | 1 << 63, mask }
     }
 
@@ -35,16 +35,14 @@ impl SiteHash {
     /// Index of the first bin of the site's row.
     #[inline(always)]
     pub fn row(&self, site: usize) -> usize {
-        let product = u128::from(site as u64) * u128::from(self.key);
-        let (high, low) = ((product >> 64) as u32, (product >> 32) as u32);
-        // The upper 19 bits of the second product: enough for 4096 partitions.
-        ((high ^ low).wrapping_mul(MIX) >> 13 & self.mask) as usize
+        let product = (site as u64).wrapping_mul(self.key);
+        (product.wrapping_mul(product) >> SHIFT & self.mask) as usize
     }
 
     /// The site's partition.
     #[inline]
     pub fn partition(&self, site: usize) -> usize {
-        self.row(site) / CLASSES
+        self.row(site) / ROW_WORDS
     }
 }
 
@@ -70,7 +68,7 @@ mod tests {
         };
         let keys = (0..2000u64).map(|i| (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let bad = keys.filter(bad_key).count();
-        // One multiplication without the fold and the spreading has 47 of them.
+        // One multiplication alone has 47 of them.
         assert!(bad < 5, "{bad} of 2000 keys");
     }
 

@@ -1,14 +1,15 @@
 //! Claiming slots, handing them out, taking them back: what malloc and free do to a slab of their
 //! own thread.
 
-use super::SLOTS_MAX;
-use super::slab::{PENDING, Slab, WORD_SLOTS, valid_bits, word_of};
+use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
+use super::states::{DIRTY, LIVE};
 use crate::sync::Ordering::{Relaxed, Release};
+use crate::sync::{AtomicU8, Settled};
 
 /// Bytes of slots that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
 /// How many doublings a hot slab's claims may grow by.
-const HEAT_MAX: u32 = 2;
+const HEAT_MAX: u8 = 2;
 
 /// What taking a slot back has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,71 +23,97 @@ pub enum Put {
 }
 
 impl Slab {
-    /// Hands out a claimed slot. Owner only.
-    ///
-    /// 5 loads, 2 stores and 1 multiplication. What one call leaves for the next is the claim.
+    /// The slots that malloc hands out next, of one group. Owner only.
     #[inline(always)]
-    pub fn pop(&self) -> Option<usize> {
-        let claim = self.claim.load(Relaxed);
-        if claim == 0 {
-            return None;
-        }
-        let rest = claim & (claim - 1);
-        self.claim.store(rest, Relaxed);
-        // SAFETY: `claim_from` has set `live_word` to an index below WORDS.
-        let live = unsafe { self.live.get_unchecked(self.live_word.load(Relaxed) as usize) };
-        live.store(live.load(Relaxed) | (claim ^ rest), Relaxed);
-        let slot = claim.trailing_zeros() as usize;
-        let size = self.slot_size.load(Relaxed) as usize;
-        Some(self.claim_base.load(Relaxed) + slot * size)
+    pub fn claimed(&self) -> u64 {
+        self.claim.load(Relaxed)
     }
 
-    /// Whether the slot that `pop` has just handed out had never been handed out before.
+    /// Hands out the lowest slot of `claim`, which is `claimed()` and not zero; says how many bytes
+    /// further on the next one is, if there is one. Owner only.
+    ///
+    /// 2 loads, 2 stores and 1 multiplication, on which the caller does not wait: it knows the
+    /// address of the slot already.
     #[inline(always)]
-    pub fn popped_fresh(&self, address: usize) -> bool {
-        // The claim's slots are at most 64, and both operands are exact multiples of the size.
-        let offset = address - self.claim_base.load(Relaxed);
-        let slot = offset / (self.slot_size.load(Relaxed) as usize).max(1);
-        self.claim_fresh.load(Relaxed) >> (slot % WORD_SLOTS) & 1 != 0
+    pub fn hand_out(&self, claim: u64) -> usize {
+        let rest = claim & claim.wrapping_sub(1);
+        self.claim.store(rest, Relaxed);
+        let slot = claim.trailing_zeros() as usize;
+        self.claimed_state(slot).store(LIVE, Relaxed);
+        // The highest bit stands for "none": what comes of it is not used.
+        let following = (rest | 1 << 63).trailing_zeros() as usize;
+        (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
+    }
+
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn claimed_state(&self, slot: usize) -> &AtomicU8 {
+        let states = self.claim_states.load(Relaxed);
+        // SAFETY: I5: `claim_states` is the address of 64 states of this descriptor, and a bit of
+        // the claim is one of them.
+        unsafe { &*core::ptr::with_exposed_provenance(states + slot) }
+    }
+
+    /// The model checker's states are no bytes, and there is but one group.
+    #[cfg(loom)]
+    fn claimed_state(&self, slot: usize) -> &AtomicU8 {
+        self.state_of(slot)
+    }
+
+    /// Address of the lowest claimed slot, if there is one.
+    pub fn next_claimed(&self) -> Option<usize> {
+        let claim = self.claimed();
+        let slot = self.claimed_group() * GROUP_SLOTS + claim.trailing_zeros() as usize;
+        (claim != 0).then(|| self.base() + slot * self.slot_size.load(Relaxed) as usize)
+    }
+
+    /// Which group the claim is of.
+    pub(super) fn claimed_group(&self) -> usize {
+        let first = self.states.0.as_ptr().expose_provenance();
+        self.claim_states.load(Relaxed).wrapping_sub(first) / GROUP_SLOTS
+    }
+
+    /// Whether the memory of the slot that was just handed out from the claim is zero. Medium slabs
+    /// only.
+    #[inline(always)]
+    pub fn handed_out_zero(&self, address: usize) -> bool {
+        let slot = address.wrapping_sub(self.base()) / self.size();
+        slot / GROUP_SLOTS == self.claimed_group()
+            && self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
     /// Takes a slot back. Owner only.
     ///
-    /// 2 loads and 2 stores.
+    /// 1 load and 1 store, and the credit in place.
     #[inline(always)]
     pub fn put(&self, slot: usize) -> Put {
         debug_assert!(slot < SLOTS_MAX);
-        // SAFETY: `slot_at` gives slots below SLOTS_MAX only.
-        let live = unsafe { self.live.get_unchecked(slot / WORD_SLOTS) };
-        let bits = live.load(Relaxed);
-        let rest = bits & !(1u64 << (slot % WORD_SLOTS));
-        if rest == bits {
+        let state = self.state_of(slot);
+        // SAFETY: (1) only the owner writes states, and the caller is the owner.
+        if unsafe { state.settled() } != LIVE {
             return Put::NotLive;
         }
-        live.store(rest, Relaxed);
+        state.store(DIRTY, Relaxed);
         // SAFETY: (1) only the owner touches the credit, and the caller is the owner.
         let credit = unsafe { crate::sync::decrement(&self.credit) };
         if credit == 0 { Put::Spent } else { Put::Done }
     }
 
-    /// Claims free slots for `pop`: the lowest free ones of the lowest word that has any, so that a
-    /// slab stays packed. Owner only, with the claim used up. False when the slab is full.
+    /// Claims free slots: those of the lowest group that has any, so that a slab stays packed. Owner
+    /// only, with the claim used up. False when the slab is full.
     #[inline(always)]
     pub fn refill(&self) -> bool {
-        debug_assert_eq!(self.claim.load(Relaxed), 0);
-        for (word, live) in self.live.iter().enumerate() {
-            let mut free = !live.load(Relaxed);
-            if free == 0 {
-                continue;
-            }
-            free &= valid_bits(self.claimable.load(Relaxed) as usize, word);
+        debug_assert_eq!(self.claimed(), 0);
+        let claimable = self.claimable.load(Relaxed) as usize;
+        for group in 0..GROUPS {
+            let mut free = !self.live_bits(group) & valid_bits(claimable, group);
             if self.owner.load(Relaxed) & PENDING != 0 {
                 // A free slot with its remote bit set was freed twice by racing threads. It must
                 // not be handed out again before `collect` has named it.
-                free &= !word_of(&self.remote, word).load(Relaxed);
+                free &= !self.remote_bits(group);
             }
             if free != 0 {
-                self.claim_from(word, free);
+                self.claim_from(group, free);
                 return true;
             }
         }
@@ -94,23 +121,20 @@ impl Slab {
     }
 
     #[inline(always)]
-    fn claim_from(&self, word: usize, free: u64) {
+    fn claim_from(&self, group: usize, free: u64) {
         let size = self.slot_size.load(Relaxed) as usize;
-        let low = word * WORD_SLOTS;
         let fresh = self.fresh.load(Relaxed) as usize;
         let mut claim = free;
-        let mut fresh_bits = 0;
         if fresh < self.slots() {
             claim = self.claim_less(free, size);
-            let end = low + 64 - claim.leading_zeros() as usize;
-            if end > fresh {
-                self.fresh.store(end as u32, Relaxed);
-                fresh_bits = claim & u64::MAX << fresh.saturating_sub(low);
-            }
+            let end = (group + 1) * GROUP_SLOTS - claim.leading_zeros() as usize;
+            self.fresh.store(end.max(fresh) as u16, Relaxed);
         }
-        self.claim_fresh.store(fresh_bits, Relaxed);
-        self.claim_base.store(self.base() + low * size, Relaxed);
-        self.live_word.store(word as u32, Relaxed);
+        if !self.class().is_small() {
+            self.claim_zero.store(!self.dirty_bits(group), Relaxed);
+        }
+        let states = self.states.0.as_ptr().expose_provenance();
+        self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);
         // The claim comes last, so that a signal handler that interrupts here finds the bin empty
         // rather than half made.
         crate::sync::compiler_fence(Release);
@@ -134,13 +158,6 @@ impl Slab {
 
     /// Gives an unused claim back. Holder of the owning heap only.
     pub fn unclaim(&self) {
-        // Slots are handed out from the lowest up, so that those of the claim that were not are the
-        // last of all that count as touched.
-        let untouched = self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed);
-        if untouched != 0 {
-            let low = self.live_word.load(Relaxed) * WORD_SLOTS as u32;
-            self.fresh.store(low + untouched.trailing_zeros(), Relaxed);
-        }
         self.claim.store(0, Relaxed);
     }
 }

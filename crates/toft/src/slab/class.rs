@@ -1,14 +1,14 @@
 //! Size classes: which slot size a request gets, and the numbers that go with it.
 //!
 //! Sixteen-byte steps to 256 bytes, then eight classes per doubling to 1 KiB (the small tier), then
-//! four per doubling to 4 KiB, eight to 32 KiB, where slots have pages of their own and more classes
-//! cost nothing, and four to 128 KiB (the medium tier). Waste inside a slot is at most 15 bytes at
-//! the bottom, and 11 % or 20 % of the slot above.
+//! four per doubling to 4 KiB, eight to 16 KiB, four to 32 KiB and two to 128 KiB (the medium tier).
+//! Waste inside a slot is at most 15 bytes at the bottom and 11 % or 20 % of the slot above; from
+//! 32 KiB on up to a third, which is address space: pages that nobody touches are not there.
 
 use super::{MEDIUM, SMALL, Tier};
 
 /// Number of classes; a power of two, so that a bin's index is a row plus a class.
-pub const CLASSES: usize = 128;
+pub const CLASSES: usize = 64;
 /// Classes of the small tier; the rest are medium.
 pub const SMALL_CLASSES: usize = 32;
 /// The largest request of the small tier, in bytes.
@@ -16,43 +16,72 @@ pub const SMALL_MAX: usize = 1024;
 /// The largest request of the medium tier, in bytes.
 pub const MEDIUM_MAX: usize = 128 << 10;
 
-const USED: usize = SMALL_CLASSES + 40;
-const _: () = assert!(USED <= CLASSES);
+const _: () = assert!(CLASSES.is_power_of_two());
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
-const _: () = assert!(SIZES[USED - 1] as usize == MEDIUM_MAX);
+const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 
 /// Slot size of each class in bytes.
-static SIZES: [u32; USED] = {
-    let mut sizes = [0; USED];
+const SIZES: [u32; CLASSES] = {
+    let mut sizes = [0; CLASSES];
     let mut i = 0;
-    while i < USED {
+    while i < CLASSES {
         sizes[i] = match i {
             0..16 => 16 * (i + 1),
             16..24 => 256 + 32 * (i - 15),
             24..32 => 512 + 64 * (i - 23),
             32..40 => (1024 << ((i - 32) / 4)) / 4 * (5 + (i - 32) % 4),
-            40..64 => (4096 << ((i - 40) / 8)) / 8 * (9 + (i - 40) % 8),
-            _ => (32768 << ((i - 64) / 4)) / 4 * (5 + (i - 64) % 4),
+            40..56 => (4096 << ((i - 40) / 8)) / 8 * (9 + (i - 40) % 8),
+            56..60 => 16384 / 4 * (5 + (i - 56)),
+            _ => (32768 << ((i - 60) / 2)) / 2 * (3 + (i - 60) % 2),
         } as u32;
         i += 1;
     }
     sizes
 };
 
-/// Class of a small request, by `(size + 15) / 16`.
-static SMALL_TABLE: [u8; SMALL_MAX / 16 + 1] = {
-    let mut table = [0; SMALL_MAX / 16 + 1];
+/// The same, in memory.
+static SIZE_TABLE: [u32; CLASSES] = SIZES;
+
+/// [`Class::multiplier`] of each class.
+static MULTIPLIERS: [u64; CLASSES] = {
+    let mut multipliers = [0; CLASSES];
+    let mut i = 0;
+    while i < CLASSES {
+        let zeros = SIZES[i].trailing_zeros();
+        let odd = (SIZES[i] >> zeros) as u64;
+        // Newton's iteration for the inverse modulo 2^64: 3 correct bits, 6, 12, 24, 48, 96.
+        let mut inverse = odd;
+        let mut round = 0;
+        while round < 5 {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+            round += 1;
+        }
+        let tier = Tier::of(if i < SMALL_CLASSES { SMALL } else { MEDIUM });
+        multipliers[i] = inverse << (tier.slot_bits - zeros);
+        i += 1;
+    }
+    multipliers
+};
+
+/// Entries of a table of small classes.
+pub const SMALL_STEPS: usize = SMALL_MAX / 16 + 1;
+
+/// `times` the class of a small request, by `(size + 15) / 16`.
+pub const fn small_classes(times: u8) -> [u8; SMALL_STEPS] {
+    let mut table = [0; SMALL_STEPS];
     let mut class = 0;
     let mut i = 1;
     while i < table.len() {
         if i * 16 > SIZES[class] as usize {
             class += 1;
         }
-        table[i] = class as u8;
+        table[i] = class as u8 * times;
         i += 1;
     }
     table
-};
+}
+
+static SMALL_TABLE: [u8; SMALL_STEPS] = small_classes(1);
 
 /// Class of a medium request, by `(size - 1) / 256`.
 static MEDIUM_TABLE: [u8; MEDIUM_MAX / 256] = {
@@ -91,10 +120,10 @@ pub fn class_of_medium(size: usize) -> usize {
 pub struct Class(u8);
 
 impl Class {
-    /// The class of an index below the number of classes in use.
+    /// The class of an index below [`CLASSES`].
     #[inline]
     pub fn new(index: usize) -> Class {
-        debug_assert!(index < USED);
+        debug_assert!(index < CLASSES);
         Class(index as u8)
     }
 
@@ -116,16 +145,16 @@ impl Class {
         let mut class = Class::of(size.max(align))?;
         while class.size() & (align - 1) != 0 {
             class.0 += 1;
-            if class.index() == USED {
+            if class.index() == CLASSES {
                 return None;
             }
         }
         Some(class)
     }
 
-    /// All classes in use.
+    /// All classes.
     pub fn all() -> impl Iterator<Item = Class> {
-        (0..USED).map(Class::new)
+        (0..CLASSES).map(Class::new)
     }
 
     /// The class's number.
@@ -138,7 +167,7 @@ impl Class {
     #[inline]
     pub fn size(self) -> usize {
         // No class is ever out of range; a default keeps the compiler from adding a panic.
-        SIZES.get(self.0 as usize).map_or(1, |&size| size as usize)
+        SIZE_TABLE.get(self.0 as usize).map_or(1, |&size| size as usize)
     }
 
     /// Whether the class belongs to the small tier.
@@ -147,12 +176,16 @@ impl Class {
         (self.0 as usize) < SMALL_CLASSES
     }
 
-    /// `ceil(2^bits / size)` with the tier's bits. For an offset within a slab, the part of
-    /// `offset * reciprocal` above those bits is `offset / size`, and the part below is less than
-    /// `reciprocal` exactly when the division is exact.
-    pub fn reciprocal(self) -> u64 {
-        let tier = Tier::of(if self.is_small() { SMALL } else { MEDIUM });
-        (1u64 << tier.reciprocal_bits).div_ceil(self.size() as u64)
+    /// What an offset within a slab is multiplied by to find its slot.
+    ///
+    /// A size is `odd << s`. The product of `multiple * size` and this number is `multiple << bits`
+    /// modulo 2^64, with the tier's `slot_bits`: rotated right by that many bits it is the multiple.
+    /// The product of any other offset, rotated, is larger than every slot number: either one of
+    /// its low bits is set, which the rotation brings to the top, or the multiple would be one of
+    /// `odd` after all. So one multiplication, one rotation and one comparison with the number of
+    /// slots tell whether an offset begins a slot, and which.
+    pub fn multiplier(self) -> u64 {
+        MULTIPLIERS.get(self.0 as usize).map_or(0, |&multiplier| multiplier)
     }
 }
 
@@ -173,15 +206,18 @@ mod tests {
     }
 
     #[test]
-    fn reciprocals_divide_every_offset_exactly() {
+    fn multipliers_find_exactly_the_starts_of_slots() {
         for class in Class::all() {
             let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
             let size = class.size() as u64;
+            let slots = tier.slab_bytes() as u64 / size;
             for offset in 0..tier.slab_bytes() as u64 {
-                let product = offset.checked_mul(class.reciprocal()).unwrap();
-                let below = product & ((1 << tier.reciprocal_bits) - 1);
-                assert_eq!(product >> tier.reciprocal_bits, offset / size);
-                assert_eq!(below < class.reciprocal(), offset % size == 0, "{class:?} {offset}");
+                let slot = offset.wrapping_mul(class.multiplier()).rotate_right(tier.slot_bits);
+                if offset % size == 0 && offset / size < slots {
+                    assert_eq!(slot, offset / size, "{class:?} {offset}");
+                } else {
+                    assert!(slot >= slots, "{class:?} {offset}");
+                }
             }
         }
     }

@@ -1,7 +1,8 @@
 //! When a slab is listed again, and when it is empty: told by counting frees down to zero, which
 //! costs free one instruction in place.
 
-use super::slab::Slab;
+use super::slab::{GROUPS, Slab};
+use super::states::{DIRTY, ZERO_CLEAN};
 use crate::sync::Ordering::Relaxed;
 
 /// Least credit of a listed slab, so that one with few blocks does not ask at every free.
@@ -31,7 +32,7 @@ impl Slab {
     }
 
     pub(super) fn threshold(&self) -> u32 {
-        (self.slots.load(Relaxed) >> RELIST_SHIFT).max(1)
+        (self.slots() as u32 >> RELIST_SHIFT).max(1)
     }
 
     /// The slab has no free slot left and leaves its list: it comes back after so many frees.
@@ -50,7 +51,7 @@ impl Slab {
 
     /// Slots that are live, those freed by others included. Owner.
     pub(super) fn held(&self) -> u32 {
-        self.live.iter().map(|word| word.load(Relaxed).count_ones()).sum()
+        (0..GROUPS).map(|group| self.live_bits(group).count_ones()).sum()
     }
 
     /// What to do about a slab whose credit is spent. `exact` asks to be told of emptiness as soon
@@ -80,16 +81,17 @@ impl Slab {
         self.unclaim();
         self.claimable.store(0, Relaxed);
         // What comes back will be zero.
-        self.used.store(self.touched_slots() as u32, Relaxed);
+        self.change_states(DIRTY, ZERO_CLEAN);
         self.fresh.store(0, Relaxed);
     }
 
     /// The pages are mapped again; or still, and then they may not be zero.
     pub fn wake(&self, zero: bool) {
         if !zero {
-            self.fresh.store(self.used.load(Relaxed), Relaxed);
+            self.change_states(ZERO_CLEAN, DIRTY);
+            self.fresh.store(self.slots() as u16, Relaxed);
         }
-        self.claimable.store(self.slots.load(Relaxed), Relaxed);
+        self.claimable.store(self.slots() as u16, Relaxed);
     }
 
     /// Whether the slab is on its bin's list.

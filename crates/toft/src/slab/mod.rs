@@ -7,14 +7,15 @@ mod credit;
 mod others;
 #[allow(clippy::module_inception)]
 mod slab;
+mod states;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;
 pub use claim::Put;
 pub use class::{
-    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, class_of_medium, class_of_small,
+    CLASSES, Class, MEDIUM_MAX, SMALL_CLASSES, SMALL_MAX, SMALL_STEPS, class_of_medium,
+    class_of_small, small_classes,
 };
 pub use credit::Spent;
-#[cfg(not(loom))]
-pub use slab::EMPTY_SLAB;
-pub use slab::{LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState, WORD_SLOTS, WORDS};
+pub use slab::{GROUP_SLOTS, GROUPS, LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};
+pub use states::LIVE;

@@ -1,49 +1,64 @@
 //! What other threads do to a slab, and what its holder does about it.
 
-use super::slab::{Slab, WORD_SLOTS, word_of};
+use super::slab::{GROUP_SLOTS, GROUPS, Slab};
+use super::states::{DIRTY, LIVE};
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
     /// Whether a slot may be freed by a thread that is not the owner.
     ///
     /// The slot of a correct program is stably live here: it was handed out before the pointer was
-    /// handed over, and nobody changes its bit until it is freed.
+    /// handed over, and nobody changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: usize) -> bool {
-        word_of(&self.live, slot / WORD_SLOTS).load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
+        self.state_of(slot).load(Acquire) == LIVE
+    }
+
+    #[inline]
+    fn remote_word(&self, group: usize) -> &AtomicU64 {
+        debug_assert!(group < GROUPS);
+        // SAFETY: callers' groups come from a loop over GROUPS, or from a slot of the slab.
+        unsafe { self.remote.get_unchecked(group) }
+    }
+
+    /// A bit for each slot of a group that another thread has freed.
+    pub(super) fn remote_bits(&self, group: usize) -> u64 {
+        self.remote_word(group).load(Relaxed)
     }
 
     /// Sets a slot's remote bit; says whether it was clear.
     #[inline]
     pub fn set_remote(&self, slot: usize) -> bool {
-        let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
+        let bit = 1u64 << (slot % GROUP_SLOTS);
         // remote bit: pairs with `collect`, so that the owner sees what the freer did before.
-        word_of(&self.remote, word).fetch_or(bit, SeqCst) & bit == 0
+        self.remote_word(slot / GROUP_SLOTS).fetch_or(bit, SeqCst) & bit == 0
     }
 
     /// Whether another thread has freed this slot.
     pub fn is_remote(&self, slot: usize) -> bool {
-        word_of(&self.remote, slot / WORD_SLOTS).load(Acquire) >> (slot % WORD_SLOTS) & 1 != 0
+        self.remote_word(slot / GROUP_SLOTS).load(Acquire) >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
     /// Collects what other threads have freed; tells the slots that were not live through `bad`.
     /// Says whether the slab must be listed again. Holder of the owning heap only.
     pub fn collect(&self, mut bad: impl FnMut(usize)) -> bool {
         let mut frees = 0;
-        for word in 0..self.slots().div_ceil(WORD_SLOTS) {
-            if word_of(&self.remote, word).load(SeqCst) == 0 {
+        for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
+            if self.remote_word(group).load(SeqCst) == 0 {
                 continue;
             }
             // collect: pairs with `set_remote`.
-            let freed = word_of(&self.remote, word).swap(0, SeqCst);
-            let live = word_of(&self.live, word).load(Relaxed);
-            let good = freed & live;
-            word_of(&self.live, word).store(live & !good, Release);
-            frees += good.count_ones();
-            let mut wrong = freed & !good;
-            while wrong != 0 {
-                bad(word * WORD_SLOTS + wrong.trailing_zeros() as usize);
-                wrong &= wrong - 1;
+            let mut freed = self.remote_word(group).swap(0, SeqCst);
+            while freed != 0 {
+                let slot = group * GROUP_SLOTS + freed.trailing_zeros() as usize;
+                freed &= freed - 1;
+                if self.state_of(slot).load(Relaxed) == LIVE {
+                    self.state_of(slot).store(DIRTY, Release);
+                    frees += 1;
+                } else {
+                    bad(slot);
+                }
             }
         }
         self.spend_credit(frees)

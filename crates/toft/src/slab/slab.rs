@@ -1,50 +1,55 @@
-//! The slab descriptor: which slots of one run of address space are live, claimed, or freed by
-//! other threads. Four cache lines, one for each kind of writer.
+//! The slab descriptor: what each slot of one run of address space is doing. Each kind of writer has
+//! cache lines of its own.
 //!
 //! ```text
-//! line 0  everyone reads   owner|PENDING  reciprocal  base  size  slots  class  partition  site
-//! line 1  owner writes     claim  claim_base  slot_size  live_word  fresh ...  next
-//! line 2  owner writes     live[7]    bit s: the program has slot s;         credit
-//! line 3  others write     remote[7]  bit s: slot s was freed by another thread;  link
+//! line 0     everyone reads   owner|PENDING  multiplier  slots  base  size  class  partition  site
+//! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
+//! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
+//! lines 3-6  owner writes     states[256]  a byte for each slot
 //! ```
 //!
-//! A slot is in exactly one state ([`SlotState`]), told by three bits:
+//! A slot is in exactly one condition ([`SlotState`]):
 //!
 //! ```text
-//!            live  claim  remote
-//! free         0     0      0     never handed out, or freed
-//! claimed      0     1      0     next to be handed out by malloc: the magazine
-//! live         1     0      0     the program has it
-//! remote       1     0      1     freed by another thread; the owner will collect it
+//!            state    claim  remote
+//! free       not LIVE   0      0     never handed out, or freed
+//! claimed    not LIVE   1      0     next to be handed out by malloc: the magazine
+//! live       LIVE       0      0     the program has it
+//! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
 //!
-//! The *claim* is the magazine of the design: the free slots of one word of the bitmap, looked up in
-//! one step and handed out by counting trailing zeros. It holds no pointers and needs no flush; a
-//! freed slot goes back as one bit; and malloc does not wait for the bits that free has just
-//! changed, because it takes its slots from a copy of them (decision 0002).
+//! A byte for each slot lets malloc and free say what they do with one plain store, where a bit has
+//! to be read, changed and written; and what one call has stored no other call waits for (decision
+//! 0012). The *claim* is the magazine of the design: the free slots of one group of 64, found in one
+//! step and handed out by counting trailing zeros. It holds no pointers and needs no flush.
 //!
 //! Invariants, verified by [`Slab::check`]:
-//! - I1 `slots` is `min(448, tier slab size / size)`, and no bit at or above it is set anywhere.
+//! - I1 `slots` is `min(256, tier slab size / size)`, and nothing at or above it is in use.
 //! - I2 a claimed slot is neither live nor remote.
 //! - I3 a remote slot is live.
-//! - I4 slots at or above `fresh` were never handed out: none is live.
-//! - I5 `claim_base` is the address of the first slot of the claimed word.
+//! - I4 slots at or above `fresh` were not handed out since the slab's memory was zero.
+//! - I5 `claim_states` points to the states of a group of 64.
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
 //!   falls short of the threshold for being listed.
 
-use super::{Class, Tier, TierNumber};
+use super::states::{ZERO_CLEAN, ZERO_FRESH};
+use super::{Class, LIVE, Tier, TierNumber};
 use crate::region::Descriptor;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Most slots a slab can have: a cache line of bits, less one word for what goes with them.
-pub const SLOTS_MAX: usize = 448;
-/// Words in each bitmap.
-pub const WORDS: usize = SLOTS_MAX / WORD_SLOTS;
-/// Slots that one word of a bitmap speaks for.
-pub const WORD_SLOTS: usize = 64;
+/// Most slots a slab can have: so many that the smallest fill a page.
+#[cfg(not(loom))]
+pub const SLOTS_MAX: usize = 256;
+/// The model checker tracks every state on its own: it gets few.
+#[cfg(loom)]
+pub const SLOTS_MAX: usize = 2;
+/// Slots of a group: as many as a claim has bits.
+pub const GROUP_SLOTS: usize = 64;
+/// Groups in a slab.
+pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
 /// Bytes in a descriptor.
-pub const SLAB_BYTES: usize = 256;
+pub const SLAB_BYTES: usize = 512;
 
 /// Flag in `owner`: another thread has freed a slot here and the slab is on the pending stack.
 /// Heaps are aligned, so that this bit of their address is zero.
@@ -75,76 +80,86 @@ pub struct Slab {
     /// Address of the owning heap, and PENDING. Written: the flag by anyone, atomically; the heap
     /// by whoever holds the owning heap. Read: by every free.
     pub(crate) owner: AtomicUsize,
-    /// `Class::reciprocal`; zero means that this is no slab (yet), and fails every free.
-    pub(crate) reciprocal: AtomicU64,
+    /// `Class::multiplier`.
+    pub(crate) multiplier: AtomicU64,
+    /// Number of slots; zero means that this is no slab (yet), and fails every free.
+    pub(crate) slots: AtomicU64,
     /// Address of slot 0.
     pub(crate) base: AtomicUsize,
-    pub(crate) size: AtomicU32,
-    pub(crate) slots: AtomicU32,
-    pub(crate) class: AtomicU32,
-    pub(crate) partition: AtomicU32,
     /// The first call site that drew from this slab.
     pub(crate) site: AtomicUsize,
-    /// Slots that were handed out before the slab's pages were last given back: `fresh` begins anew
-    /// then, because its memory is zero again, but a double free is still one.
-    pub(super) used: AtomicU32,
+    pub(crate) size: AtomicU32,
+    pub(crate) class: AtomicU32,
+    pub(crate) partition: AtomicU32,
     _line_0: [AtomicU32; 3],
 
-    /// Slots of the claimed word that malloc hands out next. Owner.
+    /// Slots of the claimed group that malloc hands out next. Owner.
     pub(super) claim: AtomicU64,
-    pub(super) claim_base: AtomicUsize,
-    /// The same as `size`, where malloc needs it.
-    pub(super) slot_size: AtomicU32,
-    /// Index in `live` of the claimed word.
-    pub(super) live_word: AtomicU32,
-    /// Slots of the claim that were never handed out before: their memory is zero.
-    pub(super) claim_fresh: AtomicU64,
-    /// First slot that was never claimed.
-    pub(super) fresh: AtomicU32,
-    /// How often the claims of this slab have grown.
-    pub(super) heat: AtomicU32,
+    /// Address of the claimed group's states.
+    pub(super) claim_states: AtomicUsize,
+    /// Slots of the claim whose memory is zero; kept for medium slabs only.
+    pub(super) claim_zero: AtomicU64,
     /// Next slab of the same bin.
     pub(super) next: AtomicUsize,
-    /// Whether the slab is on its bin's list.
-    pub(super) listed: AtomicU32,
-    /// Slots that may be claimed: all, or none while the slab's pages are unmapped.
-    pub(super) claimable: AtomicU32,
     /// Frees of this slab's slots, but for those that the credit has counted.
     pub(super) frees: AtomicU64,
-
-    /// Owner; read by other threads, for the slots that they free.
-    pub(super) live: [AtomicU64; WORDS],
+    /// The same as `size`, where malloc needs it.
+    pub(super) slot_size: AtomicU32,
     /// Counts down by one with every free by the owner. At zero a slab that is on no list must be
     /// listed, and one that is may be empty. Owner, and nobody else reads it.
     pub(super) credit: AtomicU32,
     /// What the credit was set to.
     pub(super) credit_start: AtomicU32,
+    /// First slot that was not claimed since the slab's memory was zero.
+    pub(super) fresh: AtomicU16,
+    /// Slots that may be claimed: all, or none while the slab's pages are unmapped.
+    pub(super) claimable: AtomicU16,
+    /// How often the claims of this slab have grown.
+    pub(super) heat: AtomicU8,
+    /// Whether the slab is on its bin's list.
+    pub(super) listed: AtomicU8,
+    _line_1: [AtomicU8; 6],
 
-    pub(super) remote: [AtomicU64; WORDS],
+    /// Others, by one atomic each; taken by the owner.
+    pub(super) remote: [AtomicU64; GROUPS],
     /// Next slab on the pending stack. Written by the thread that pushed it.
     pub(crate) link: AtomicUsize,
+    _line_2: Rest,
+
+    /// Owner; read by other threads, for the slots that they free.
+    pub(super) states: States,
+    _line_7: Line,
 }
+
+#[cfg(not(loom))]
+type Rest = [AtomicU64; 3];
+#[cfg(loom)]
+type Rest = ();
+#[cfg(not(loom))]
+type Line = [AtomicU64; 8];
+#[cfg(loom)]
+type Line = ();
+
+/// A state for each slot.
+#[derive(Debug)]
+#[cfg_attr(loom, derive(Default))]
+#[repr(C, align(64))]
+pub(super) struct States(pub(super) [AtomicU8; SLOTS_MAX]);
 
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
 #[cfg(not(loom))]
 const _: () = {
-    // One line for each kind of writer, as drawn above.
+    // Lines of their own for each kind of writer, as drawn above.
     assert!(core::mem::offset_of!(Slab, claim) == 64);
-    assert!(core::mem::offset_of!(Slab, live) == 128);
-    assert!(core::mem::offset_of!(Slab, remote) == 192);
+    assert!(core::mem::offset_of!(Slab, remote) == 128);
+    assert!(core::mem::offset_of!(Slab, states) == 192);
 };
 
-/// What a bin without slabs points to: nothing to claim, nothing to free. It lies in memory that is
-/// read-only once the library is loaded, so a write to it would be found at once.
-#[cfg(not(loom))]
-#[unsafe(link_section = ".data.rel.ro")]
-pub static EMPTY_SLAB: Slab = Slab::nothing();
-
-// SAFETY: (1) every field is an integer, and a reciprocal of zero says that this is no slab; (2) every
-// field is an atomic, and which thread may use which is said above.
+// SAFETY: (1) every field is an integer, and a slab with no slots is no slab; (2) every field is an
+// atomic, and which thread may use which is said above.
 unsafe impl Descriptor for Slab {
     fn is_open(&self) -> bool {
-        self.reciprocal.load(Acquire) != 0
+        self.slots.load(Acquire) != 0
     }
 }
 
@@ -159,23 +174,22 @@ impl Slab {
     /// Turns a fresh descriptor into a slab of `class` at `base`.
     pub fn open(&self, base: usize, span: usize, class: Class, partition: usize, site: usize) {
         let slots = (span / class.size()).min(SLOTS_MAX);
+        self.multiplier.store(class.multiplier(), Relaxed);
         self.base.store(base, Relaxed);
         self.size.store(class.size() as u32, Relaxed);
-        self.slots.store(slots as u32, Relaxed);
         self.class.store(class.index() as u32, Relaxed);
         self.partition.store(partition as u32, Relaxed);
         self.site.store(site, Relaxed);
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
-        self.claimable.store(slots as u32, Relaxed);
+        self.claimable.store(slots as u16, Relaxed);
     }
 
     /// Makes an opened slab findable: from here on its frees are recognised.
     pub fn publish(&self, owner: usize) {
         self.owner.store(owner, Relaxed);
-        let class = Class::new(self.class.load(Relaxed) as usize);
-        // publish slab: a thread that sees the reciprocal sees the rest.
-        self.reciprocal.store(class.reciprocal(), Release);
+        // publish slab: a thread that sees the number of slots sees the rest.
+        self.slots.store(u64::from(self.claimable.load(Relaxed)), Release);
     }
 
     /// Address of slot 0.
@@ -219,48 +233,42 @@ impl Slab {
         self.next.store(next, Relaxed);
     }
 
-    /// Which slot starts at `offset` bytes from the slab's base, if one does.
+    /// Which slot starts at `offset` bytes from the slab's base, if one does. A descriptor that is
+    /// no slab has none.
     ///
-    /// One multiplication: the low part of the product tells whether the division is exact, the
-    /// high part is the quotient. A descriptor that is no slab has reciprocal zero and no slot.
+    /// One multiplication, one rotation, one comparison: see [`Class::multiplier`].
     #[inline(always)]
     pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
-        let bits = Tier::of(TIER).reciprocal_bits;
-        let reciprocal = self.reciprocal.load(Relaxed);
-        let product = (offset as u64).wrapping_mul(reciprocal);
-        let (slot, rest) = (product >> bits, product & ((1 << bits) - 1));
-        if rest >= reciprocal {
-            return None;
-        }
-        if slot >= SLOTS_MAX as u64 {
-            return None;
-        }
-        Some(slot as usize)
+        // SAFETY: (1) both are written once, before any pointer into the slab is given to anybody.
+        let (multiplier, slots) = unsafe { (self.multiplier.settled(), self.slots.settled()) };
+        let slot = (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits);
+        (slot < slots).then_some(slot as usize)
     }
 
     /// What a slot is doing, as far as the caller may see it.
     pub fn state(&self, slot: usize) -> SlotState {
-        let (word, bit) = (slot / WORD_SLOTS, 1u64 << (slot % WORD_SLOTS));
-        let claimed = self.live_word.load(Relaxed) as usize == word
-            && self.claim.load(Relaxed) & self.claim_fresh.load(Relaxed) & bit != 0
-            && slot >= self.used.load(Relaxed) as usize;
-        if word_of(&self.remote, word).load(Acquire) & bit != 0 {
-            SlotState::Remote
-        } else if word_of(&self.live, word).load(Acquire) & bit != 0 {
-            SlotState::Live
-        } else if claimed || slot >= self.touched_slots() {
-            SlotState::Fresh
-        } else {
-            SlotState::Free
+        if self.is_remote(slot) {
+            return SlotState::Remote;
         }
+        match self.state_of(slot).load(Acquire) {
+            LIVE => SlotState::Live,
+            ZERO_FRESH => SlotState::Fresh,
+            _ => SlotState::Free,
+        }
+    }
+
+    /// The state of a slot, with no way to panic: slot numbers come from `slot_at`, or from a loop
+    /// over the slots that there are.
+    #[inline(always)]
+    pub(super) fn state_of(&self, slot: usize) -> &AtomicU8 {
+        debug_assert!(slot < SLOTS_MAX);
+        // SAFETY: no slab has more than SLOTS_MAX slots.
+        unsafe { self.states.0.get_unchecked(slot) }
     }
 
     /// Slots that the program has, remote frees already taken off.
     pub fn live_slots(&self) -> usize {
-        let count = |(live, remote): (&AtomicU64, &AtomicU64)| {
-            (live.load(Relaxed) & !remote.load(Relaxed)).count_ones() as usize
-        };
-        self.live.iter().zip(&self.remote).map(count).sum()
+        (self.held() as usize).saturating_sub(self.remote_slots())
     }
 
     /// Allocations ever made from this slab: what was freed and what was not. While the owner runs,
@@ -270,29 +278,33 @@ impl Slab {
         self.frees.load(Relaxed) + u64::from(spent) + u64::from(self.held())
     }
 
-    /// Slots that were ever handed out or claimed.
+    /// Slots that were ever handed out.
     pub fn touched_slots(&self) -> usize {
-        self.fresh.load(Relaxed).max(self.used.load(Relaxed)) as usize
+        let touched = |slot: &usize| self.state_of(*slot).load(Relaxed) != ZERO_FRESH;
+        (0..self.slots()).filter(touched).count()
     }
 
     /// Whether no slot is live.
     pub fn is_empty(&self) -> bool {
         self.held() == 0
     }
+
+    /// Every state that is `from` becomes `to`. Holder of the owning heap only, with no slot live.
+    pub(super) fn change_states(&self, from: u8, to: u8) {
+        debug_assert!(from != LIVE && to != LIVE && ZERO_CLEAN != LIVE);
+        for slot in 0..self.slots() {
+            let state = self.state_of(slot);
+            if state.load(Relaxed) == from {
+                state.store(to, Relaxed);
+            }
+        }
+    }
 }
 
-/// A word of a bitmap, with no way to panic: callers' indices are below WORDS.
-#[inline(always)]
-pub(super) fn word_of(words: &[AtomicU64; WORDS], word: usize) -> &AtomicU64 {
-    debug_assert!(word < WORDS);
-    // SAFETY: every slot number comes from `slot_at` or a loop over WORDS, so the index is in range.
-    unsafe { words.get_unchecked(word) }
-}
-
-/// Bits of a word that belong to slots below `slots`.
+/// The bits of a group that belong to slots below `slots`.
 #[inline]
-pub(super) fn valid_bits(slots: usize, word: usize) -> u64 {
-    match slots.saturating_sub(word * WORD_SLOTS) {
+pub(super) fn valid_bits(slots: usize, group: usize) -> u64 {
+    match slots.saturating_sub(group * GROUP_SLOTS) {
         64.. => u64::MAX,
         some => (1 << some) - 1,
     }

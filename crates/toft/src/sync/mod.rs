@@ -63,3 +63,37 @@ pub unsafe fn decrement(counter: &AtomicU32) -> u32 {
         left
     }
 }
+
+/// An atomic that can be read as plain memory.
+pub trait Settled {
+    /// What it holds.
+    type Value;
+    /// Reads a value that has settled. The compiler uses it where it lies, while it gives an atomic
+    /// load an instruction of its own.
+    ///
+    /// # Safety
+    /// 1. Nobody writes another value than the one that is there, unless the caller's program frees
+    ///    a pointer that it was never given: then an old or a new value is read, and either is
+    ///    treated as any value of another process's making would be.
+    unsafe fn settled(&self) -> Self::Value;
+}
+
+macro_rules! settled {
+    ($($atomic:ty, $value:ty;)*) => { $(
+        impl Settled for $atomic {
+            type Value = $value;
+            #[inline(always)]
+            unsafe fn settled(&self) -> $value {
+                #[cfg(not(loom))]
+                // SAFETY: duty 1; aligned, and as long-lived as the reference.
+                unsafe {
+                    *self.as_ptr()
+                }
+                #[cfg(loom)]
+                self.load(Ordering::Relaxed)
+            }
+        }
+    )* };
+}
+
+settled! { AtomicU8, u8; AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }

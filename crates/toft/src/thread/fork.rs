@@ -13,7 +13,8 @@
 //! in transit is lost to its stack, not to the address space.
 
 use super::{Heap, Heaps};
-use crate::slab::{CLASSES, LINK_OPEN, PENDING, Slab};
+use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::slab::{LINK_OPEN, PENDING, Slab};
 use crate::sync::Ordering::Relaxed;
 
 /// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `for_each_slab`
@@ -38,7 +39,7 @@ pub fn repair_after_fork(
     for heap in heaps.all().filter(|heap| Some(heap.number) != keep) {
         heap.inbox.reset();
         if heap.is_torn() && Some(heap.number) != mine_number {
-            for index in 0..heaps.partitions() * CLASSES {
+            for index in (0..heaps.partitions() * ROW_WORDS).step_by(BIN_WORDS) {
                 heap.bins().clear(index);
             }
         }

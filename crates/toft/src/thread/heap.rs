@@ -3,13 +3,13 @@
 //! ```text
 //! line 0  inbox      written by other threads
 //! line 1  site hash  read by every malloc; busy, number
-//! then    bins       partitions x 128 words, zero at first
+//! then    the head of the bins, and the bins: partitions x 64, zero at first
 //! ```
 
-use crate::bin::Bins;
+use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
 use crate::site::SiteHash;
-use crate::slab::{CLASSES, Class, PENDING, Slab};
+use crate::slab::{Class, PENDING, Slab};
 use crate::sync::{AtomicU32, Ordering};
 use Ordering::Relaxed;
 
@@ -30,13 +30,14 @@ pub struct Heap {
     pub(crate) exit_rounds: AtomicU32,
     /// The thread's number, where its exit will not be told; else zero.
     thread: AtomicU32,
+    bins: BinsHead,
 }
 
-const _: () = assert!(size_of::<Heap>() == HEADER_BYTES);
 const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
+// The bins lie behind their head, and that is the last part of a heap.
+const _: () =
+    assert!(core::mem::offset_of!(Heap, bins) + size_of::<BinsHead>() == size_of::<Heap>());
 
-/// Bytes before the bins.
-pub(crate) const HEADER_BYTES: usize = 128;
 /// Number of a heap that is nobody's.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
@@ -62,6 +63,7 @@ impl Heap {
             busy: AtomicU32::new(1),
             exit_rounds: AtomicU32::new(0),
             thread: AtomicU32::new(0),
+            bins: BinsHead::new(),
         }
     }
 
@@ -95,9 +97,9 @@ impl Heap {
     /// The bins. Holder only.
     #[inline(always)]
     pub fn bins(&self) -> Bins {
-        // SAFETY: (1) a heap is followed by one word for each bin, zero at first; (2) the caller
-        // holds the heap; (3) only `Bins` writes there.
-        unsafe { Bins::at(self.address() + HEADER_BYTES) }
+        // SAFETY: (1) a heap is followed by its bins, zero at first; (2) the caller holds the heap;
+        // (3) only `Bins` writes there.
+        unsafe { Bins::behind(&self.bins) }
     }
 
     /// Takes the seat; `None` when this very thread already has it, in a call that a signal handler
@@ -112,18 +114,29 @@ impl Heap {
         Some(Seat(self))
     }
 
-    /// Hands out a slot for a call site, if one is claimed. Holder only. The fast path of malloc.
+    /// Index of the bin of a small request. Holder only.
     #[inline(always)]
-    pub fn pop(&self, class: usize, site: usize) -> Option<usize> {
-        self.bins().current(self.hash.row(site) + class).pop()
+    pub fn small_bin(&self, size: usize, site: usize) -> usize {
+        self.hash.row(site) + self.bins.class_words(size)
+    }
+
+    /// Index of the bin of a class. Holder only.
+    #[inline(always)]
+    pub fn bin(&self, class: usize, site: usize) -> usize {
+        self.hash.row(site) + class * BIN_WORDS
+    }
+
+    /// Hands out a slot of a bin, if one is claimed. Holder only. The fast path of malloc.
+    #[inline(always)]
+    pub fn pop(&self, index: usize) -> Option<usize> {
+        self.bins().pop(index)
     }
 
     /// Claims more slots from a bin's current slab and hands one out. Holder only.
     #[inline(always)]
     pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
         let _seat = self.sit()?;
-        let slab = self.bins().current(index);
-        if slab.refill() { slab.pop() } else { None }
+        if self.bins().refill(index) { self.bins().pop(index) } else { None }
     }
 
     /// Whether a change was under way; for the child of a fork.
@@ -137,7 +150,7 @@ impl Heap {
 
     /// The bin that a slab belongs to.
     pub fn bin_of(slab: &Slab) -> usize {
-        slab.partition() * CLASSES + slab.class().index()
+        slab.partition() * ROW_WORDS + slab.class().index() * BIN_WORDS
     }
 
     /// Collects what other threads have freed into this heap's slabs, and lists the slabs that have
@@ -178,12 +191,13 @@ impl Heap {
         slab.owner.load(Relaxed) & !PENDING == self.address()
     }
 
-    /// Verifies B1 and B2 and every listed slab. Holder only.
+    /// Verifies B1, B2, B3 and every listed slab. Holder only.
     pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
         use crate::slab::Violation;
         for partition in 0..partitions {
             for class in Class::all() {
-                let index = partition * CLASSES + class.index();
+                let index = partition * ROW_WORDS + class.index() * BIN_WORDS;
+                self.bins().check(index)?;
                 for slab in self.bins().listed(index) {
                     slab.check()?;
                     if Heap::bin_of(slab) != index {

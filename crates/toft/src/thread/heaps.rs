@@ -10,11 +10,10 @@
 //! so exactly one thread becomes the holder.
 
 use super::Heap;
-use super::heap::HEADER_BYTES;
+use crate::bin::ROW_WORDS;
 use crate::os::{Error, Os};
 use crate::region::{Carve, STEP};
 use crate::site::SiteHash;
-use crate::slab::CLASSES;
 use crate::sync::{AtomicU8, AtomicU32, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -93,7 +92,7 @@ impl Heaps {
         tables: usize,
     ) -> Heaps {
         let page_size = os.page_size();
-        let bytes = HEADER_BYTES + partitions * CLASSES * size_of::<usize>();
+        let bytes = size_of::<Heap>() + partitions * ROW_WORDS * size_of::<usize>();
         let stride = bytes.next_multiple_of(page_size);
         Heaps {
             base,

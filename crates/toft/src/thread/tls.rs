@@ -6,7 +6,7 @@
 //! so the fast path has no null check.
 
 use super::Heap;
-use crate::slab::CLASSES;
+use crate::bin::ROW_WORDS;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// A constant heap and one row of bins, all empty, in memory that is read-only once loaded.
@@ -14,12 +14,12 @@ use crate::sync::{AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct ConstantHeap {
     heap: Heap,
-    bins: [AtomicUsize; CLASSES],
+    bins: [AtomicUsize; ROW_WORDS],
 }
 
 impl ConstantHeap {
     const fn new() -> ConstantHeap {
-        ConstantHeap { heap: Heap::empty(), bins: [const { AtomicUsize::new(0) }; CLASSES] }
+        ConstantHeap { heap: Heap::empty(), bins: [const { AtomicUsize::new(0) }; ROW_WORDS] }
     }
 
     /// The heap, and with it the bins behind it.

@@ -1,0 +1,104 @@
+//! What a slot's byte says, and how 64 of them are read at a time.
+
+use super::slab::{GROUP_SLOTS, Slab};
+
+/// Never handed out: its memory is zero.
+pub const ZERO_FRESH: u8 = 0;
+/// The program has it. The only odd state, so that one bit tells it from the others.
+pub const LIVE: u8 = 1;
+/// Freed.
+pub const DIRTY: u8 = 2;
+/// Freed, and its memory has been given back since: it is zero again.
+pub const ZERO_CLEAN: u8 = 4;
+
+/// Bit of a state that says that the slot is live.
+const LIVE_BIT: u32 = 0;
+/// Bit of a state that says that the slot is free and its memory may not be zero.
+const DIRTY_BIT: u32 = 1;
+
+impl Slab {
+    /// A bit for each slot of a group that is live.
+    #[inline(always)]
+    pub(super) fn live_bits(&self, group: usize) -> u64 {
+        self.bits::<{ LIVE_BIT }>(group)
+    }
+
+    /// A bit for each slot of a group that is free and may not be zero.
+    #[inline(always)]
+    pub(super) fn dirty_bits(&self, group: usize) -> u64 {
+        self.bits::<{ DIRTY_BIT }>(group)
+    }
+
+    /// Bit `BIT` of each of a group's states. Other threads never write a state.
+    ///
+    /// 16 states at a time; twelve instructions for the 64, and no branch.
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    #[inline(always)]
+    fn bits<const BIT: u32>(&self, group: usize) -> u64 {
+        debug_assert!(group * GROUP_SLOTS < self.states.0.len());
+        let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
+        let (a, b, c, d): (u32, u32, u32, u32);
+        // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
+        // vector; each byte read here is a value that its state has had, as by a Relaxed load, and
+        // only a thread that does not own the slab can read one while it changes (statistics).
+        // Shifting 16-bit lanes left by 7 - BIT brings bit BIT of each byte to the byte's top, which
+        // is what pmovmskb collects.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {x}, xmmword ptr [{p}]",
+                "psllw {x}, {shift}",
+                "pmovmskb {a:e}, {x}",
+                "movdqa {x}, xmmword ptr [{p} + 16]",
+                "psllw {x}, {shift}",
+                "pmovmskb {b:e}, {x}",
+                "movdqa {x}, xmmword ptr [{p} + 32]",
+                "psllw {x}, {shift}",
+                "pmovmskb {c:e}, {x}",
+                "movdqa {x}, xmmword ptr [{p} + 48]",
+                "psllw {x}, {shift}",
+                "pmovmskb {d:e}, {x}",
+                p = in(reg) states,
+                x = out(xmm_reg) _,
+                a = out(reg) a,
+                b = out(reg) b,
+                c = out(reg) c,
+                d = out(reg) d,
+                shift = const 7 - BIT,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        u64::from(a | b << 16) | u64::from(c | d << 16) << 32
+    }
+
+    /// The same, one state at a time.
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    fn bits<const BIT: u32>(&self, group: usize) -> u64 {
+        let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
+        states.rev().fold(0, |bits, state| {
+            let bit = state.load(crate::sync::Ordering::Relaxed) >> BIT & 1;
+            bits << 1 | u64::from(bit)
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::SLOTS_MAX;
+    use super::*;
+    use crate::sync::Ordering::Relaxed;
+
+    #[test]
+    fn bits_are_those_of_the_states() {
+        let slab = Slab::nothing();
+        for slot in 0..SLOTS_MAX {
+            let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN][slot * slot / 7 % 4];
+            slab.state_of(slot).store(state, Relaxed);
+        }
+        for slot in 0..SLOTS_MAX {
+            let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
+            let state = slab.state_of(slot).load(Relaxed);
+            assert_eq!(slab.live_bits(group) >> bit & 1 == 1, state == LIVE, "{slot}");
+            assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
+        }
+    }
+}
