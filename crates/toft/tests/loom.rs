@@ -39,9 +39,9 @@ impl World {
             told: AtomicU32::new(0),
         });
         for (number, slab) in world.slabs.iter().enumerate() {
-            slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
-            slab.publish(address(&world.heaps[0]));
-            assert!(slab.refill());
+            let slots = slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
+            slab.publish(address(&world.heaps[0]), slots);
+            assert!(slab.refill().is_some());
             slab.hand_out(slab.claimed());
             slab.hand_out(slab.claimed());
             slab.unlist();

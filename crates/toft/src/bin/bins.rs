@@ -115,12 +115,6 @@ impl Bins {
         let bin = self.bin(index);
         let word = if address == 0 { 0 } else { address.wrapping_sub(self.nothing()) };
         bin.slab.store(word, Relaxed);
-        self.look_ahead(bin);
-    }
-
-    /// Establishes B3.
-    #[inline(always)]
-    fn look_ahead(self, bin: &Bin) {
         bin.next.store(self.slab_of(bin).next_claimed().unwrap_or(0), Relaxed);
     }
 
@@ -145,10 +139,8 @@ impl Bins {
     #[inline(always)]
     pub fn refill(self, index: usize) -> bool {
         let bin = self.bin(index);
-        if !self.slab_of(bin).refill() {
-            return false;
-        }
-        self.look_ahead(bin);
+        let Some(address) = self.slab_of(bin).refill() else { return false };
+        bin.next.store(address, Relaxed);
         true
     }
 
@@ -199,7 +191,7 @@ impl Bins {
                 continue;
             }
             before.set_next(slab.next());
-            if slab.refill() {
+            if slab.refill().is_some() {
                 slab.set_next(address_of(current));
                 self.set(index, address_of(slab));
                 return true;

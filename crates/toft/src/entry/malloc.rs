@@ -138,8 +138,8 @@ impl<O: Os> Allocator<O> {
         };
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
-        slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
-        slab.publish(heap.address());
+        let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        slab.publish(heap.address(), slots);
         Some(slab)
     }
 

@@ -18,10 +18,12 @@ impl Slab {
         let fresh = self.fresh.load(Relaxed) as usize;
         let mut used = 0;
         for group in 0..GROUPS {
-            let (live, remote) = (self.live_bits(group), self.remote_bits(group));
+            let live = !self.free_bits(group) & valid_bits(slots, group);
+            let remote = self.remote_bits(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
             let in_use = live | claimed | self.dirty_bits(group);
-            ensure(in_use & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
+            let free = self.free_bits(group) | remote;
+            ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
             ensure(claimed & (live | remote) == 0, "I2: claimed and in use")?;
             ensure(remote & !live == 0, "I3: remote but not live")?;
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;

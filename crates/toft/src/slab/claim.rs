@@ -2,6 +2,7 @@
 //! own thread.
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
+use super::SMALL_MAX;
 use super::states::{DIRTY, LIVE};
 use crate::sync::Ordering::{Relaxed, Release};
 use crate::sync::{AtomicU8, Settled};
@@ -100,37 +101,22 @@ impl Slab {
     }
 
     /// Claims free slots: those of the lowest group that has any, so that a slab stays packed. Owner
-    /// only, with the claim used up. False when the slab is full.
+    /// only, with the claim used up. Gives the address of the first; `None` when there is no free
+    /// slot.
     #[inline(always)]
-    pub fn refill(&self) -> bool {
+    pub fn refill(&self) -> Option<usize> {
         debug_assert_eq!(self.claimed(), 0);
-        let claimable = self.claimable.load(Relaxed) as usize;
-        for group in 0..GROUPS {
-            let mut free = !self.live_bits(group) & valid_bits(claimable, group);
-            if self.owner.load(Relaxed) & PENDING != 0 {
-                // A free slot with its remote bit set was freed twice by racing threads. It must
-                // not be handed out again before `collect` has named it.
-                free &= !self.remote_bits(group);
-            }
-            if free != 0 {
-                self.claim_from(group, free);
-                return true;
-            }
-        }
-        false
-    }
-
-    #[inline(always)]
-    fn claim_from(&self, group: usize, free: u64) {
+        let (group, free) = if self.owner.load(Relaxed) & PENDING == 0 {
+            self.lowest_free()?
+        } else {
+            self.lowest_free_and_not_remote()?
+        };
         let size = self.slot_size.load(Relaxed) as usize;
-        let fresh = self.fresh.load(Relaxed) as usize;
         let mut claim = free;
-        if fresh < self.slots() {
-            claim = self.claim_less(free, size);
-            let end = (group + 1) * GROUP_SLOTS - claim.leading_zeros() as usize;
-            self.fresh.store(end.max(fresh) as u16, Relaxed);
+        if (self.fresh.load(Relaxed) as usize) < self.slots() {
+            claim = self.claim_less(group, free, size);
         }
-        if !self.class().is_small() {
+        if size > SMALL_MAX {
             self.claim_zero.store(!self.dirty_bits(group), Relaxed);
         }
         let states = self.states.0.as_ptr().expose_provenance();
@@ -139,21 +125,50 @@ impl Slab {
         // rather than half made.
         crate::sync::compiler_fence(Release);
         self.claim.store(claim, Relaxed);
+        let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
+        Some(self.base() + slot * size)
     }
 
-    /// A slab with slots that were never used is touched with care: a claim spans a page or little
-    /// more, so that what is freed is used again before what is fresh.
+    #[inline(always)]
+    fn lowest_free(&self) -> Option<(usize, u64)> {
+        let mut group = 0;
+        while group < GROUPS {
+            let free = self.free_bits(group);
+            if free != 0 {
+                // The pages of a slab without live slots may be unmapped.
+                return (self.awake.load(Relaxed) != 0).then_some((group, free));
+            }
+            group += 1;
+        }
+        None
+    }
+
+    /// A free slot with its remote bit set was freed twice by racing threads. It must not be handed
+    /// out again before `collect` has named it.
     #[cold]
-    fn claim_less(&self, free: u64, size: usize) -> u64 {
+    #[inline(never)]
+    fn lowest_free_and_not_remote(&self) -> Option<(usize, u64)> {
+        let free = |group| self.free_bits(group) & !self.remote_bits(group);
+        let group = (0..GROUPS).find(|&group| free(group) != 0)?;
+        (self.awake.load(Relaxed) != 0).then_some((group, free(group)))
+    }
+
+    /// A slab with slots that were never used is touched with care: of those a claim has what lies
+    /// within a page or little more, so that what is freed is used again before what is fresh.
+    #[cold]
+    fn claim_less(&self, group: usize, free: u64, size: usize) -> u64 {
         let heat = self.heat.load(Relaxed);
         if heat < HEAT_MAX {
             self.heat.store(heat + 1, Relaxed);
         }
-        let span = ((CLAIM_SPAN << heat) / size.max(1)).max(1) as u32;
-        match free.trailing_zeros() + span {
-            end @ 0..64 => free & ((1 << end) - 1),
-            _ => free,
-        }
+        let span = ((CLAIM_SPAN << heat) / size.max(1)).max(1);
+        let fresh = self.fresh.load(Relaxed);
+        let used = valid_bits(fresh as usize, group);
+        let near = valid_bits(free.trailing_zeros() as usize + span, 0);
+        let claim = if free & used != 0 { free & used } else { free & near };
+        let end = (group + 1) * GROUP_SLOTS - claim.leading_zeros() as usize;
+        self.fresh.store(fresh.max(end as u16), Relaxed);
+        claim
     }
 
     /// Gives an unused claim back. Holder of the owning heap only.

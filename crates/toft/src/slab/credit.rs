@@ -10,7 +10,7 @@ const LISTED_MIN: u32 = 512;
 /// The share of its slots that must be free, as a shift, before a slab that was full is listed
 /// again. With less, every free and every malloc of a steady program would change a list; this is
 /// the slack that law 4 counts with (decision 0003).
-const RELIST_SHIFT: u32 = 3;
+const RELIST_SHIFT: u32 = 2;
 
 /// What follows when a slab's credit is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,8 @@ impl Slab {
 
     /// Slots that are live, those freed by others included. Owner.
     pub(super) fn held(&self) -> u32 {
-        (0..GROUPS).map(|group| self.live_bits(group).count_ones()).sum()
+        let free: u32 = (0..GROUPS).map(|group| self.free_bits(group).count_ones()).sum();
+        (self.slots() as u32).saturating_sub(free)
     }
 
     /// What to do about a slab whose credit is spent. `exact` asks to be told of emptiness as soon
@@ -72,14 +73,14 @@ impl Slab {
 
     /// Whether the pages of the slab are unmapped.
     pub fn is_dormant(&self) -> bool {
-        self.claimable.load(Relaxed) == 0
+        self.awake.load(Relaxed) == 0
     }
 
     /// Nothing may be claimed from here on: the pages are about to go. Owner, of an empty slab.
     pub fn lie_dormant(&self) {
         debug_assert_eq!(self.held(), 0);
         self.unclaim();
-        self.claimable.store(0, Relaxed);
+        self.awake.store(0, Relaxed);
         // What comes back will be zero.
         self.change_states(DIRTY, ZERO_CLEAN);
         self.fresh.store(0, Relaxed);
@@ -91,7 +92,7 @@ impl Slab {
             self.change_states(ZERO_CLEAN, DIRTY);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
-        self.claimable.store(self.slots() as u16, Relaxed);
+        self.awake.store(1, Relaxed);
     }
 
     /// Whether the slab is on its bin's list.

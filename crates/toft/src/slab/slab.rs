@@ -32,7 +32,7 @@
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
 //!   falls short of the threshold for being listed.
 
-use super::states::{ZERO_CLEAN, ZERO_FRESH};
+use super::states::{NO_SLOT, ZERO_FRESH};
 use super::{Class, LIVE, Tier, TierNumber};
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
@@ -112,13 +112,13 @@ pub struct Slab {
     pub(super) credit_start: AtomicU32,
     /// First slot that was not claimed since the slab's memory was zero.
     pub(super) fresh: AtomicU16,
-    /// Slots that may be claimed: all, or none while the slab's pages are unmapped.
-    pub(super) claimable: AtomicU16,
     /// How often the claims of this slab have grown.
     pub(super) heat: AtomicU8,
     /// Whether the slab is on its bin's list.
     pub(super) listed: AtomicU8,
-    _line_1: [AtomicU8; 6],
+    /// Whether the slab's pages are mapped; slots are claimed only then.
+    pub(super) awake: AtomicU8,
+    _line_1: [AtomicU8; 7],
 
     /// Others, by one atomic each; taken by the owner.
     pub(super) remote: [AtomicU64; GROUPS],
@@ -171,8 +171,15 @@ impl Slab {
         unsafe { core::mem::zeroed() }
     }
 
-    /// Turns a fresh descriptor into a slab of `class` at `base`.
-    pub fn open(&self, base: usize, span: usize, class: Class, partition: usize, site: usize) {
+    /// Turns a fresh descriptor into a slab of `class` at `base`; says how many slots it has.
+    pub fn open(
+        &self,
+        base: usize,
+        span: usize,
+        class: Class,
+        partition: usize,
+        site: usize,
+    ) -> usize {
         let slots = (span / class.size()).min(SLOTS_MAX);
         self.multiplier.store(class.multiplier(), Relaxed);
         self.base.store(base, Relaxed);
@@ -182,14 +189,18 @@ impl Slab {
         self.site.store(site, Relaxed);
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
-        self.claimable.store(slots as u16, Relaxed);
+        for state in self.states.0.iter().skip(slots) {
+            state.store(NO_SLOT, Relaxed);
+        }
+        self.awake.store(1, Relaxed);
+        slots
     }
 
-    /// Makes an opened slab findable: from here on its frees are recognised.
-    pub fn publish(&self, owner: usize) {
+    /// Makes an opened slab of so many slots findable: from here on its frees are recognised.
+    pub fn publish(&self, owner: usize, slots: usize) {
         self.owner.store(owner, Relaxed);
         // publish slab: a thread that sees the number of slots sees the rest.
-        self.slots.store(u64::from(self.claimable.load(Relaxed)), Release);
+        self.slots.store(slots as u64, Release);
     }
 
     /// Address of slot 0.
@@ -291,7 +302,7 @@ impl Slab {
 
     /// Every state that is `from` becomes `to`. Holder of the owning heap only, with no slot live.
     pub(super) fn change_states(&self, from: u8, to: u8) {
-        debug_assert!(from != LIVE && to != LIVE && ZERO_CLEAN != LIVE);
+        debug_assert!(from != LIVE && to != LIVE);
         for slot in 0..self.slots() {
             let state = self.state_of(slot);
             if state.load(Relaxed) == from {
@@ -302,7 +313,6 @@ impl Slab {
 }
 
 /// The bits of a group that belong to slots below `slots`.
-#[inline]
 pub(super) fn valid_bits(slots: usize, group: usize) -> u64 {
     match slots.saturating_sub(group * GROUP_SLOTS) {
         64.. => u64::MAX,

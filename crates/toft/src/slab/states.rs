@@ -1,32 +1,37 @@
 //! What a slot's byte says, and how 64 of them are read at a time.
 
-use super::slab::{GROUP_SLOTS, Slab};
+use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
 
 /// Never handed out: its memory is zero.
 pub const ZERO_FRESH: u8 = 0;
-/// The program has it. The only odd state, so that one bit tells it from the others.
+/// The program has it.
 pub const LIVE: u8 = 1;
+/// There is no such slot. Odd as LIVE is: one bit tells what can be claimed from what cannot.
+pub const NO_SLOT: u8 = 3;
 /// Freed.
 pub const DIRTY: u8 = 2;
 /// Freed, and its memory has been given back since: it is zero again.
 pub const ZERO_CLEAN: u8 = 4;
 
-/// Bit of a state that says that the slot is live.
-const LIVE_BIT: u32 = 0;
-/// Bit of a state that says that the slot is free and its memory may not be zero.
+/// Bit of a state that says that the slot is not free.
+const TAKEN_BIT: u32 = 0;
+/// Bit of a free slot's state that says that its memory may not be zero.
 const DIRTY_BIT: u32 = 1;
 
+/// The bits of a group for which there are states: all, but under the model checker.
+const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });
+
 impl Slab {
-    /// A bit for each slot of a group that is live.
+    /// A bit for each slot of a group that is free.
     #[inline(always)]
-    pub(super) fn live_bits(&self, group: usize) -> u64 {
-        self.bits::<{ LIVE_BIT }>(group)
+    pub(super) fn free_bits(&self, group: usize) -> u64 {
+        !self.bits::<{ TAKEN_BIT }>(group) & GROUP_BITS
     }
 
     /// A bit for each slot of a group that is free and may not be zero.
     #[inline(always)]
     pub(super) fn dirty_bits(&self, group: usize) -> u64 {
-        self.bits::<{ DIRTY_BIT }>(group)
+        self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
     /// Bit `BIT` of each of a group's states. Other threads never write a state.
@@ -35,7 +40,7 @@ impl Slab {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     #[inline(always)]
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
-        debug_assert!(group * GROUP_SLOTS < self.states.0.len());
+        debug_assert!(group * GROUP_SLOTS < SLOTS_MAX);
         let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
         let (a, b, c, d): (u32, u32, u32, u32);
         // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
@@ -83,7 +88,6 @@ impl Slab {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::SLOTS_MAX;
     use super::*;
     use crate::sync::Ordering::Relaxed;
 
@@ -91,13 +95,14 @@ mod tests {
     fn bits_are_those_of_the_states() {
         let slab = Slab::nothing();
         for slot in 0..SLOTS_MAX {
-            let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN][slot * slot / 7 % 4];
+            let state = [ZERO_FRESH, LIVE, DIRTY, ZERO_CLEAN, NO_SLOT][slot * slot / 7 % 5];
             slab.state_of(slot).store(state, Relaxed);
         }
         for slot in 0..SLOTS_MAX {
             let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
             let state = slab.state_of(slot).load(Relaxed);
-            assert_eq!(slab.live_bits(group) >> bit & 1 == 1, state == LIVE, "{slot}");
+            let taken = state == LIVE || state == NO_SLOT;
+            assert_eq!(slab.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
             assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
         }
     }
