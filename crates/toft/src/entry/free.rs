@@ -21,8 +21,8 @@ impl<O: Os> Allocator<O> {
     /// Frees what begins at a small slot, well or badly; no when `address` is not such a place.
     ///
     /// The usual way, a block of this thread's own: the slab by shifts and one comparison with the
-    /// plot's bounds, the slot by one multiplication, the owner by one comparison, the live bit by
-    /// one load and one store. The heap is asked for when it is needed, not before.
+    /// plot's bounds, the slot by one multiplication, the owner by one comparison, the slot's state
+    /// by one load and one store. The heap is asked for when it is needed, not before.
     #[inline(always)]
     pub(super) fn free_small<'h>(
         &self,

@@ -16,8 +16,8 @@ pub(super) const SIZE_MAX: usize = isize::MAX as usize;
 impl<O: Os> Allocator<O> {
     /// `size` bytes for the call site `site`; `None` when there is no memory.
     ///
-    /// The usual way: class by one table load, partition by one multiplication, bin by one load,
-    /// slot by counting zeros in the claim. No atomic operation, no lock, no search.
+    /// The usual way: class by one table load, partition by two multiplications, slab and slot by one
+    /// load each. No atomic read-modify-write, no lock, no search.
     #[inline(always)]
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let class = if size <= SMALL_MAX {

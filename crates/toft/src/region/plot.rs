@@ -5,9 +5,10 @@
 //! plot   | .....first|slab slab slab ... count|next step............|
 //! ```
 //!
-//! `bounds[address >> 32]` is `(first, count)`: in that 4 GiB of the address space, the slab indices
-//! `first .. first + count` have descriptors. Any thread reads it to recognise a pointer, any
-//! pointer at all: one shift, one subtraction, two comparisons, and never a fault. A slab index is
+//! `bounds[address >> 32]` is `(first, count, slabs)`: in that 4 GiB of the address space, the slab
+//! indices `first .. first + count` have descriptors, from the address `slabs` on. Any thread reads it
+//! to recognise a pointer, any pointer at all: shifts, one subtraction, two comparisons, and never a
+//! fault. A slab index is
 //! an address shifted right; nothing is subtracted from it first.
 //!
 //! A plot is 4 GiB. Where the address space is too small for that, plots are smaller, share a

@@ -1,4 +1,4 @@
-//! L3: slots in a run of address space: size classes, the descriptor with its bitmaps, `check()`.
+//! L3: slots in a run of address space: size classes, the descriptor with its states, `check()`.
 
 mod check;
 mod claim;
