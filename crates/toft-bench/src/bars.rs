@@ -1,13 +1,10 @@
 //! The bars that Toft has to clear, judged on measured cases. Each is a row of a table.
 
-use crate::host::redis::{KREQ, RESIDENT};
-use crate::host::spawn::MS;
 use crate::measured::Measured;
-use crate::outcome::{Better, MOPS, Metric, NS, PEAK, SECONDS};
+use crate::outcome::{Better, KREQ, MOPS, MS, Metric, NS, PEAK, RESIDENT, SCALING, SECONDS};
 use crate::peers::Peer;
 use crate::stats::{Summary, paired};
 use crate::table::plain;
-use crate::workloads::local::SCALING;
 use comfy_table::{Table, presets};
 
 /// What a figure of Toft is held against.

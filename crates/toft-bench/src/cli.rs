@@ -144,8 +144,8 @@ fn compare(run: &Run) -> Result<ExitCode, String> {
 
 fn list() -> Result<ExitCode, String> {
     let about = |job: &runner::Job| match job.of {
-        runner::Of::Inside(workload) => workload.about,
-        runner::Of::Host(workload) => workload.about,
+        runner::Of::Inside(workload) => &workload.listed().about,
+        runner::Of::Host(workload) => &workload.listed().about,
     };
     let mut last = "";
     for job in runner::jobs() {
@@ -153,7 +153,7 @@ fn list() -> Result<ExitCode, String> {
             last = job.workload();
             println!("{last}: {}", about(&job));
         }
-        println!("    {:<22}{}", job.case.name, job.case.full);
+        println!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@
 //! runner starts every case on every peer, interleaved, in a fresh process each time.
 
 pub mod bars;
+pub mod cases;
 pub mod child;
 pub mod heap;
 pub mod host;

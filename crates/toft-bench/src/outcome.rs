@@ -32,6 +32,74 @@ pub const SECONDS: Metric = Metric { key: "seconds", unit: "s", better: Better::
 /// Peak resident memory of the process, from the kernel.
 pub const PEAK: Metric = Metric { key: "peak_mb", unit: "MB peak", better: Better::Less };
 
+/// Times the rate of one thread.
+pub const SCALING: Metric = Metric { key: "scaling", unit: "x one thread", better: Better::More };
+/// Microseconds per operation.
+pub const US: Metric = Metric { key: "us", unit: "us/op", better: Better::Less };
+/// Microseconds for each thread that is started and ended.
+pub const US_PER_THREAD: Metric =
+    Metric { key: "us_per_thread", unit: "us/thread", better: Better::Less };
+/// The median wall time of one process.
+pub const MS: Metric = Metric { key: "ms", unit: "ms/process", better: Better::Less };
+/// Thousand requests per second.
+pub const KREQ: Metric = Metric { key: "kreq", unit: "kreq/s", better: Better::More };
+/// Resident memory of a server after its work.
+pub const RESIDENT: Metric = Metric { key: "rss_mb", unit: "MB after", better: Better::Less };
+/// Resident memory in a steady state, over the bytes that are live then.
+pub const STEADY: Metric = Metric { key: "steady_x", unit: "x live, steady", better: Better::Less };
+/// Resident memory in a steady state.
+pub const STEADY_MB: Metric = Metric { key: "steady_mb", unit: "MB steady", better: Better::Less };
+/// Resident memory after everything was freed.
+pub const DRAINED: Metric = Metric { key: "drained_mb", unit: "MB drained", better: Better::Less };
+/// Processor time, of all threads and of children that were waited for.
+pub const CPU: Metric = Metric { key: "cpu_seconds", unit: "s of processor", better: Better::Less };
+/// Page faults that needed no disk.
+pub const FAULTS: Metric = Metric { key: "minor_faults", unit: "faults", better: Better::Less };
+/// The time that half of the calls stay below, and so on.
+pub const P50: Metric = Metric { key: "p50_ns", unit: "ns p50", better: Better::Less };
+/// See [`P50`].
+pub const P99: Metric = Metric { key: "p99_ns", unit: "ns p99", better: Better::Less };
+/// See [`P50`].
+pub const P999: Metric = Metric { key: "p999_ns", unit: "ns p99.9", better: Better::Less };
+/// See [`P50`].
+pub const P9999: Metric = Metric { key: "p9999_ns", unit: "ns p99.99", better: Better::Less };
+/// Instructions per operation, counted by callgrind.
+pub const INSTRUCTIONS: Metric =
+    Metric { key: "instructions", unit: "instructions/op", better: Better::Less };
+/// Of the bytes that there are, those that blocks were had for before memory ran out.
+pub const EFFICIENCY: Metric = Metric { key: "efficiency", unit: "% used", better: Better::More };
+
+/// Every metric, for the files of the workloads.
+pub const METRICS: &[Metric] = &[
+    NS,
+    MOPS,
+    SECONDS,
+    PEAK,
+    SCALING,
+    US,
+    US_PER_THREAD,
+    MS,
+    KREQ,
+    RESIDENT,
+    STEADY,
+    STEADY_MB,
+    DRAINED,
+    CPU,
+    FAULTS,
+    P50,
+    P99,
+    P999,
+    P9999,
+    INSTRUCTIONS,
+    EFFICIENCY,
+];
+
+/// The metric of a key.
+#[must_use]
+pub fn metric(key: &str) -> Option<Metric> {
+    METRICS.iter().copied().find(|metric| metric.key == key)
+}
+
 /// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {

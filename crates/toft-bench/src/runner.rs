@@ -1,12 +1,13 @@
 //! Runs cases on peers, interleaved: A B C, A B C, A B C.
 
+use crate::cases::Case;
 use crate::child::{self, Limits};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
-use crate::workloads::{self, Case, Workload};
+use crate::workloads::{self, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A case and what runs it.
@@ -42,10 +43,10 @@ impl Job {
 #[must_use]
 pub fn jobs() -> Vec<Job> {
     let inside = workloads::ALL.iter().flat_map(|workload| {
-        workload.cases.iter().map(move |case| Job { case, of: Of::Inside(workload) })
+        workload.listed().cases.iter().map(move |case| Job { case, of: Of::Inside(workload) })
     });
     let host = host::ALL.iter().flat_map(|workload| {
-        workload.cases.iter().map(move |case| Job { case, of: Of::Host(workload) })
+        workload.listed().cases.iter().map(move |case| Job { case, of: Of::Host(workload) })
     });
     inside.chain(host).collect()
 }
@@ -65,7 +66,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
         ));
     }
     let wanted =
-        |job: &Job| names.iter().any(|name| job.case.name == name || job.workload() == name);
+        |job: &Job| names.iter().any(|name| &job.case.name == name || job.workload() == name);
     Ok(all.into_iter().filter(|job| names.is_empty() || wanted(job)).collect())
 }
 
@@ -151,11 +152,8 @@ fn run_round(
 
 /// The numbers of a case under a plan.
 fn numbers(case: &Case, plan: &Plan) -> Params {
-    let parse = |text: &str| {
-        Params::parse(text.split_whitespace()).expect("the numbers of a case are constants")
-    };
-    let full = parse(case.full);
-    let sized = if plan.quick { full.with(&parse(case.quick)) } else { full };
+    let full = case.full.clone();
+    let sized = if plan.quick { full.with(&case.quick) } else { full };
     sized.with(&plan.numbers)
 }
 
@@ -190,13 +188,11 @@ mod tests {
     fn the_names_and_numbers_of_all_cases_are_sound() {
         let mut names = BTreeSet::new();
         for job in jobs() {
-            assert!(names.insert(job.case.name), "two cases are called {}", job.case.name);
+            assert!(names.insert(&job.case.name), "two cases are called {}", job.case.name);
             assert!(!job.case.metrics.is_empty(), "{} measures nothing", job.case.name);
-            let full = Params::parse(job.case.full.split_whitespace()).unwrap();
-            let quick = Params::parse(job.case.quick.split_whitespace()).unwrap();
-            for word in quick.words() {
+            for word in job.case.quick.words() {
                 let key = word.split('=').next().unwrap();
-                assert_ne!(full.get(key, u64::MAX), u64::MAX, "{}: {key}", job.case.name);
+                assert_ne!(job.case.full.get(key, u64::MAX), u64::MAX, "{}: {key}", job.case.name);
             }
         }
     }
@@ -205,7 +201,7 @@ mod tests {
     fn cases_and_whole_workloads_can_be_chosen() {
         let names = |names: &[&str]| {
             choose(&names.iter().map(ToString::to_string).collect::<Vec<_>>())
-                .map(|jobs| jobs.iter().map(|job| job.case.name).collect::<Vec<_>>())
+                .map(|jobs| jobs.iter().map(|job| job.case.name.as_str()).collect::<Vec<_>>())
         };
         assert_eq!(names(&["replace-1k"]).unwrap(), ["replace-1k"]);
         assert!(names(&["replace"]).unwrap().len() > 2);

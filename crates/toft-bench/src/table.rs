@@ -21,7 +21,7 @@ pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Table
     header.push(Cell::new(""));
     table.set_header(header);
     for result in measured {
-        for metric in result.job.case.metrics {
+        for metric in &result.job.case.metrics {
             table.add_row(row(result, metric, peers, ours));
         }
     }
@@ -33,7 +33,7 @@ pub fn draw(measured: &[Measured], peers: &[Peer], ours: Option<usize>) -> Table
 
 fn row(result: &Measured, metric: &Metric, peers: &[Peer], ours: Option<usize>) -> Vec<Cell> {
     let best = result.best(0..peers.len(), metric);
-    let mut cells = vec![Cell::new(result.job.case.name), Cell::new(metric.unit)];
+    let mut cells = vec![Cell::new(&result.job.case.name), Cell::new(metric.unit)];
     for peer in 0..peers.len() {
         let cell = match result.summary(peer, metric) {
             Some(summary) => Cell::new(figure(&summary)),

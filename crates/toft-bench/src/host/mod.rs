@@ -4,25 +4,31 @@ pub mod programs;
 pub mod redis;
 pub mod spawn;
 
+use crate::cases::{Listed, listed};
 use crate::child::Limits;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
-use crate::workloads::Case;
 use std::path::PathBuf;
 
 /// A workload of other programs.
 pub struct HostWorkload {
     /// Its name on the command line.
     pub name: &'static str,
-    /// One line: what it does, and what is an operation.
-    pub about: &'static str,
+    /// The text of its file in `workloads/`.
+    pub file: &'static str,
     /// Makes the files that it works on, once for all peers.
     pub prepare: fn(&Params) -> Result<Stage, String>,
     /// Runs it once on a peer.
     pub run: fn(&Peer, &Params, &Stage, Limits) -> Result<Outcome, String>,
-    /// Its rows.
-    pub cases: &'static [Case],
+}
+
+impl HostWorkload {
+    /// What its file says.
+    #[must_use]
+    pub fn listed(&self) -> &'static Listed {
+        listed(self.file)
+    }
 }
 
 /// Every workload of other programs, in the order of the table.

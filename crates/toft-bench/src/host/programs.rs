@@ -2,11 +2,10 @@
 
 use super::{HostWorkload, Stage};
 use crate::child::{self, Limits};
-use crate::outcome::{Outcome, PEAK, SECONDS, megabytes};
+use crate::outcome::{Outcome, megabytes};
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::rng::Rng;
-use crate::workloads::Case;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ use std::process::Command;
 /// CPython, with its own small-object allocator and without.
 pub const PYTHON: HostWorkload = HostWorkload {
     name: "python",
-    about: "python3 building, serialising and dropping containers; pymalloc=0 sends all to malloc",
+    file: include_str!("../../workloads/python.toml"),
     prepare: |params| {
         with_tool("python3", "python3", &["--version"]).and_then(|()| python_stage(params))
     },
@@ -27,26 +26,12 @@ pub const PYTHON: HostWorkload = HostWorkload {
         }
         all([python], limits)
     },
-    cases: &[
-        Case {
-            name: "python",
-            full: "pymalloc=1 rounds=8",
-            quick: "rounds=2",
-            metrics: &[SECONDS, PEAK],
-        },
-        Case {
-            name: "python-malloc",
-            full: "pymalloc=0 rounds=8",
-            quick: "rounds=2",
-            metrics: &[SECONDS, PEAK],
-        },
-    ],
 };
 
 /// The C compiler.
 pub const GCC: HostWorkload = HostWorkload {
     name: "gcc",
-    about: "gcc -O1 -c of a generated file",
+    file: include_str!("../../workloads/gcc.toml"),
     prepare: |params| {
         with_tool("gcc", "gcc", &["--version"])?;
         let stage = Stage::new()?;
@@ -58,18 +43,12 @@ pub const GCC: HostWorkload = HostWorkload {
         gcc.args(["-O1", "-w", "-c", "-o"]).arg(stage.path("large.o")).arg(stage.path("large.c"));
         all([gcc], limits)
     },
-    cases: &[Case {
-        name: "gcc",
-        full: "functions=600",
-        quick: "functions=150",
-        metrics: &[SECONDS, PEAK],
-    }],
 };
 
 /// Git on a tree of generated files.
 pub const GIT: HostWorkload = HostWorkload {
     name: "git",
-    about: "git init, add, commit, log, gc and fsck of a generated tree",
+    file: include_str!("../../workloads/git.toml"),
     prepare: |params| {
         with_tool("git", "git", &["--version"])?;
         let stage = Stage::new()?;
@@ -91,18 +70,12 @@ pub const GIT: HostWorkload = HostWorkload {
         ];
         all(steps.map(|step| git(peer, stage, step)), limits)
     },
-    cases: &[Case {
-        name: "git",
-        full: "files=1500",
-        quick: "files=400",
-        metrics: &[SECONDS, PEAK],
-    }],
 };
 
 /// SQLite in memory.
 pub const SQLITE: HostWorkload = HostWorkload {
     name: "sqlite",
-    about: "sqlite3 inserting, indexing, joining and grouping in memory",
+    file: include_str!("../../workloads/sqlite.toml"),
     prepare: |params| {
         with_tool("sqlite3", "sqlite3", &["--version"])?;
         let stage = Stage::new()?;
@@ -117,18 +90,12 @@ pub const SQLITE: HostWorkload = HostWorkload {
             .arg(format!(".read {}", stage.path("work.sql").display()));
         all([sqlite], limits)
     },
-    cases: &[Case {
-        name: "sqlite",
-        full: "rows=100k",
-        quick: "rows=25k",
-        metrics: &[SECONDS, PEAK],
-    }],
 };
 
 /// Lua.
 pub const LUA: HostWorkload = HostWorkload {
     name: "lua",
-    about: "lua5.4 building trees, tables and strings",
+    file: include_str!("../../workloads/lua.toml"),
     prepare: |params| {
         with_tool("lua5.4", "lua5.4", &["-v"])?;
         let stage = Stage::new()?;
@@ -143,7 +110,6 @@ pub const LUA: HostWorkload = HostWorkload {
         lua.arg(stage.path("churn.lua"));
         all([lua], limits)
     },
-    cases: &[Case { name: "lua", full: "rounds=12", quick: "rounds=3", metrics: &[SECONDS, PEAK] }],
 };
 
 const PYTHON_SCRIPT: &str = "\

@@ -2,24 +2,18 @@
 
 use super::{HostWorkload, Stage};
 use crate::child::{self, Limits};
-use crate::outcome::{Better, Metric, Outcome, PEAK, megabytes, status_kib};
+use crate::outcome::{Outcome, megabytes, status_kib};
 use crate::params::Params;
 use crate::peers::Peer;
-use crate::workloads::Case;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Thousand requests per second over all tests.
-pub const KREQ: Metric = Metric { key: "kreq", unit: "kreq/s", better: Better::More };
-/// Resident memory of the server in the end.
-pub const RESIDENT: Metric = Metric { key: "rss_mb", unit: "MB after", better: Better::Less };
-
 /// The workload.
 pub const WORKLOAD: HostWorkload = HostWorkload {
     name: "redis",
-    about: "redis-server under redis-benchmark set, get, lpush, lrange; an operation is one request",
+    file: include_str!("../../workloads/redis.toml"),
     prepare: |_| {
         for program in ["redis-server", "redis-benchmark"] {
             Command::new(program)
@@ -30,12 +24,6 @@ pub const WORKLOAD: HostWorkload = HostWorkload {
         Stage::new()
     },
     run,
-    cases: &[Case {
-        name: "redis",
-        full: "requests=200k pipeline=16 size=128 keys=100k",
-        quick: "requests=50k",
-        metrics: &[KREQ, PEAK, RESIDENT],
-    }],
 };
 
 fn run(peer: &Peer, params: &Params, stage: &Stage, limits: Limits) -> Result<Outcome, String> {

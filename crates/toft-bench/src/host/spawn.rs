@@ -2,32 +2,22 @@
 
 use super::{HostWorkload, Stage};
 use crate::child::Limits;
-use crate::outcome::{Better, Metric, Outcome, PEAK, megabytes, status_kib};
+use crate::outcome::{Outcome, megabytes, status_kib};
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::stats::Summary;
-use crate::workloads::Case;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null;
 use std::time::Instant;
 
-/// The median wall time of one process.
-pub const MS: Metric = Metric { key: "ms", unit: "ms/process", better: Better::Less };
-
 /// The workload.
 pub const WORKLOAD: HostWorkload = HostWorkload {
     name: "spawn",
-    about: "posix_spawn of `true` until it is reaped; an operation is one process",
+    file: include_str!("../../workloads/spawn.toml"),
     prepare: |_| Stage::new(),
     run,
-    cases: &[Case {
-        name: "spawn-true",
-        full: "count=300",
-        quick: "count=60",
-        metrics: &[MS, PEAK],
-    }],
 };
 
 fn run(peer: &Peer, params: &Params, _: &Stage, _: Limits) -> Result<Outcome, String> {

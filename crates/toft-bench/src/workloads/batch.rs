@@ -1,10 +1,10 @@
 //! Many blocks, then none: allocate a whole batch and free it in some order; and the two other
 //! entries that programs use, `calloc` and `realloc`. The order is made outside of the time.
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take, touched};
 use crate::mapped::Mapped;
-use crate::outcome::{NS, Outcome};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use std::time::Instant;
@@ -12,46 +12,8 @@ use std::time::Instant;
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "batch",
-    about: "allocate many, free all in order 0 first-in, 1 last-in, 2 random; an operation is one block",
+    file: include_str!("../../workloads/batch.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "batch-fifo",
-            full: "blocks=100k repeat=40 size=64 order=0",
-            quick: "repeat=8",
-            metrics: &[NS],
-        },
-        Case {
-            name: "batch-lifo",
-            full: "blocks=100k repeat=40 size=64 order=1",
-            quick: "repeat=8",
-            metrics: &[NS],
-        },
-        Case {
-            name: "batch-random",
-            full: "blocks=100k repeat=40 size=64 order=2",
-            quick: "repeat=8",
-            metrics: &[NS],
-        },
-        Case {
-            name: "batch-calloc",
-            full: "blocks=10k repeat=200 size=512 order=2 entry=1",
-            quick: "repeat=40",
-            metrics: &[NS],
-        },
-        Case {
-            name: "batch-realloc",
-            full: "blocks=10k repeat=40 size=16 order=2 entry=2",
-            quick: "repeat=8",
-            metrics: &[NS],
-        },
-        Case {
-            name: "batch-aligned",
-            full: "blocks=10k repeat=200 size=192 order=2 entry=3",
-            quick: "repeat=40",
-            metrics: &[NS],
-        },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

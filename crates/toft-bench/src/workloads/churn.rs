@@ -2,28 +2,19 @@
 //! the question is what the kernel still counts as resident.
 
 use super::replace::drain;
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
-use crate::outcome::{Better, Metric, NS, Outcome, PEAK, megabytes};
+use crate::outcome::{Outcome, megabytes};
 use crate::params::Params;
 use crate::rng::Rng;
 use std::time::{Duration, Instant};
 
-const STEADY: Metric = Metric { key: "steady_x", unit: "x live, steady", better: Better::Less };
-const DRAINED: Metric = Metric { key: "drained_mb", unit: "MB drained", better: Better::Less };
-
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "churn",
-    about: "replace mixed sizes, free 95 %, replace the rest, free all; resident memory after each",
+    file: include_str!("../../workloads/churn.toml"),
     run: on_any_heap!(run),
-    cases: &[Case {
-        name: "churn",
-        full: "slots=200k ops=3m settle_ms=1000",
-        quick: "settle_ms=200",
-        metrics: &[STEADY, DRAINED, NS, PEAK],
-    }],
 };
 
 const SIZES: [usize; 15] =

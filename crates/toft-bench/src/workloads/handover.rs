@@ -1,10 +1,10 @@
 //! One thread allocates, another frees: pairs of threads, each with a ring of its own between
 //! them, so that the queue costs little and the allocator is what is measured.
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
-use crate::outcome::{MOPS, Outcome, PEAK};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::threads::{Patience, Placed, link_ns, together};
@@ -16,40 +16,8 @@ use std::sync::atomic::{
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "handover",
-    about: "producers allocate, consumers free, a ring per pair; an operation is one block",
+    file: include_str!("../../workloads/handover.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "handover-2",
-            full: "threads=2 ops=8m",
-            quick: "ops=2m",
-            metrics: &[MOPS, PEAK],
-        },
-        Case {
-            name: "handover-4",
-            full: "threads=4 ops=4m",
-            quick: "ops=1m",
-            metrics: &[MOPS, PEAK],
-        },
-        Case {
-            name: "handover-8",
-            full: "threads=8 ops=2m",
-            quick: "ops=500k",
-            metrics: &[MOPS, PEAK],
-        },
-        Case {
-            name: "handover-2-batch",
-            full: "threads=2 ops=8m batch=64",
-            quick: "ops=2m",
-            metrics: &[MOPS],
-        },
-        Case {
-            name: "handover-8-batch",
-            full: "threads=8 ops=2m batch=64",
-            quick: "ops=500k",
-            metrics: &[MOPS],
-        },
-    ],
 };
 
 const SIZES: [usize; 10] = [16, 24, 32, 48, 64, 96, 128, 256, 512, 1024];

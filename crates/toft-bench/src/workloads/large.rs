@@ -2,41 +2,19 @@
 //! part of the cost, or is kept out of it.
 
 use super::replace::drain;
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
-use crate::outcome::{Better, Metric, Outcome, PEAK};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use std::time::Instant;
 
-const US: Metric = Metric { key: "us", unit: "us/op", better: Better::Less };
-
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "large",
-    about: "random replacement of large blocks; stride > 0 touches a byte at each multiple of it",
+    file: include_str!("../../workloads/large.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "large",
-            full: "slots=20 low=256ki high=4mi ops=20k stride=0",
-            quick: "ops=4k",
-            metrics: &[US, PEAK],
-        },
-        Case {
-            name: "large-touched",
-            full: "slots=20 low=256ki high=4mi ops=2k stride=4096",
-            quick: "ops=400",
-            metrics: &[US, PEAK],
-        },
-        Case {
-            name: "medium-touched",
-            full: "slots=200 low=16ki high=256ki ops=20k stride=4096",
-            quick: "ops=4k",
-            metrics: &[US, PEAK],
-        },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -2,9 +2,9 @@
 //! ends and leaves the table, with all the blocks in it, to a thread that is started in its place.
 
 use super::replace::{Shape, drain, filled, replace};
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::Heap;
-use crate::outcome::{MOPS, Outcome, PEAK};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::threads::{Placed, together};
@@ -12,22 +12,8 @@ use crate::threads::{Placed, together};
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "larson",
-    about: "threads replace blocks and leave them to their successors; an operation is one replacement",
+    file: include_str!("../../workloads/larson.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "larson-2",
-            full: "threads=2 slots=5000 low=8 high=1000 rounds=100 ops=50k",
-            quick: "rounds=20",
-            metrics: &[MOPS, PEAK],
-        },
-        Case {
-            name: "larson-8",
-            full: "threads=8 slots=5000 low=8 high=1000 rounds=25 ops=50k",
-            quick: "rounds=5",
-            metrics: &[MOPS, PEAK],
-        },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -2,35 +2,19 @@
 //! the rest to the thread that started it. What a thread's heap costs to set up, and whether its
 //! memory comes back when the thread is gone.
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
-use crate::outcome::{Better, Metric, Outcome, PEAK};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use std::time::Instant;
 
-const PER_THREAD: Metric = Metric { key: "us_per_thread", unit: "us/thread", better: Better::Less };
-
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "leak",
-    about: "short threads that leave blocks behind to be freed by another; an operation is one thread",
+    file: include_str!("../../workloads/leak.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "leak-over-threads",
-            full: "count=10k blocks=500",
-            quick: "count=2k",
-            metrics: &[PER_THREAD, PEAK],
-        },
-        Case {
-            name: "leak-few-blocks",
-            full: "count=20k blocks=4",
-            quick: "count=4k",
-            metrics: &[PER_THREAD, PEAK],
-        },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -1,37 +1,19 @@
 //! Threads that each replace blocks of their own: what an allocator does when nothing is shared.
 
 use super::replace::{Shape, drain, filled, replace};
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::Heap;
-use crate::outcome::{Better, MOPS, Metric, Outcome};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::threads::{Placed, link_ns, together};
 use std::time::Instant;
 
-/// Operations per second with all threads over those of one thread, in the same process.
-pub const SCALING: Metric = Metric { key: "scaling", unit: "x one thread", better: Better::More };
-
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "local",
-    about: "threads that each replace their own 1000 blocks; an operation is one replacement",
+    file: include_str!("../../workloads/local.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case { name: "local-1", full: "threads=1 ops=10m", quick: "ops=3m", metrics: &[MOPS] },
-        Case {
-            name: "local-2",
-            full: "threads=2 ops=10m",
-            quick: "ops=3m",
-            metrics: &[MOPS, SCALING],
-        },
-        Case {
-            name: "local-8",
-            full: "threads=8 ops=4m",
-            quick: "ops=1m",
-            metrics: &[MOPS, SCALING],
-        },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

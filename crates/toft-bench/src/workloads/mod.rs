@@ -15,8 +15,9 @@ pub mod replace;
 pub mod sites;
 pub mod xmalloc;
 
+use crate::cases::{Listed, listed};
 use crate::heap::{Libc, Probe};
-use crate::outcome::{Metric, Outcome};
+use crate::outcome::Outcome;
 use crate::params::Params;
 
 /// The allocator that a workload of this process runs on.
@@ -32,25 +33,18 @@ pub enum On {
 pub struct Workload {
     /// Its name on the command line.
     pub name: &'static str,
-    /// One line: what it does, and what is an operation.
-    pub about: &'static str,
+    /// The text of its file in `workloads/`.
+    pub file: &'static str,
     /// Runs it.
     pub run: fn(On, &Params) -> Outcome,
-    /// Its rows.
-    pub cases: &'static [Case],
 }
 
-/// A workload with its numbers: one row of the result, and one more for each further metric.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// The row's name.
-    pub name: &'static str,
-    /// The numbers.
-    pub full: &'static str,
-    /// What `--quick` replaces in them.
-    pub quick: &'static str,
-    /// What is compared; the first is the one that the case is about.
-    pub metrics: &'static [Metric],
+impl Workload {
+    /// What its file says.
+    #[must_use]
+    pub fn listed(&self) -> &'static Listed {
+        listed(self.file)
+    }
 }
 
 /// Makes the `run` of a [`Workload`] out of a function that is generic over the heap.

@@ -2,10 +2,10 @@
 //! some, frees some, and swaps some with whatever another thread left in a shared table; in
 //! between, all threads end and new ones take over.
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
-use crate::outcome::{Outcome, PEAK, SECONDS};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::threads::{Placed, together};
@@ -15,22 +15,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::AcqRel};
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "mstress",
-    about: "mixed lifetimes and objects swapped between threads; an operation is one allocation",
+    file: include_str!("../../workloads/mstress.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "mstress-2",
-            full: "threads=2 rounds=40 ops=400k",
-            quick: "rounds=8",
-            metrics: &[SECONDS, PEAK],
-        },
-        Case {
-            name: "mstress-8",
-            full: "threads=8 rounds=20 ops=200k",
-            quick: "rounds=4",
-            metrics: &[SECONDS, PEAK],
-        },
-    ],
 };
 
 const SHARED: usize = 1000;

@@ -2,23 +2,17 @@
 //! allocator, and the hardest on one that marks blocks in memory: every operation depends on the
 //! one before it.
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
-use crate::outcome::{NS, Outcome};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use std::time::Instant;
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "pair",
-    about: "malloc and free of one size, nothing else live; an operation is the pair",
+    file: include_str!("../../workloads/pair.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case { name: "pair-64", full: "size=64 ops=40m", quick: "ops=10m", metrics: &[NS] },
-        Case { name: "pair-16", full: "size=16 ops=40m", quick: "ops=10m", metrics: &[NS] },
-        Case { name: "pair-1k", full: "size=1024 ops=40m", quick: "ops=10m", metrics: &[NS] },
-        Case { name: "pair-16ki", full: "size=16ki ops=10m", quick: "ops=2m", metrics: &[NS] },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -2,10 +2,10 @@
 //! random, is freed and another allocated in its place.
 
 use super::sites::{SITES, sites};
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
-use crate::outcome::{NS, Outcome, PEAK};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use std::time::Instant;
@@ -13,34 +13,8 @@ use std::time::Instant;
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "replace",
-    about: "free one of many live blocks and allocate another; an operation is that pair",
+    file: include_str!("../../workloads/replace.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "replace-1k",
-            full: "slots=1000 low=16 high=1016 ops=20m",
-            quick: "ops=4m",
-            metrics: &[NS],
-        },
-        Case {
-            name: "replace-100k",
-            full: "slots=100k low=16 high=256 ops=10m",
-            quick: "ops=2m",
-            metrics: &[NS, PEAK],
-        },
-        Case {
-            name: "replace-1k-32sites",
-            full: "slots=1000 low=16 high=1016 sites=32 ops=20m",
-            quick: "ops=4m",
-            metrics: &[NS],
-        },
-        Case {
-            name: "replace-100k-32sites",
-            full: "slots=100k low=16 high=256 sites=32 ops=10m",
-            quick: "ops=2m",
-            metrics: &[NS, PEAK],
-        },
-    ],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -1,9 +1,9 @@
 //! After Lever and Boreham: some threads only allocate, others only free what they are given, a
 //! whole batch at a time, through one queue that all share.
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
-use crate::outcome::{MOPS, Outcome, PEAK};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::threads::{Placed, link_ns, together};
@@ -13,22 +13,8 @@ use std::sync::{Condvar, Mutex};
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "xmalloc",
-    about: "half of the threads allocate, half free, batches go through one queue; an operation is one block",
+    file: include_str!("../../workloads/xmalloc.toml"),
     run: on_any_heap!(run),
-    cases: &[
-        Case {
-            name: "xmalloc-2",
-            full: "threads=2 batches=50k",
-            quick: "batches=10k",
-            metrics: &[MOPS, PEAK],
-        },
-        Case {
-            name: "xmalloc-8",
-            full: "threads=8 batches=12k",
-            quick: "batches=3k",
-            metrics: &[MOPS, PEAK],
-        },
-    ],
 };
 
 const PER_BATCH: usize = 120;

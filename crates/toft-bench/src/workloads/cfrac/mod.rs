@@ -3,9 +3,9 @@
 
 mod num;
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::Heap;
-use crate::outcome::{Outcome, PEAK, SECONDS};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use num::Num;
 use std::cmp::Ordering;
@@ -14,14 +14,8 @@ use std::time::Instant;
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "cfrac",
-    about: "factors the product of two primes with heap-allocated numbers; an operation is one step",
+    file: include_str!("../../../workloads/cfrac.toml"),
     run: on_any_heap!(run),
-    cases: &[Case {
-        name: "cfrac",
-        full: "p=2563464692609537 q=3613080452950819 base=300",
-        quick: "p=160215742132799 q=225820135222057 base=200",
-        metrics: &[SECONDS, PEAK],
-    }],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

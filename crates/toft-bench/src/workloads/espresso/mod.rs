@@ -3,9 +3,9 @@
 
 mod cover;
 
-use super::{Case, Workload, on_any_heap};
+use super::{Workload, on_any_heap};
 use crate::heap::Heap;
-use crate::outcome::{Outcome, PEAK, SECONDS};
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
 use cover::{Cover, Cube};
@@ -14,14 +14,8 @@ use std::time::Instant;
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
     name: "espresso",
-    about: "minimises random sums of products; an operation is one function",
+    file: include_str!("../../../workloads/espresso.toml"),
     run: on_any_heap!(run),
-    cases: &[Case {
-        name: "espresso",
-        full: "functions=160 variables=14 cubes=120",
-        quick: "functions=40",
-        metrics: &[SECONDS, PEAK],
-    }],
 };
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

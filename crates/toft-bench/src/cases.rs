@@ -1,0 +1,106 @@
+//! The rows of the tables. Each workload has a file in `workloads/` that says what it does and lists
+//! its cases: a name, the numbers, what a quick run replaces in them, and what is compared. To add a
+//! row is to add four lines there.
+
+use crate::outcome::{Metric, metric};
+use crate::params::Params;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+/// A workload with its numbers: one row of the result, and one more for each further metric.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The row's name.
+    pub name: String,
+    /// The numbers.
+    pub full: Params,
+    /// What `--quick` replaces in them.
+    pub quick: Params,
+    /// What is compared; the first is the one that the case is about.
+    pub metrics: Vec<Metric>,
+}
+
+/// What a workload's file says.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// One line: what it does, and what is an operation.
+    pub about: String,
+    /// Its rows.
+    pub cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    case: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    full: String,
+    #[serde(default)]
+    quick: String,
+    metrics: Vec<String>,
+}
+
+impl Listed {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let cases = file.case.into_iter().map(|row| {
+            let numbers = |words: &str| {
+                Params::parse(words.split_whitespace())
+                    .map_err(|error| format!("{}: {error}", row.name))
+            };
+            let metrics = row.metrics.iter().map(|key| {
+                metric(key).ok_or_else(|| format!("{}: no metric is called {key}", row.name))
+            });
+            Ok(Case {
+                full: numbers(&row.full)?,
+                quick: numbers(&row.quick)?,
+                metrics: metrics.collect::<Result<_, String>>()?,
+                name: row.name.clone(),
+            })
+        });
+        Ok(Self { about: file.about, cases: cases.collect::<Result<_, String>>()? })
+    }
+}
+
+/// What the file of a workload says, which is part of this program.
+///
+/// # Panics
+/// When the file does not parse; a test reads them all.
+#[must_use]
+pub fn listed(file: &'static str) -> &'static Listed {
+    static READ: LazyLock<Mutex<HashMap<&'static str, &'static Listed>>> =
+        LazyLock::new(Mutex::default);
+    let mut read = READ.lock().expect("nothing panics with the lock held but a file that is wrong");
+    read.entry(file).or_insert_with(|| {
+        Box::leak(Box::new(Listed::parse(file).expect("a workload's file does not parse")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_and_what_is_wrong_is_named() {
+        let text = "about = \"x\"\n[[case]]\nname = \"a\"\nfull = \"ops=2k\"\nmetrics = [\"ns\"]\n";
+        let read = Listed::parse(text).unwrap();
+        assert_eq!((read.cases[0].full.get("ops", 0), read.cases[0].metrics[0].key), (2000, "ns"));
+        for (from, to, named) in
+            [("ops=2k", "ops", "`ops`"), ("ns", "noise", "noise"), ("about", "abuot", "abuot")]
+        {
+            let error = Listed::parse(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}
