@@ -4,8 +4,8 @@ use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os};
 use crate::slab::{
-    Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier,
-    class_of_medium, class_of_small,
+    Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
+    class_of_small,
 };
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};

@@ -1,8 +1,8 @@
 //! Claiming slots, handing them out, taking them back: what malloc and free do to a slab of their
 //! own thread.
 
-use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::SMALL_MAX;
+use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::{DIRTY, LIVE};
 use crate::sync::Ordering::{Relaxed, Release};
 use crate::sync::{AtomicU8, Settled};
