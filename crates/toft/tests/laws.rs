@@ -116,6 +116,33 @@ fn law_2_no_metadata_is_next_to_data() {
     assert_eq!(fake.take_reports(), [] as [String; 0]);
 }
 
+/// Free large blocks that are kept resident make room before they would make the process larger than
+/// its live blocks ever made it, and stay where there is room.
+#[test]
+fn law_4_what_is_kept_never_raises_the_peak() {
+    const MIB: usize = 1 << 20;
+    let (_fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });
+    let heap = birth(&allocator);
+    let take = |size| allocator.allocate(heap, size, code_address(3)).unwrap();
+    let kept = || allocator.large().figures().4;
+    let [first, second, third] = [(); 3].map(|()| take(4 * MIB));
+    allocator.free(heap, third, Call::Free);
+    assert_eq!(kept(), 4 * MIB);
+    // 8 live, 4 kept and 2 more would be 14, where 12 were live.
+    let other = take(2 * MIB);
+    assert_eq!(kept(), 0);
+    allocator.free(heap, other, Call::Free);
+    allocator.free(heap, second, Call::Free);
+    let before = kept();
+    assert!(before >= 2 * MIB, "{before}");
+    // There is room for one more.
+    take(MIB);
+    assert_eq!(kept(), before);
+    let (_, live, peak, ..) = allocator.large().figures();
+    assert!(live + kept() <= peak, "{live} and {} of {peak}", kept());
+    allocator.free(heap, first, Call::Free);
+}
+
 /// Every second operation is a bad call. Each is named exactly, once, and changes nothing.
 #[test]
 fn law_3_every_free_is_validated_before_it_takes_effect() {

@@ -227,7 +227,7 @@ impl<O: Os> Allocator<O> {
 
     /// Gives back the pages of all free large blocks; says how many bytes.
     pub fn drop_kept(&self) -> usize {
-        self.large.drop_kept(&self.os, self.options.partitions)
+        self.large.drop_kept(&self.os)
     }
 }
 

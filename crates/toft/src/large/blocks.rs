@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) allocations: AtomicU64,
     /// Blocks that have a mapping of their own, live or kept.
     pub(super) separate: AtomicUsize,
+    /// Where the last search for kept blocks ended, as a number of a stack.
+    pub(super) cursor: AtomicUsize,
 }
 
 /// All large blocks.
@@ -60,6 +62,7 @@ pub struct Blocks {
     pub(super) first: usize,
     pub(super) page_size: usize,
     pub(super) keep: usize,
+    partitions: usize,
     /// Where the descriptor of unit 0 would be.
     pub(super) blocks: usize,
     pub(super) state: *const State,
@@ -84,6 +87,7 @@ impl Blocks {
             first: 0,
             page_size: 4096,
             keep: 0,
+            partitions: 1,
             blocks: 0,
             state: core::ptr::null(),
             stacks: core::ptr::null(),
@@ -116,6 +120,7 @@ impl Blocks {
             first,
             page_size: os.page_size(),
             keep,
+            partitions,
             blocks,
             state: core::ptr::with_exposed_provenance(tables),
             stacks: core::ptr::with_exposed_provenance(stacks),
@@ -297,6 +302,7 @@ impl Blocks {
             block.bytes.store(usable, Relaxed);
             return Ok(());
         }
+        self.make_room(os, bytes - mapped);
         let state = self.state();
         if mapped == 0 && state.separate.load(Relaxed) >= SEPARATE_MAX {
             let extent = block.extent();
@@ -364,14 +370,44 @@ impl Blocks {
         }
     }
 
+    /// Before `bytes` more are mapped: what is kept must not make the process larger than its live
+    /// blocks have ever made it, or only by little.
+    fn make_room(&self, os: &impl Os, bytes: usize) {
+        let state = self.state();
+        let kept = state.kept.load(Relaxed);
+        if kept == 0 {
+            return;
+        }
+
+        let room = state.peak_bytes.load(Relaxed);
+        let wanted = state.live_bytes.load(Relaxed).saturating_add(kept).saturating_add(bytes);
+        if let Some(excess) = wanted.checked_sub(room) {
+            self.drop_some(os, excess.min(kept));
+        }
+    }
+
     /// Gives back the pages of every free block; says how many bytes went.
-    pub fn drop_kept(&self, os: &impl Os, partitions: usize) -> usize {
+    pub fn drop_kept(&self, os: &impl Os) -> usize {
+        self.drop_some(os, usize::MAX)
+    }
+
+    /// Gives back the pages of free blocks until so many bytes went, or there are no more; says how
+    /// many went. Begins where the last search ended, so that a search for little is short.
+    fn drop_some(&self, os: &impl Os, bytes: usize) -> usize {
         let mut dropped = 0;
-        for index in 0..partitions * LARGE_CLASSES {
+        let stacks = self.partitions * LARGE_CLASSES;
+        let start = self.state().cursor.load(Relaxed);
+        for step in 0..stacks {
+            if dropped >= bytes {
+                break;
+            }
+            let index = (start + step) % stacks;
             // SAFETY: `new` duty 1: there is one word for each partition and class.
             let head = unsafe { &*self.stacks.add(index) };
             let mut held = 0u32;
-            while let Some(unit) = stack::pop(head, |unit| self.block(unit)) {
+            while dropped < bytes
+                && let Some(unit) = stack::pop(head, |unit| self.block(unit))
+            {
                 let block = self.block(unit);
                 let mapped = block.mapped.load(Relaxed);
                 if mapped != 0 {
@@ -383,6 +419,7 @@ impl Blocks {
                 held = unit as u32 + 1;
             }
             self.put_back(head, held);
+            self.state().cursor.store(index, Relaxed);
         }
         dropped
     }
