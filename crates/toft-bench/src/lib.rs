@@ -16,6 +16,10 @@ pub mod outcome;
 pub mod params;
 pub mod peer_build;
 pub mod peers;
+pub mod percentiles;
+#[cfg(test)]
+mod recorder;
+pub mod resident;
 pub mod rng;
 pub mod runner;
 pub mod stats;

@@ -69,6 +69,23 @@ pub const INSTRUCTIONS: Metric =
 /// Of the bytes that there are, those that blocks were had for before memory ran out.
 pub const EFFICIENCY: Metric = Metric { key: "efficiency", unit: "% used", better: Better::More };
 
+/// Nanoseconds per allocation, where allocating and freeing are timed apart.
+pub const ALLOC_NS: Metric = Metric { key: "alloc_ns", unit: "ns/malloc", better: Better::Less };
+/// Nanoseconds per free; see [`ALLOC_NS`].
+pub const FREE_NS: Metric = Metric { key: "free_ns", unit: "ns/free", better: Better::Less };
+/// The slowest call; see [`P50`].
+pub const MAX_NS: Metric = Metric { key: "max_ns", unit: "ns max", better: Better::Less };
+/// Resident memory when every slot was filled once.
+pub const GROWN: Metric = Metric { key: "grown_mb", unit: "MB grown", better: Better::Less };
+/// Resident memory when the slots were replaced many times.
+pub const CHURNED: Metric = Metric { key: "churned_mb", unit: "MB churned", better: Better::Less };
+/// Resident memory when most blocks were freed.
+pub const SHRUNK: Metric = Metric { key: "shrunk_mb", unit: "MB shrunk", better: Better::Less };
+/// The pages that hold blocks of which nobody has need for a while.
+pub const SPAN: Metric = Metric { key: "span_mb", unit: "MB spanned", better: Better::Less };
+/// Resident memory after the kernel was asked to page such blocks out.
+pub const PAGED: Metric = Metric { key: "paged_mb", unit: "MB paged", better: Better::Less };
+
 /// Every metric, for the files of the workloads.
 pub const METRICS: &[Metric] = &[
     NS,
@@ -92,6 +109,14 @@ pub const METRICS: &[Metric] = &[
     P9999,
     INSTRUCTIONS,
     EFFICIENCY,
+    ALLOC_NS,
+    FREE_NS,
+    MAX_NS,
+    GROWN,
+    CHURNED,
+    SHRUNK,
+    SPAN,
+    PAGED,
 ];
 
 /// The metric of a key.

@@ -117,8 +117,8 @@ import json, random
 random.seed(1)
 kept = []
 for _ in range(ROUNDS):
-    dicts = [{str(i * j % 997): i for i in range(60)} for j in range(1000)]
-    lists = [[float(i) for i in range(100)] for _ in range(1500)]
+    dicts = [{str(i * j % 997): i for i in range(ENTRIES)} for j in range(DICTS)]
+    lists = [[float(i) for i in range(100)] for _ in range(LISTS)]
     texts = ['x' * random.randint(1, 300) for _ in range(20000)]
     kept.append((json.dumps(dicts), lists, texts))
     kept = kept[-3:]
@@ -159,9 +159,17 @@ fn interpreter() -> Result<PathBuf, String> {
 
 fn python_stage(params: &Params) -> Result<Stage, String> {
     let stage = Stage::new()?;
-    let rounds = params.get("rounds", 2).to_string();
-    stage.write("churn.py", &PYTHON_SCRIPT.replace("ROUNDS", &rounds))?;
+    stage.write("churn.py", &python_script(params))?;
     Ok(stage)
+}
+
+/// The script with its numbers filled in. Without others they are those of the case `python`;
+/// btmalloc's sweep, the case `python-sweep`, is the same with more.
+fn python_script(params: &Params) -> String {
+    let numbers = [("rounds", 2), ("entries", 60), ("dicts", 1000), ("lists", 1500)];
+    numbers.iter().fold(PYTHON_SCRIPT.to_owned(), |script, (key, default)| {
+        script.replace(&key.to_uppercase(), &params.get(key, *default).to_string())
+    })
 }
 
 /// Runs commands in turn: their times together, the largest of their peaks.
@@ -256,4 +264,21 @@ UPDATE item SET name = name || ' changed' WHERE kind = 5;
 SELECT count(DISTINCT name) FROM item;
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_a_case_is_in_the_script() {
+        let script = |words: &[&str]| python_script(&Params::parse(words.to_vec()).unwrap());
+        let plain = script(&[]);
+        assert!(plain.contains("range(2)") && plain.contains("range(60)"), "{plain}");
+        let sweep = script(&["rounds=41", "dicts=42", "entries=43", "lists=44"]);
+        for number in 41..=44 {
+            assert_eq!(sweep.matches(&format!("range({number})")).count(), 1, "{sweep}");
+        }
+        assert!(!sweep.contains(|c: char| c.is_ascii_uppercase()), "{sweep}");
+    }
 }

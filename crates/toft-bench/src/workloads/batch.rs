@@ -7,7 +7,7 @@ use crate::mapped::Mapped;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::rng::Rng;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The workload.
 pub const WORKLOAD: Workload = Workload {
@@ -16,7 +16,8 @@ pub const WORKLOAD: Workload = Workload {
     run: on_any_heap!(run),
 };
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// `repeat` batches of `blocks` blocks; allocating and freeing are also timed apart.
+pub(super) fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 64);
     let repeat = params.get("repeat", 10);
     let mut blocks = Mapped::<*mut u8>::new(params.size("blocks", 1000));
@@ -25,12 +26,20 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     // The first time through, pages are mapped; that is another question.
     fill(heap, &mut blocks, size, entry);
     empty(heap, &blocks, &order);
-    let start = Instant::now();
+    let (mut filling, mut emptying) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..repeat {
+        let start = Instant::now();
         fill(heap, &mut blocks, size, entry);
+        let filled = Instant::now();
         empty(heap, &blocks, &order);
+        emptying += filled.elapsed();
+        filling += filled - start;
     }
-    Outcome::timed(blocks.len() as u64 * repeat, start.elapsed().as_secs_f64())
+    let ops = blocks.len() as u64 * repeat;
+    let per_block = |time: Duration| time.as_secs_f64() * 1e9 / ops as f64;
+    Outcome::timed(ops, (filling + emptying).as_secs_f64())
+        .with("alloc_ns", per_block(filling))
+        .with("free_ns", per_block(emptying))
 }
 
 fn order(count: usize, kind: u64, seed: u64) -> Mapped<u32> {

@@ -5,14 +5,19 @@ pub mod cfrac;
 pub mod churn;
 pub mod espresso;
 pub mod handover;
+pub mod isoalloc;
 pub mod large;
 pub mod larson;
+pub mod latency;
 pub mod leak;
 pub mod local;
+pub mod micro;
 pub mod mstress;
 pub mod pair;
 pub mod replace;
 pub mod sites;
+pub mod threaded;
+pub mod tiering;
 pub mod xmalloc;
 
 use crate::cases::{Listed, listed};
@@ -73,6 +78,11 @@ pub const ALL: &[Workload] = &[
     cfrac::WORKLOAD,
     espresso::WORKLOAD,
     churn::WORKLOAD,
+    micro::WORKLOAD,
+    threaded::WORKLOAD,
+    latency::WORKLOAD,
+    tiering::WORKLOAD,
+    isoalloc::WORKLOAD,
 ];
 
 /// The workload called `name`.

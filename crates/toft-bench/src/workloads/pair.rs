@@ -15,7 +15,8 @@ pub const WORKLOAD: Workload = Workload {
     run: on_any_heap!(run),
 };
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// `ops` pairs of `size` bytes.
+pub(super) fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let size = params.size("size", 64);
     let ops = params.get("ops", 1_000_000);
     pairs(heap, size, ops / 20);

@@ -1,0 +1,163 @@
+//! How long single calls of `malloc` take, in btmalloc's steady state: all slots are filled once and
+//! emptied; then in each step a slot is drawn, freed when it is live, and a block allocated for it.
+//! Only that allocation is timed, each on its own, and the percentiles are of all of them.
+//!
+//! The clock is `Instant`, which on Linux is the kernel's monotonic clock, read without a system
+//! call. The processor's own counter would have to be calibrated, which adds an error of its own, is
+//! not ordered with the code around it unless fences are added, and is another instruction on each
+//! kind of processor; and it is no finer, since the kernel's clock is made of it. (On some virtual
+//! machines it advances in steps of 10 ns; then so do these percentiles, and only the means tell
+//! smaller differences.) What two readings cost is part of every sample, is the same on all peers,
+//! and is measured on intervals with nothing in them: `clock_ns` is their median and `clock_mean_ns`
+//! their mean, and `clock_p9999_ns` says how much of the tail is the machine's.
+
+use super::replace::drain;
+use super::{Workload, on_any_heap};
+use crate::heap::{Heap, launder, touched};
+use crate::mapped::Mapped;
+use crate::outcome::Outcome;
+use crate::params::Params;
+use crate::percentiles::Percentiles;
+use crate::rng::Rng;
+use crate::threads::{Placed, together};
+use std::ptr::null_mut;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "latency",
+    file: include_str!("../../workloads/latency.toml"),
+    run: on_any_heap!(run),
+};
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let threads = params.size("threads", 1);
+    let ops = params.size("ops", 100_000);
+    let seed = params.get("seed", 1);
+    let mut samples = Mapped::<u32>::new(threads * ops);
+    let mut outcome = Outcome::default();
+    let clock = &mut samples[..ops];
+    clock.fill_with(empty_interval);
+    let clock = Percentiles::of(clock);
+    outcome.set("clock_ns", f64::from(clock.at(5000)));
+    outcome.set("clock_p9999_ns", f64::from(clock.at(9999)));
+    outcome.set("clock_mean_ns", clock.mean());
+
+    let warm = Barrier::new(threads);
+    let (_, measured) = together(threads, Placed::Spread, |index| {
+        let mut samples = Mapped::<u32>::new(ops);
+        let mut slots = Mapped::<*mut u8>::new(params.size("slots", 4096));
+        let size = params.size("size", 64);
+        for slot in slots.iter_mut() {
+            *slot = touched(heap.malloc(size), size);
+        }
+        drain(heap, &mut slots);
+        warm.wait();
+        let start = Instant::now();
+        sample(heap, &mut slots, size, &mut Rng::new(seed + index as u64), &mut samples);
+        let time = start.elapsed();
+        drain(heap, &mut slots);
+        (samples, time)
+    });
+    for (index, (part, _)) in measured.iter().enumerate() {
+        samples[index * ops..][..ops].copy_from_slice(part);
+    }
+    outcome.ops = samples.len() as u64;
+    let slowest = measured.iter().map(|(_, time)| *time).max().expect("no threads");
+    outcome.set("seconds", slowest.as_secs_f64());
+    let all = Percentiles::of(&mut samples);
+    for (key, share) in [("p50_ns", 5000), ("p99_ns", 9900), ("p999_ns", 9990), ("p9999_ns", 9999)]
+    {
+        outcome.set(key, f64::from(all.at(share)));
+    }
+    outcome.with("max_ns", f64::from(all.max())).with("mean_ns", all.mean())
+}
+
+/// Fills `samples`, one step for each.
+#[inline(never)]
+fn sample<H: Heap>(
+    heap: H,
+    slots: &mut [*mut u8],
+    size: usize,
+    rng: &mut Rng,
+    samples: &mut [u32],
+) {
+    for sample in samples {
+        let index = rng.below(slots.len());
+        // SAFETY: the slot holds a live block or null, and is emptied at once.
+        unsafe { heap.free(std::mem::replace(&mut slots[index], null_mut())) };
+        let start = Instant::now();
+        let block = launder(heap.malloc(size));
+        let end = Instant::now();
+        slots[index] = touched(block, size);
+        *sample = nanoseconds(end - start);
+    }
+}
+
+/// Two readings of the clock and nothing between them.
+fn empty_interval() -> u32 {
+    let start = Instant::now();
+    let nothing = launder(null_mut());
+    let end = Instant::now();
+    debug_assert!(nothing.is_null());
+    nanoseconds(end - start)
+}
+
+/// Four seconds are more than a call takes; what is longer counts as that.
+fn nanoseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::{Libc, Probe};
+
+    const KEYS: [&str; 5] = ["p50_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"];
+
+    #[test]
+    fn the_percentiles_are_of_all_threads_and_rise() {
+        let params = Params::parse(["threads=2", "slots=50", "ops=3000"]).unwrap();
+        let outcome = run(Libc, &params);
+        assert_eq!(outcome.ops, 6000);
+        let read = KEYS.map(|key| outcome.metrics[key]);
+        assert!(read.is_sorted(), "{read:?}");
+        assert!(outcome.metrics["clock_ns"] <= outcome.metrics["clock_p9999_ns"]);
+    }
+
+    #[test]
+    fn the_time_of_a_call_is_in_its_sample() {
+        let params = Params::parse(["slots=50", "ops=300"]).unwrap();
+        let outcome = run(Probe::new(3000), &params);
+        let read = KEYS.map(|key| outcome.metrics[key]);
+        assert!(read.iter().all(|&ns| ns >= 3000.0), "{read:?}");
+        let mean = outcome.metrics["mean_ns"];
+        assert!((3000.0..=read[4]).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn slots_are_filled_and_emptied_and_then_replaced_at_random() {
+        use crate::recorder::{Event, Recorder};
+        let heap = Recorder::new();
+        let _ = run(heap, &Params::parse(["slots=20", "size=48", "ops=500"]).unwrap());
+        assert_eq!(heap.sizes(), vec![48; 520]);
+        let (mut live, mut most, mut lived) = (0, 0, Vec::new());
+        for event in heap.events() {
+            live += if matches!(event, Event::Free(_)) { -1 } else { 1 };
+            most = most.max(live);
+            lived.push(live);
+        }
+        // 20 came and went, and since then there were never more than that.
+        assert_eq!((most, lived[19], lived[39]), (20, 20, 0));
+        assert!(lived[40..lived.len() - 20].contains(&20), "{lived:?}");
+        // Random slots: some are drawn again before all have been drawn once.
+        assert_ne!(lived[59], 20);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_the_longest_time() {
+        assert_eq!(nanoseconds(Duration::from_nanos(77)), 77);
+        assert_eq!(nanoseconds(Duration::from_secs(100)), u32::MAX);
+    }
+}
