@@ -68,6 +68,12 @@ pub const INSTRUCTIONS: Metric =
     Metric { key: "instructions", unit: "instructions/op", better: Better::Less };
 /// Of the bytes that there are, those that blocks were had for before memory ran out.
 pub const EFFICIENCY: Metric = Metric { key: "efficiency", unit: "% used", better: Better::More };
+/// The time that seven eighths of the allocations stay below.
+pub const OCTILE7: Metric =
+    Metric { key: "alloc_octile7_ns", unit: "ns alloc octile 7", better: Better::Less };
+/// The mean time of an allocation before the memory was exhausted for the first time.
+pub const FIRST: Metric =
+    Metric { key: "first_ns", unit: "ns/alloc, memory left", better: Better::Less };
 
 /// Nanoseconds per allocation, where allocating and freeing are timed apart.
 pub const ALLOC_NS: Metric = Metric { key: "alloc_ns", unit: "ns/malloc", better: Better::Less };
@@ -117,6 +123,8 @@ pub const METRICS: &[Metric] = &[
     SHRUNK,
     SPAN,
     PAGED,
+    OCTILE7,
+    FIRST,
 ];
 
 /// The metric of a key.

@@ -1,23 +1,36 @@
 //! The workloads that run inside one process, and the table of their cases.
 
+pub mod ar_malloc;
 pub mod batch;
 pub mod cfrac;
 pub mod churn;
 pub mod espresso;
 pub mod handover;
+pub mod heap_exhaustion;
 pub mod isoalloc;
 pub mod large;
 pub mod larson;
 pub mod latency;
 pub mod leak;
+pub mod live;
 pub mod local;
+pub mod malloc_tcache;
+pub mod malloc_thread;
 pub mod micro;
 pub mod mstress;
+pub mod octiles;
 pub mod pair;
+pub mod random_actions;
 pub mod replace;
+pub mod simple_malloc;
 pub mod sites;
+pub mod sizes;
+#[cfg(test)]
+mod test_heaps;
 pub mod threaded;
 pub mod tiering;
+pub mod unlikely_hit;
+pub mod uns_filler;
 pub mod xmalloc;
 
 use crate::cases::{Listed, listed};
@@ -83,6 +96,15 @@ pub const ALL: &[Workload] = &[
     latency::WORKLOAD,
     tiering::WORKLOAD,
     isoalloc::WORKLOAD,
+    simple_malloc::WORKLOAD,
+    malloc_thread::WORKLOAD,
+    malloc_tcache::WORKLOAD,
+    uns_filler::WORKLOAD,
+    unlikely_hit::WORKLOAD,
+    random_actions::WORKLOAD,
+    heap_exhaustion::WORKLOAD,
+    octiles::WORKLOAD,
+    ar_malloc::WORKLOAD,
 ];
 
 /// The workload called `name`.

@@ -1,0 +1,134 @@
+//! The driver of ar_malloc's measurements: each thread draws one of its slots at random; an empty
+//! one gets a block, the block of a full one is freed, so that half of the calls are of each kind
+//! and half of the slots are full. The work is fixed, `ops` calls of all threads together, and the
+//! result is the time it takes. Three distributions of sizes: uniform, inverse square, and as a
+//! program asked for them. The original does not touch its blocks: `touch=0`.
+
+use super::replace::drain;
+use super::sizes::Sizes;
+use super::{Workload, on_any_heap};
+use crate::heap::{Heap, launder, take};
+use crate::mapped::Mapped;
+use crate::outcome::Outcome;
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::threads::{Placed, link_ns, together};
+use std::time::Instant;
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "ar-malloc",
+    file: include_str!("../../workloads/ar-malloc.toml"),
+    run: on_any_heap!(run),
+};
+
+/// Draws of a size, in a ring.
+const SIZE_DRAWS: usize = 1 << 16;
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let threads = params.size("threads", 1);
+    let each = params.get("ops", 1_000_000).div_ceil(threads as u64);
+    let sizes = Sizes::of(params).table(SIZE_DRAWS, params.get("seed", 1));
+    let total = each * threads as u64;
+    if threads == 1 {
+        return Outcome::timed(total, phase(heap, params, &sizes, 1, each));
+    }
+    // What one thread does is measured right before, and how far apart the processors are is
+    // written down: see `local`.
+    let link = link_ns();
+    let alone = each as f64 / phase(heap, params, &sizes, 1, each);
+    let seconds = phase(heap, params, &sizes, threads, each);
+    Outcome::timed(total, seconds)
+        .with("scaling", total as f64 / seconds / alone)
+        .with("link_ns", link)
+}
+
+/// The seconds that `threads` threads take for `ops` calls each.
+fn phase<H: Heap>(heap: H, params: &Params, sizes: &[u32], threads: usize, ops: u64) -> f64 {
+    let slots = params.size("slots", 2000);
+    let work: fn(H, &mut Worker, &[u32], u64) =
+        if params.get("touch", 1) == 0 { flip::<H, false> } else { flip::<H, true> };
+    let (_, spans) = together(threads, Placed::Spread, |index| {
+        let mut worker = Worker {
+            blocks: Mapped::new(slots),
+            rng: Rng::new(params.get("seed", 1) + 1 + index as u64),
+            // Each thread begins elsewhere in the ring.
+            next: index * sizes.len() / threads,
+        };
+        work(heap, &mut worker, sizes, 2 * slots as u64);
+        let start = Instant::now();
+        work(heap, &mut worker, sizes, ops);
+        let end = Instant::now();
+        drain(heap, &mut worker.blocks);
+        (start, end)
+    });
+    let first = spans.iter().map(|span| span.0).min().expect("no threads");
+    let last = spans.iter().map(|span| span.1).max().expect("no threads");
+    (last - first).as_secs_f64()
+}
+
+struct Worker {
+    blocks: Mapped<*mut u8>,
+    rng: Rng,
+    next: usize,
+}
+
+#[inline(never)]
+fn flip<H: Heap, const TOUCH: bool>(heap: H, worker: &mut Worker, sizes: &[u32], ops: u64) {
+    for _ in 0..ops {
+        let index = worker.rng.below(worker.blocks.len());
+        let slot = &mut worker.blocks[index];
+        if slot.is_null() {
+            let size = sizes[worker.next] as usize;
+            worker.next = if worker.next + 1 == sizes.len() { 0 } else { worker.next + 1 };
+            *slot = if TOUCH { take(heap, size) } else { launder(heap.malloc(size)) };
+            assert!(!slot.is_null(), "no memory for a block of {size} bytes");
+        } else {
+            // SAFETY: the slot holds a live block of this thread, and is emptied at once.
+            unsafe { heap.free(std::mem::replace(slot, std::ptr::null_mut())) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_heaps::{Call, Recorder, follows_its_seed, recorded, sizes_are_uniform};
+    use super::*;
+    use crate::heap::Libc;
+
+    #[test]
+    fn half_of_the_slots_are_full_in_the_long_run() {
+        let sizes = Sizes::Uniform(8, 1024).table(100, 1);
+        let mut worker = Worker { blocks: Mapped::new(1000), rng: Rng::new(1), next: 0 };
+        flip::<_, false>(Libc, &mut worker, &sizes, 20_000);
+        let full = worker.blocks.iter().filter(|block| !block.is_null()).count();
+        assert!((430..=570).contains(&full), "{full}");
+        drain(Libc, &mut worker.blocks);
+    }
+
+    #[test]
+    fn blocks_are_touched_unless_told_otherwise_and_sizes_are_as_told() {
+        for (words, byte, low, high) in
+            [("low=8 high=20", 1, 8, 20), ("low=30 high=40 touch=0", 0, 30, 40)]
+        {
+            let recorder = Recorder::new();
+            let words = format!("{words} ops=500 slots=20");
+            run(recorder, &Params::parse(words.split(' ')).unwrap());
+            for call in recorder.calls() {
+                match call {
+                    Call::Malloc(size) => assert!((low..=high).contains(&size), "{size}"),
+                    Call::Free(_, first) => assert_eq!(first, byte),
+                    Call::FreeNull => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_chooses_slots_and_sizes() {
+        follows_its_seed(run, "ops=300 slots=20");
+        let calls = recorded(run, "ops=10000 slots=100");
+        sizes_are_uniform(&calls, 8, 1024);
+    }
+}

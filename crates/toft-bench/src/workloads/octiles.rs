@@ -1,0 +1,219 @@
+//! Talloc's microbenchmark: what single calls take while the memory fills up and stays under
+//! pressure. Blocks of 64 to 65 535 bytes, of alignments of 8 to 2048, until a budget of live bytes
+//! is spent (on an arena: until it is full). After each attempt, with more than ten blocks live, one
+//! time in ten, seven random ones are freed.
+//!
+//! Each call of the heap is timed by itself, before the block is touched. Allocations, those before
+//! the first refusal, and frees are sorted each: octile number i is the sample at i eighths; the mean
+//! stands beside them, and for allocations the usual percentiles. What the budget refuses is no
+//! sample; what the heap refuses is. The clock's own cost is in each sample, and in `clock_ns`.
+
+use super::live::{Block, Live, alignment};
+use super::{Workload, on_any_heap};
+use crate::heap::Heap;
+use crate::mapped::Mapped;
+use crate::outcome::Outcome;
+use crate::params::Params;
+use crate::rng::Rng;
+use std::time::Instant;
+
+/// The workload.
+pub const WORKLOAD: Workload = Workload {
+    name: "octiles",
+    file: include_str!("../../workloads/octiles.toml"),
+    run: on_any_heap!(run),
+};
+
+fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+    let (low, high) = (params.size("low", 64), params.size("high", 65_535));
+    let attempts = params.size("ops", 100_000);
+    let mut rng = Rng::new(params.get("seed", 1));
+    let mut live = Live::new(heap, params, attempts, 1);
+    let mut allocations = Samples::new(attempts);
+    let mut frees = Samples::new(attempts);
+    let (mut done, mut before_refusal) = (0, None);
+
+    let clock = Clock::start();
+    for _ in 0..attempts {
+        let size = low + rng.below(high - low + 1);
+        let align = alignment(&mut rng, 8);
+        let mut start = std::ptr::null_mut();
+        if live.admits(size) {
+            let before = clock.now();
+            start = live.ask(size, align);
+            allocations.add(clock.now().saturating_sub(before));
+        }
+        if start.is_null() {
+            before_refusal.get_or_insert(done);
+        } else {
+            live.keep(Block { start, size, align });
+            done += 1;
+        }
+        if live.len() > 10 && rng.below(10) == 0 {
+            for _ in 0..7 {
+                let block = live.take_out(rng.below(live.len()));
+                let before = clock.now();
+                // SAFETY: the block was live, and is in no table any more.
+                unsafe { heap.free(block.start) };
+                frees.add(clock.now().saturating_sub(before));
+            }
+        }
+    }
+    let (seconds, ns_per_tick) = clock.stop();
+
+    let mut outcome = Outcome::timed(done as u64, seconds)
+        .with("attempts", attempts as f64)
+        .with("frees", frees.len as f64)
+        .with("clock_ns", clock.cost() * ns_per_tick);
+    let first = before_refusal.unwrap_or(done);
+    outcome.set("first_allocations", first as f64);
+    // The samples are still in the order of the calls: the first of them come first.
+    report(&mut outcome, "first", &mut allocations.ticks[..first], ns_per_tick);
+    let all = &mut allocations.ticks[..allocations.len];
+    report(&mut outcome, "alloc", all, ns_per_tick);
+    for (key, share) in
+        [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999), ("p9999_ns", 0.9999)]
+    {
+        outcome.set(key, f64::from(at(all, share)) * ns_per_tick);
+    }
+    report(&mut outcome, "free", &mut frees.ticks[..frees.len], ns_per_tick);
+    outcome
+}
+
+/// Times in ticks. What does not fit 32 bits, seconds of it, counts as the largest that does.
+struct Samples {
+    ticks: Mapped<u32>,
+    len: usize,
+}
+
+impl Samples {
+    fn new(most: usize) -> Self {
+        Self { ticks: Mapped::new(most), len: 0 }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, ticks: u64) {
+        self.ticks[self.len] = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.len += 1;
+    }
+}
+
+/// Sorts samples, and sets their octiles, the largest and the mean.
+fn report(outcome: &mut Outcome, name: &str, samples: &mut [u32], ns_per_tick: f64) {
+    samples.sort_unstable();
+    let Some(&largest) = samples.last() else { return };
+    for octile in 1..8 {
+        let ticks = at(samples, octile as f64 / 8.0);
+        outcome.set(&format!("{name}_octile{octile}_ns"), f64::from(ticks) * ns_per_tick);
+    }
+    outcome.set(&format!("{name}_max_ns"), f64::from(largest) * ns_per_tick);
+    let sum: u64 = samples.iter().map(|&ticks| u64::from(ticks)).sum();
+    outcome.set(&format!("{name}_ns"), sum as f64 / samples.len() as f64 * ns_per_tick);
+}
+
+/// The sorted sample that `share` of all are below; 0 of none.
+fn at(sorted: &[u32], share: f64) -> u32 {
+    let index = (sorted.len() as f64 * share) as usize;
+    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
+}
+
+/// The processor's own clock, which is cheap beside a malloc. How long its ticks are comes out of
+/// the whole run.
+struct Clock {
+    start: Instant,
+    ticks: u64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let mut clock = Self { start: Instant::now(), ticks: 0 };
+        clock.ticks = clock.now();
+        clock
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    #[allow(clippy::unused_self)]
+    fn now(&self) -> u64 {
+        let mut core = 0;
+        // SAFETY: every processor of this kind since 2008 has the instruction; it writes a local.
+        unsafe { std::arch::x86_64::__rdtscp(&raw mut core) }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// The seconds since the start, and the nanoseconds of a tick.
+    fn stop(&self) -> (f64, f64) {
+        let ticks = self.now() - self.ticks;
+        let seconds = self.start.elapsed().as_secs_f64();
+        (seconds, seconds * 1e9 / ticks as f64)
+    }
+
+    /// The ticks between two looks with nothing in between; the least of many.
+    fn cost(&self) -> f64 {
+        let between = |_| {
+            let before = self.now();
+            self.now().saturating_sub(before)
+        };
+        (0..1000).map(between).min().expect("many looks") as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_heaps::{Tight, follows_its_seed, recorded, sizes_are_uniform};
+    use super::*;
+    use crate::heap::Libc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    fn params(words: &str) -> Params {
+        Params::parse(words.split(' ')).unwrap()
+    }
+
+    #[test]
+    fn octiles_are_the_samples_at_the_eighths() {
+        let mut outcome = Outcome::default();
+        let mut samples: Vec<u32> = (0..800).rev().collect();
+        report(&mut outcome, "x", &mut samples, 2.0);
+        let figure = |key: &str| outcome.metrics[key];
+        assert_eq!((figure("x_octile1_ns"), figure("x_octile4_ns")), (200.0, 800.0));
+        assert_eq!((figure("x_octile7_ns"), figure("x_max_ns")), (1400.0, 1598.0));
+        assert_eq!(figure("x_ns"), 799.0);
+        assert_eq!((at(&samples, 0.99), at(&samples, 1.0), at(&[], 0.5)), (792, 799, 0));
+    }
+
+    #[test]
+    fn with_memory_left_all_allocations_are_first_ones() {
+        let outcome = run(Libc, &params("ops=2000 budget=0"));
+        let figure = |key: &str| outcome.metrics[key];
+        assert_eq!((outcome.ops, figure("first_allocations")), (2000, 2000.0));
+        assert_eq!(figure("first_ns"), figure("alloc_ns"));
+        // One attempt in ten frees seven.
+        assert!((900.0..1900.0).contains(&figure("frees")), "{}", figure("frees"));
+        assert!(figure("p50_ns") <= figure("p9999_ns") && figure("clock_ns") > 0.0);
+    }
+
+    #[test]
+    fn a_refusal_of_the_budget_or_of_the_heap_ends_the_first_allocations() {
+        static USED: AtomicUsize = AtomicUsize::new(0);
+        let own = run(Libc, &params("ops=3000 budget=1mi"));
+        let full = run(Tight(&USED), &params("ops=3000 budget=0"));
+        for outcome in [own, full] {
+            let first = outcome.metrics["first_allocations"];
+            assert!(first > 10.0 && first < outcome.ops as f64, "{outcome:?}");
+            assert!(outcome.ops < 3000, "{outcome:?}");
+        }
+        assert_eq!(USED.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn sizes_are_of_their_range() {
+        follows_its_seed(run, "ops=100");
+        sizes_are_uniform(&recorded(run, "ops=1000"), 64, 65_535);
+        sizes_are_uniform(&recorded(run, "ops=1000 low=10 high=100"), 10, 100);
+    }
+}
