@@ -2,6 +2,7 @@
 //! its cases: a name, the numbers, what a quick run replaces in them, and what is compared. To add a
 //! row is to add four lines there.
 
+use crate::host::scripted::Program;
 use crate::outcome::{Metric, metric};
 use crate::params::Params;
 use serde::Deserialize;
@@ -28,12 +29,15 @@ pub struct Listed {
     pub about: String,
     /// Its rows.
     pub cases: Vec<Case>,
+    /// The program that it is, for those that are a script for another program.
+    pub program: Option<Program>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     about: String,
+    program: Option<Program>,
     case: Vec<Row>,
 }
 
@@ -69,7 +73,8 @@ impl Listed {
                 name: row.name.clone(),
             })
         });
-        Ok(Self { about: file.about, cases: cases.collect::<Result<_, String>>()? })
+        let cases = cases.collect::<Result<_, String>>()?;
+        Ok(Self { about: file.about, cases, program: file.program })
     }
 }
 

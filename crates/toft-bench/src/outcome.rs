@@ -92,6 +92,10 @@ pub const SPAN: Metric = Metric { key: "span_mb", unit: "MB spanned", better: Be
 /// Resident memory after the kernel was asked to page such blocks out.
 pub const PAGED: Metric = Metric { key: "paged_mb", unit: "MB paged", better: Better::Less };
 
+/// Of the rounds of writing, those in which another thread's block lay in the same cache line.
+pub const SHARED_LINE: Metric =
+    Metric { key: "shared_line_percent", unit: "% in a shared line", better: Better::Less };
+
 /// Every metric, for the files of the workloads.
 pub const METRICS: &[Metric] = &[
     NS,
@@ -125,6 +129,7 @@ pub const METRICS: &[Metric] = &[
     PAGED,
     OCTILE7,
     FIRST,
+    SHARED_LINE,
 ];
 
 /// The metric of a key.

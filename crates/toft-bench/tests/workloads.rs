@@ -60,6 +60,18 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("ar-malloc", "threads=1 slots=100 ops=3000", 3000..=3000),
     ("ar-malloc", "threads=2 slots=100 ops=3001 sizes=1 low=4 high=32768", 3002..=3002),
     ("ar-malloc", "threads=2 slots=100 ops=3000 sizes=2 touch=0", 3000..=3000),
+    ("sh6", "threads=1 ops=9001", 9001..=9001),
+    ("sh6", "threads=2 ops=40k", 80_000..=80_000),
+    ("sh8", "threads=3 ops=20k passed=100", 60_000..=60_000),
+    ("sh8", "threads=1 ops=3000", 3000..=3000),
+    ("cache-scratch", "threads=1 rounds=50 writes=10", 50..=50),
+    ("cache-scratch", "threads=8 rounds=50 writes=10", 400..=400),
+    ("cache-thrash", "threads=2 rounds=50 writes=10", 100..=100),
+    ("rptest", "threads=2 ops=10k slots=100 law=0 drain_every=3k", 20_000..=20_000),
+    ("rptest", "threads=3 ops=10k slots=100 law=1 cross=1", 30_000..=30_000),
+    ("alloc-test", "threads=2 ops=2000 slots=100 exponent=12", 4000..=4000),
+    ("barnes", "bodies=200 steps=3", 3..=3),
+    ("glibc-thread", "threads=2 ops=3000", 6000..=6000),
 ];
 
 /// Workloads of which an operation is one call of any kind, and not a block.

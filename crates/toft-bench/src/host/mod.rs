@@ -2,6 +2,7 @@
 
 pub mod programs;
 pub mod redis;
+pub mod scripted;
 pub mod spawn;
 
 use crate::cases::{Listed, listed};
@@ -37,8 +38,11 @@ pub const ALL: &[HostWorkload] = &[
     programs::PYTHON,
     programs::GCC,
     programs::GIT,
-    programs::SQLITE,
-    programs::LUA,
+    scripted::SQLITE,
+    scripted::LUA,
+    scripted::PERL,
+    scripted::NODE,
+    scripted::GHOSTSCRIPT,
     redis::WORKLOAD,
 ];
 

@@ -72,46 +72,6 @@ pub const GIT: HostWorkload = HostWorkload {
     },
 };
 
-/// SQLite in memory.
-pub const SQLITE: HostWorkload = HostWorkload {
-    name: "sqlite",
-    file: include_str!("../../workloads/sqlite.toml"),
-    prepare: |params| {
-        with_tool("sqlite3", "sqlite3", &["--version"])?;
-        let stage = Stage::new()?;
-        stage.write("work.sql", &sql(params.get("rows", 10_000)))?;
-        Ok(stage)
-    },
-    run: |peer, _, stage, limits| {
-        let mut sqlite = child::on_peer(peer, "sqlite3");
-        sqlite
-            .arg("-batch")
-            .arg(":memory:")
-            .arg(format!(".read {}", stage.path("work.sql").display()));
-        all([sqlite], limits)
-    },
-};
-
-/// Lua.
-pub const LUA: HostWorkload = HostWorkload {
-    name: "lua",
-    file: include_str!("../../workloads/lua.toml"),
-    prepare: |params| {
-        with_tool("lua5.4", "lua5.4", &["-v"])?;
-        let stage = Stage::new()?;
-        stage.write(
-            "churn.lua",
-            &LUA_SCRIPT.replace("ROUNDS", &params.get("rounds", 2).to_string()),
-        )?;
-        Ok(stage)
-    },
-    run: |peer, _, stage, limits| {
-        let mut lua = child::on_peer(peer, "lua5.4");
-        lua.arg(stage.path("churn.lua"));
-        all([lua], limits)
-    },
-};
-
 const PYTHON_SCRIPT: &str = "\
 import json, random
 random.seed(1)
@@ -125,24 +85,8 @@ for _ in range(ROUNDS):
 print(sum(len(k[0]) for k in kept))
 ";
 
-const LUA_SCRIPT: &str = "\
-local function tree(depth)
-  if depth == 0 then return {} end
-  return { tree(depth - 1), tree(depth - 1) }
-end
-local seed = 1
-local function random(n) seed = (seed * 1103515245 + 12345) % 2147483648; return seed % n + 1 end
-local kept = {}
-for round = 1, ROUNDS do
-  local words = {}
-  for i = 1, 20000 do words[i] = string.rep('x', random(120)) .. i end
-  kept[round % 3 + 1] = { tree(13), table.concat(words, ','), words }
-end
-print(#kept)
-";
-
 /// Fails with the package to install when a program is not there.
-fn with_tool(program: &str, package: &str, version: &[&str]) -> Result<(), String> {
+pub(super) fn with_tool(program: &str, package: &str, version: &[&str]) -> Result<(), String> {
     match Command::new(program).args(version).output() {
         Ok(output) if output.status.success() => Ok(()),
         _ => Err(format!("{program} is not there: apt-get install {package}")),
@@ -173,7 +117,10 @@ fn python_script(params: &Params) -> String {
 }
 
 /// Runs commands in turn: their times together, the largest of their peaks.
-fn all(commands: impl IntoIterator<Item = Command>, limits: Limits) -> Result<Outcome, String> {
+pub(super) fn all(
+    commands: impl IntoIterator<Item = Command>,
+    limits: Limits,
+) -> Result<Outcome, String> {
     let (mut seconds, mut cpu, mut peak, mut count) = (0.0, 0.0, 0, 0);
     for command in commands {
         let ended = child::run(command, limits)?;
@@ -242,28 +189,6 @@ fn c_source(functions: u64, seed: u64) -> String {
     writeln!(text, "double all(struct node *list) {{ return f{}(list, 9); }}", functions - 1)
         .expect("a string");
     text
-}
-
-fn sql(rows: u64) -> String {
-    format!(
-        "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, kind INT, price REAL);
-CREATE TABLE sale(id INTEGER PRIMARY KEY, item INT, amount INT, note TEXT);
-BEGIN;
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
-INSERT INTO item SELECT i, printf('item %d %s', i * 7919 % {rows}, hex(i * i)), i % 37, i * 0.25 FROM n;
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
-INSERT INTO sale SELECT i, i * 7919 % {rows} + 1, i % 11, substr('a note that is cut somewhere', 1, i % 28) FROM n;
-COMMIT;
-CREATE INDEX by_name ON item(name);
-CREATE INDEX by_item ON sale(item);
-SELECT count(*), sum(length(name)) FROM item WHERE name LIKE '%99%';
-SELECT kind, count(*), sum(price * amount) FROM item JOIN sale ON sale.item = item.id GROUP BY kind ORDER BY 3 LIMIT 5;
-SELECT note, group_concat(amount) IS NOT NULL, max(name) FROM sale JOIN item ON item.id = sale.item GROUP BY note ORDER BY note LIMIT 5;
-DELETE FROM sale WHERE amount = 3;
-UPDATE item SET name = name || ' changed' WHERE kind = 5;
-SELECT count(DISTINCT name) FROM item;
-"
-    )
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
 //! The workloads that run inside one process, and the table of their cases.
 
+pub mod alloc_test;
 pub mod ar_malloc;
+pub mod barnes;
 pub mod batch;
 pub mod cfrac;
 pub mod churn;
+pub mod circle;
 pub mod espresso;
+pub mod false_sharing;
+pub mod glibc_thread;
 pub mod handover;
 pub mod heap_exhaustion;
 pub mod isoalloc;
 pub mod large;
 pub mod larson;
 pub mod latency;
+pub mod laws;
 pub mod leak;
 pub mod live;
 pub mod local;
@@ -22,6 +28,8 @@ pub mod octiles;
 pub mod pair;
 pub mod random_actions;
 pub mod replace;
+pub mod rptest;
+pub mod sh;
 pub mod simple_malloc;
 pub mod sites;
 pub mod sizes;
@@ -31,6 +39,8 @@ pub mod threaded;
 pub mod tiering;
 pub mod unlikely_hit;
 pub mod uns_filler;
+#[cfg(test)]
+mod watch;
 pub mod xmalloc;
 
 use crate::cases::{Listed, listed};
@@ -105,6 +115,14 @@ pub const ALL: &[Workload] = &[
     heap_exhaustion::WORKLOAD,
     octiles::WORKLOAD,
     ar_malloc::WORKLOAD,
+    sh::SH6,
+    sh::SH8,
+    false_sharing::SCRATCH,
+    false_sharing::THRASH,
+    rptest::WORKLOAD,
+    alloc_test::WORKLOAD,
+    barnes::WORKLOAD,
+    glibc_thread::WORKLOAD,
 ];
 
 /// The workload called `name`.

@@ -1,0 +1,221 @@
+//! False sharing, after Berger's two programs: threads that write to small blocks of their own, for
+//! so long that it shows when two of these blocks lie in one cache line. In `cache-thrash` the
+//! allocator itself deals one line out to two threads (active). In `cache-scratch` the main thread
+//! allocates the first block of each, side by side; each thread frees that of its own, and an
+//! allocator that then gives it back to the thread that freed it spreads the line (passive).
+//!
+//! How much a shared line costs depends on the machine, and on one whose processors are two halves
+//! of a core it is little. So each thread also looks, once in a round, whether its block lies in
+//! the line of another's, and the share of such rounds is a figure too.
+
+use super::replace::drain;
+use super::{Workload, on_any_heap};
+use crate::heap::{Heap, launder, take};
+use crate::mapped::Mapped;
+use crate::outcome::Outcome;
+use crate::params::Params;
+use crate::threads::{Placed, link_ns, together};
+use std::sync::atomic::{
+    AtomicPtr, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// The main thread's blocks are spread.
+pub const SCRATCH: Workload = Workload {
+    name: "cache-scratch",
+    file: include_str!("../../workloads/cache-scratch.toml"),
+    run: on_any_heap!(scratch),
+};
+
+/// Each thread has blocks of its own only.
+pub const THRASH: Workload = Workload {
+    name: "cache-thrash",
+    file: include_str!("../../workloads/cache-thrash.toml"),
+    run: on_any_heap!(thrash),
+};
+
+const LINE: usize = 64;
+/// Blocks that fill the holes which the start of the program has left, so that the main thread's
+/// come from fresh memory: side by side, if the allocator does that.
+const FILLERS: usize = 1000;
+/// Words from one thread's cell to the next, so that the cells themselves share nothing.
+const APART: usize = 16;
+
+fn scratch<H: Heap>(heap: H, params: &Params) -> Outcome {
+    run(heap, params, true)
+}
+
+fn thrash<H: Heap>(heap: H, params: &Params) -> Outcome {
+    run(heap, params, false)
+}
+
+fn run<H: Heap>(heap: H, params: &Params, given: bool) -> Outcome {
+    let threads = params.size("threads", 1);
+    let rounds = params.get("rounds", 1000);
+    let total = rounds * threads as u64;
+    // The fillers of the first phase stay, so that what it leaves behind is filled by the second's.
+    let mut fillers = Mapped::<*mut u8>::new(2 * FILLERS);
+    let (first, second) = fillers.split_at_mut(FILLERS);
+    let gifts = |fillers, threads| given.then(|| gifts(heap, params, fillers, threads));
+    let finish = |outcome: Outcome, shared: u64| {
+        let us = outcome.metrics["ns"] / 1e3;
+        outcome.with("us", us).with("shared_line_percent", 100.0 * shared as f64 / total as f64)
+    };
+    if threads == 1 {
+        let (seconds, shared) = phase(heap, params, 1, gifts(first, 1));
+        drain(heap, &mut fillers);
+        return finish(Outcome::timed(total, seconds), shared);
+    }
+    // As in `local`: what one thread does is measured right before.
+    let link = link_ns();
+    let alone = rounds as f64 / phase(heap, params, 1, gifts(first, 1)).0;
+    let (seconds, shared) = phase(heap, params, threads, gifts(second, threads));
+    drain(heap, &mut fillers);
+    let scaling = total as f64 / seconds / alone;
+    finish(Outcome::timed(total, seconds), shared).with("scaling", scaling).with("link_ns", link)
+}
+
+/// A block for each thread, of fresh memory.
+fn gifts<H: Heap>(
+    heap: H,
+    params: &Params,
+    fillers: &mut [*mut u8],
+    threads: usize,
+) -> Mapped<AtomicPtr<u8>> {
+    fillers.fill_with(|| take(heap, size(params)));
+    let mut gifts = Mapped::<AtomicPtr<u8>>::new(threads);
+    for gift in gifts.iter_mut() {
+        *gift.get_mut() = take(heap, size(params));
+    }
+    gifts
+}
+
+/// The size of a block, in which there must be room for a word.
+fn size(params: &Params) -> usize {
+    params.size("size", 8).max(size_of::<u64>())
+}
+
+/// The seconds that `threads` threads take, and how many of their rounds shared a line.
+fn phase<H: Heap>(
+    heap: H,
+    params: &Params,
+    threads: usize,
+    gifts: Option<Mapped<AtomicPtr<u8>>>,
+) -> (f64, u64) {
+    let size = size(params);
+    let (rounds, writes) = (params.get("rounds", 1000), params.get("writes", 200_000));
+    let lines = Mapped::<AtomicUsize>::new(threads * APART);
+    let (seconds, shared) = together(threads, Placed::Spread, |index| {
+        if let Some(gifts) = &gifts {
+            // SAFETY: the block that the main thread made for this thread.
+            unsafe { heap.free(gifts[index].load(Acquire)) };
+        }
+        let mut shared = 0;
+        for _ in 0..rounds {
+            let block = take(heap, size).cast::<u64>();
+            lines[index * APART].store(block.addr() / LINE, Release);
+            count_up(block, writes);
+            shared += u64::from(is_shared(&lines, index));
+            lines[index * APART].store(0, Release);
+            // SAFETY: allocated above.
+            unsafe { heap.free(block.cast()) };
+        }
+        shared
+    });
+    (seconds, shared.iter().sum())
+}
+
+/// A write round: counts in the block.
+///
+/// # Panics
+/// When another thread counted there, too.
+fn count_up(block: *mut u64, writes: u64) {
+    let word = launder(block.cast()).cast::<u64>();
+    // SAFETY: the block is live, as long as a word and aligned as malloc's are, and nobody else's.
+    let counted = unsafe {
+        word.write_volatile(0);
+        for _ in 0..writes {
+            word.write_volatile(word.read_volatile() + 1);
+        }
+        word.read_volatile()
+    };
+    assert_eq!(counted, writes, "two threads have one block");
+}
+
+/// Whether the line of a thread is the line of another.
+fn is_shared(lines: &[AtomicUsize], index: usize) -> bool {
+    let mine = lines[index * APART].load(Relaxed);
+    lines
+        .iter()
+        .step_by(APART)
+        .enumerate()
+        .any(|(other, line)| other != index && line.load(Acquire) == mine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::Libc;
+    use crate::workloads::watch::Watch;
+
+    #[test]
+    fn a_line_is_shared_when_another_thread_is_in_it() {
+        let lines = Mapped::<AtomicUsize>::new(3 * APART);
+        for (index, line) in [7, 8, 7].into_iter().enumerate() {
+            lines[index * APART].store(line, Relaxed);
+        }
+        assert_eq!([0, 1, 2].map(|index| is_shared(&lines, index)), [true, false, true]);
+    }
+
+    #[test]
+    fn blocks_are_as_large_as_they_should_and_only_one_of_the_two_gives_any_away() {
+        let words = ["threads=3", "rounds=10", "writes=10", "size=24"];
+        let params = Params::parse(words).unwrap();
+        let heap = Watch::new();
+        let _ = scratch(heap, &params);
+        assert_eq!(heap.sizes(), (24, 24));
+        assert!(heap.most() >= 2 * FILLERS + 3, "{}", heap.most());
+        let heap = Watch::new();
+        let _ = thrash(heap, &params);
+        assert!(heap.most() <= 3, "{}", heap.most());
+    }
+
+    #[test]
+    fn a_round_writes_as_often_as_it_says() {
+        let mut word = 99;
+        count_up(&raw mut word, 1000);
+        assert_eq!(word, 1000);
+    }
+
+    /// An allocator that gives neighbouring words to whoever asks: the worst there is.
+    #[derive(Clone, Copy)]
+    struct SideBySide;
+    static WORDS: [AtomicUsize; 1 << 12] = [const { AtomicUsize::new(0) }; 1 << 12];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+    impl Heap for SideBySide {
+        fn malloc(self, _: usize) -> *mut u8 {
+            WORDS[NEXT.fetch_add(1, Relaxed) % WORDS.len()].as_ptr().cast()
+        }
+        fn calloc(self, size: usize) -> *mut u8 {
+            self.malloc(size)
+        }
+        unsafe fn realloc(self, _: *mut u8, size: usize) -> *mut u8 {
+            self.malloc(size)
+        }
+        fn aligned(self, _: usize, size: usize) -> *mut u8 {
+            self.malloc(size)
+        }
+        unsafe fn free(self, _: *mut u8) {}
+    }
+
+    #[test]
+    fn an_allocator_that_shares_lines_is_found_out_and_one_thread_shares_with_nobody() {
+        let numbers = ["threads=2", "rounds=200", "writes=100k"];
+        let params = Params::parse(numbers).unwrap();
+        let shared = thrash(SideBySide, &params).metrics["shared_line_percent"];
+        assert!(shared > 0.0, "{shared}");
+        let alone = Params::parse(["threads=1", "rounds=50", "writes=10"]).unwrap();
+        assert_eq!(scratch(Libc, &alone).metrics["shared_line_percent"], 0.0);
+    }
+}
