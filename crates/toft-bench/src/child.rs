@@ -19,8 +19,12 @@ pub struct Ended {
     pub cpu_seconds: f64,
     /// The largest resident set of it or of one of those children, in KiB.
     pub peak_kib: u64,
+    /// Page faults that needed no disk, of it and of those children.
+    pub minor_faults: u64,
     /// Its standard output.
     pub output: String,
+    /// What it said on its standard error.
+    pub said: String,
 }
 
 /// How to run programs.
@@ -87,16 +91,58 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
     }
     Ok(Ended {
         seconds,
-        cpu_seconds: duration(usage.ru_utime) + duration(usage.ru_stime),
+        cpu_seconds: processor_seconds(&usage),
         peak_kib: usage.ru_maxrss.cast_unsigned(),
+        minor_faults: usage.ru_minflt.cast_unsigned(),
         output: contents(&mut stdout).map_err(text)?,
+        said,
     })
+}
+
+/// Processor seconds and page faults without disk of all children that were waited for so far.
+///
+/// # Panics
+/// When the kernel does not tell, which is no option.
+#[must_use]
+pub fn spent_by_children() -> (f64, u64) {
+    // SAFETY: zero is a valid rusage, which is plain numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local of the right type.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    assert_eq!(result, 0, "getrusage takes these arguments");
+    (processor_seconds(&usage), usage.ru_minflt.cast_unsigned())
+}
+
+/// What the peak of any child is at least, in KiB, since it begins as a copy of this process: the peak
+/// of a child that does nothing. A program that stays below it cannot be told from it.
+///
+/// # Errors
+/// When no child can be made.
+pub fn least_peak_kib() -> io::Result<u64> {
+    // SAFETY: the child makes one call, which is allowed after a fork of any process.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    reap(pid).map(|(_, usage)| usage.ru_maxrss.cast_unsigned())
+}
+
+fn processor_seconds(usage: &libc::rusage) -> f64 {
+    duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
 /// Whether the library of a peer is mapped in a process.
 #[must_use]
 pub fn is_loaded(pid: &str, library: &Path) -> bool {
-    let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
+    // A file in memory has no path to canonicalise, but its link says what the kernel calls it.
+    let real = library
+        .canonicalize()
+        .or_else(|_| library.read_link())
+        .unwrap_or_else(|_| library.to_owned());
     std::fs::read_to_string(format!("/proc/{pid}/maps"))
         .is_ok_and(|maps| maps.lines().any(|line| line.ends_with(&*real.to_string_lossy())))
 }
@@ -203,6 +249,45 @@ mod tests {
         assert_eq!(ended.output, "seen\n");
         assert!(ended.seconds >= 0.05 && ended.cpu_seconds < ended.seconds);
         assert!((200..100_000).contains(&ended.peak_kib), "{}", ended.peak_kib);
+        assert!(ended.minor_faults > 20, "{}", ended.minor_faults);
+    }
+
+    #[test]
+    fn what_children_spent_adds_up() {
+        let before = spent_by_children();
+        let ended =
+            run(shell("i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"), LIMITS).unwrap();
+        let after = spent_by_children();
+        assert!(ended.cpu_seconds > 0.0);
+        // Tests beside this one have children, too.
+        assert!(after.0 - before.0 >= ended.cpu_seconds - 1e-5, "{before:?} {after:?} {ended:?}");
+        assert!(after.1 - before.1 >= ended.minor_faults, "{before:?} {after:?} {ended:?}");
+    }
+
+    /// As `toft` does where it finds no place on disk for its library.
+    #[test]
+    fn a_library_in_memory_is_seen_to_be_loaded() {
+        let file = memory_file().unwrap();
+        file.set_len(4096).unwrap();
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        assert!(!is_loaded("self", Path::new(&path)));
+        let (kind, protection) = (libc::MAP_PRIVATE, libc::PROT_READ);
+        // SAFETY: a new mapping of a file, at a place of the kernel's choice.
+        let map = unsafe {
+            libc::mmap(std::ptr::null_mut(), 4096, protection, kind, file.as_raw_fd(), 0)
+        };
+        assert_ne!(map, libc::MAP_FAILED);
+        assert!(is_loaded("self", Path::new(&path)));
+        // SAFETY: the mapping was made above, and nothing refers to it.
+        unsafe { libc::munmap(map, 4096) };
+    }
+
+    #[test]
+    fn the_least_peak_is_that_of_our_own_image() {
+        let (least, own) = (least_peak_kib().unwrap(), crate::outcome::status_kib("self", "VmHWM"));
+        assert!((50..=own).contains(&least), "{least} {own}");
+        let ended = run(shell("true"), LIMITS).unwrap();
+        assert!(ended.peak_kib + 64 >= least, "{ended:?} {least}");
     }
 
     #[test]

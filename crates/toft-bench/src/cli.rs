@@ -1,31 +1,44 @@
-//! The command line.
+//! The command line: of the program `toft-bench`, and of the verb `bench` of others.
 
-use clap::{Args, Parser, Subcommand};
-use serde_json::json;
+use crate::baseline::Comparison;
+use crate::machine::Machine;
+use crate::measured::Measured;
+use crate::outcome::{METRICS, Metric, megabytes, metric, status_kib};
+use crate::params::Params;
+use crate::peers::{self, Peer};
+use crate::program::{Program, without_peak};
+use crate::record::Record;
+use crate::runner::{self, Job, Plan};
+use crate::{bars, callgrind, child, peer_build, table, workloads};
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
-use toft_bench::machine::Machine;
-use toft_bench::measured::Measured;
-use toft_bench::outcome::{megabytes, status_kib};
-use toft_bench::params::Params;
-use toft_bench::peers::{self, Peer};
-use toft_bench::runner::{self, Plan};
-use toft_bench::{bars, child, peer_build, table, workloads};
 
-/// Compares memory allocators on the same work: interleaved rounds, medians with their spread,
-/// ratios taken round by round, resident memory from the kernel.
-#[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
-struct Cli {
+/// Exit status: a bar is missed, a figure became worse, or a program failed.
+const MISSED: u8 = 1;
+
+/// How the bench is part of a program.
+#[derive(Clone, Copy, Default)]
+pub struct Mount<'a> {
+    /// The words that stand before `work` where that program starts itself on a workload.
+    pub prefix: &'static [&'static str],
+    /// The library that the program carries inside itself, which is then the peer of its name.
+    pub carried: Option<&'a dyn Fn() -> Result<Peer, String>>,
+}
+
+/// The options, or one of the other commands.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Bench {
     #[command(subcommand)]
     command: Option<Sub>,
     #[command(flatten)]
     run: Run,
 }
 
-#[derive(Subcommand)]
+#[derive(Subcommand, Debug)]
 enum Sub {
     /// List the workloads and their cases
     List,
@@ -39,20 +52,31 @@ enum Sub {
         #[arg(long)]
         again: bool,
     },
+    /// Hold one JSON file against an earlier one; exit status 1 when a figure became worse
+    Compare {
+        /// The earlier run
+        old: PathBuf,
+        /// The later run
+        new: PathBuf,
+        /// Percent by which a figure must be worse to count
+        #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+        threshold: f64,
+    },
     /// Run one workload in this process: work NAME [number=N ...]
+    #[command(hide = true)]
     Work {
         /// The workload and its numbers
         words: Vec<String>,
     },
 }
 
-#[derive(Args)]
+#[derive(Args, Debug)]
 struct Run {
     /// Workloads or cases to run, by name; all when not given
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAME")]
     workloads: Vec<String>,
     /// Peers to run them on: names, or name=/path/of/a/library.so
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
     /// Rounds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
@@ -69,31 +93,72 @@ struct Run {
     /// Seconds after which a run is killed
     #[arg(long, default_value_t = 300)]
     timeout: u64,
+    /// Show these, too, for example cpu_seconds,minor_faults
+    #[arg(long, value_delimiter = ',', value_name = "METRIC", value_parser = known_metric)]
+    metrics: Vec<Metric>,
     /// Write every sample to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Compare with the JSON file of an earlier run; exit status 1 when a figure became worse
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Percent by which a figure must be worse than the baseline to count
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+    threshold: f64,
+    /// Count the instructions of an operation with valgrind, once per peer, instead of timing
+    #[arg(long, conflicts_with_all = ["bars", "metrics", "pin"])]
+    callgrind: bool,
     /// Measure what the bars ask for and say which are met; exit status 1 when one is missed
     #[arg(long)]
     bars: bool,
+    /// Measure this program instead of workloads
+    #[arg(
+        last = true,
+        value_name = "PROGRAM",
+        conflicts_with_all = ["workloads", "numbers", "quick", "callgrind", "bars"]
+    )]
+    program: Vec<OsString>,
 }
 
-/// Runs what the command line says.
-pub fn main() -> Result<ExitCode, String> {
-    let cli = Cli::parse();
-    match cli.command {
-        None => compare(&cli.run),
-        Some(Sub::List) => list(),
-        Some(Sub::Peers) => list_peers(),
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 =
+        text.trim_end_matches('%').parse().map_err(|_| "not a number of percent".to_owned())?;
+    if number >= 0.0 { Ok(number) } else { Err("less than 0 percent".to_owned()) }
+}
+
+fn known_metric(text: &str) -> Result<Metric, String> {
+    metric(text).ok_or_else(|| {
+        let keys: Vec<&str> = METRICS.iter().map(|metric| metric.key).collect();
+        format!("there are {}", keys.join(", "))
+    })
+}
+
+/// Runs what the command line says; returns the exit status.
+///
+/// # Errors
+/// What kept it from measuring anything.
+pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
+    match &bench.command {
+        None => measure(&bench.run, mount),
+        Some(Sub::List) => Ok(list()),
+        Some(Sub::Peers) => list_peers(mount),
         Some(Sub::BuildPeers { names, again }) => {
-            peer_build::build(&names, again)?;
-            Ok(ExitCode::SUCCESS)
+            peer_build::build(names, *again)?;
+            Ok(0)
         }
-        Some(Sub::Work { words }) => work(&words),
+        Some(Sub::Compare { old, new, threshold }) => {
+            compare(&Record::read(new)?, &Record::read(old)?, *threshold)
+        }
+        Some(Sub::Work { words }) => work(words),
     }
 }
 
 /// `work NAME [number=N ...]`: runs one workload and prints its outcome as a line of JSON.
-pub fn work(words: &[String]) -> Result<ExitCode, String> {
+///
+/// # Errors
+/// When there is no such workload, a number is none, or the process runs on another malloc than it
+/// was told to.
+pub fn work(words: &[String]) -> Result<u8, String> {
     let (name, numbers) = words.split_first().ok_or("work: which workload?")?;
     let workload = workloads::find(name).ok_or_else(|| format!("no workload is called {name}"))?;
     let params = Params::parse(numbers.iter().map(String::as_str))?;
@@ -107,45 +172,131 @@ pub fn work(words: &[String]) -> Result<ExitCode, String> {
     let mut outcome = workloads::run(workload, &params);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")));
     println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
-fn compare(run: &Run) -> Result<ExitCode, String> {
-    let names =
-        if run.bars && run.workloads.is_empty() { bars::cases() } else { run.workloads.clone() };
-    let jobs = runner::choose(&names)?;
-    let peers = peers::choose(&run.peers)?;
+/// [`work`] for words as a process gets them.
+///
+/// # Errors
+/// As [`work`].
+pub fn work_of(words: &[OsString]) -> Result<u8, String> {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    work(&words)
+}
+
+fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
+    // What is wrong with a file should be said before hours of measuring.
+    let baseline = run.baseline.as_deref().map(Record::read).transpose()?;
+    let jobs = jobs(run)?;
+    let peers = choose_peers(&run.peers, mount)?;
     let plan = Plan {
-        runs: usize::from(run.runs),
+        runs: if run.callgrind { 1 } else { usize::from(run.runs) },
         quick: run.quick,
         pin: run.pin,
         timeout: Duration::from_secs(run.timeout),
         numbers: Params::parse(run.numbers.iter().map(String::as_str))?,
         progress: std::io::stderr().is_terminal(),
+        prefix: mount.prefix.iter().map(ToString::to_string).collect(),
     };
     let machine = Machine::here();
     println!("{}", machine.header(&peers, plan.runs, plan.quick));
-    let measured = runner::run(&jobs, &peers, &plan);
-    let ours = peers.iter().position(|peer| peer.name == "toft");
-    println!("{}", table::draw(&measured, &peers, ours));
-    for line in table::failures(&measured, &peers) {
-        println!("failed: {line}");
-    }
+    let measured = if run.callgrind {
+        let counted = callgrind::run(&jobs, &peers, &plan)?;
+        for line in counted.left_out {
+            println!("{line}");
+        }
+        counted.measured
+    } else {
+        runner::run(&jobs, &peers, &plan)
+    };
+    show(&measured, &peers);
+    let numbers = |result: &Measured| runner::numbers(result.job.case, &plan);
+    let rounds = (plan.runs, plan.quick);
+    let record = Record::of(&machine, rounds, &peers, &measured, numbers, table::ours(&peers));
     if let Some(path) = &run.json {
-        write_json(path, &machine, &peers, &measured)?;
+        record.write(path)?;
+    }
+    let failed = |result: &Measured| result.series.iter().any(Result::is_err);
+    let mut status = 0;
+    if !run.program.is_empty() && measured.iter().any(failed) {
+        status = MISSED;
     }
     if run.bars {
         let verdicts = bars::judge(&measured, &peers);
         println!("{}", bars::draw(&verdicts));
-        return Ok(ExitCode::from(u8::from(verdicts.iter().any(|verdict| !verdict.met))));
+        status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
     }
-    Ok(ExitCode::SUCCESS)
+    if let Some(baseline) = baseline {
+        status = status.max(compare(&record, &baseline, run.threshold)?);
+    }
+    Ok(status)
 }
 
-fn list() -> Result<ExitCode, String> {
+fn jobs(run: &Run) -> Result<Vec<Job>, String> {
+    if !run.program.is_empty() {
+        let job = Program::new(&run.program)?.job(&run.program);
+        return Ok(vec![job.showing(&run.metrics)]);
+    }
+    let names =
+        if run.bars && run.workloads.is_empty() { bars::cases() } else { run.workloads.clone() };
+    let jobs = runner::choose(&names)?.into_iter();
+    Ok(if run.callgrind {
+        jobs.map(|job| callgrind::job(&job)).collect()
+    } else {
+        jobs.map(|job| job.showing(&run.metrics)).collect()
+    })
+}
+
+fn show(measured: &[Measured], peers: &[Peer]) {
+    let drawn = table::draw(measured, peers, table::ours(peers)).to_string();
+    println!("{drawn}");
+    for line in table::legend(&drawn).into_iter().chain(without_peak(measured)) {
+        println!("{line}");
+    }
+    for line in table::failures(measured, peers) {
+        println!("failed: {line}");
+    }
+}
+
+fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
+    let share = threshold / 100.0;
+    let comparison = Comparison::of(new, old, share);
+    print!("{}", comparison.text(share));
+    if comparison.changes.is_empty() && comparison.broken.is_empty() {
+        return Err("there is nothing that both runs have measured".to_owned());
+    }
+    Ok(u8::from(comparison.regressed()) * MISSED)
+}
+
+/// The peers that are asked for. The library that the program carries takes the place of one that
+/// would be looked for in the workspace.
+fn choose_peers(names: &[String], mount: Mount) -> Result<Vec<Peer>, String> {
+    let Some(carried) = mount.carried else {
+        return peers::choose(names);
+    };
+    let carried = carried()?;
+    if names.is_empty() {
+        let mut found = peers::choose(&[])?;
+        found.retain(|peer| peer.name != carried.name);
+        found.insert(0, carried);
+        return Ok(found);
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        if *name == carried.name {
+            chosen.push(carried.clone());
+        } else {
+            chosen.extend(peers::choose(std::slice::from_ref(name))?);
+        }
+    }
+    Ok(chosen)
+}
+
+fn list() -> u8 {
     let about = |job: &runner::Job| match job.of {
         runner::Of::Inside(workload) => &workload.listed().about,
         runner::Of::Host(workload) => &workload.listed().about,
+        runner::Of::Program(_) => unreachable!("a program is no listed job"),
     };
     let mut last = "";
     for job in runner::jobs() {
@@ -155,12 +306,14 @@ fn list() -> Result<ExitCode, String> {
         }
         println!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }
-    Ok(ExitCode::SUCCESS)
+    0
 }
 
-fn list_peers() -> Result<ExitCode, String> {
+fn list_peers(mount: Mount) -> Result<u8, String> {
+    let carried = mount.carried.map(|carried| carried()).transpose()?;
     for recipe in peers::recipes() {
-        match recipe.find() {
+        let own = carried.clone().filter(|peer| peer.name == recipe.name);
+        match own.map_or_else(|| recipe.find(), Ok) {
             Ok(peer) => {
                 let library =
                     peer.library.map_or("no library".into(), |path| path.display().to_string());
@@ -169,35 +322,5 @@ fn list_peers() -> Result<ExitCode, String> {
             Err(how) => println!("{:<18}not there: {how}", recipe.name),
         }
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write_json(
-    path: &std::path::Path,
-    machine: &Machine,
-    peers: &[Peer],
-    measured: &[Measured],
-) -> Result<(), String> {
-    let peers_json: Vec<_> =
-        peers.iter().map(|peer| json!({"name": peer.name, "version": peer.version})).collect();
-    let cases: Vec<_> = measured
-        .iter()
-        .map(|result| {
-            let runs: serde_json::Map<_, _> = peers
-                .iter()
-                .zip(&result.series)
-                .map(|(peer, series)| {
-                    let value = match series {
-                        Ok(outcomes) => json!(outcomes),
-                        Err(error) => json!({"failed": error}),
-                    };
-                    (peer.name.clone(), value)
-                })
-                .collect();
-            json!({"case": result.job.case.name, "workload": result.job.workload(), "peers": runs})
-        })
-        .collect();
-    let whole = json!({"toft_bench": 1, "machine": machine, "peers": peers_json, "cases": cases});
-    std::fs::write(path, format!("{whole:#}\n"))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    Ok(0)
 }

@@ -5,10 +5,14 @@
 //! runner starts every case on every peer, interleaved, in a fresh process each time.
 
 pub mod bars;
+pub mod baseline;
+pub mod callgrind;
 pub mod cases;
 pub mod child;
+pub mod cli;
 pub mod heap;
 pub mod host;
+pub mod interval;
 pub mod machine;
 pub mod mapped;
 pub mod measured;
@@ -17,6 +21,9 @@ pub mod params;
 pub mod peer_build;
 pub mod peers;
 pub mod percentiles;
+pub mod preloadable;
+pub mod program;
+pub mod record;
 #[cfg(test)]
 mod recorder;
 pub mod resident;

@@ -1,6 +1,7 @@
 //! The outcomes of a case on every peer, and what can be said of them.
 
-use crate::outcome::{Better, Metric, Outcome};
+use crate::interval::{self, Interval};
+use crate::outcome::{Better, INSTRUCTIONS, Metric, Outcome};
 use crate::runner::Job;
 use crate::stats::{Summary, paired};
 
@@ -46,6 +47,23 @@ impl Measured {
     /// find the same machine are left out.
     #[must_use]
     pub fn ratio(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
+        let (mine, others) = self.rounds(ours, theirs, metric)?;
+        paired(&mine, &others)
+    }
+
+    /// The same ratio as a geometric mean with its confidence interval.
+    #[must_use]
+    pub fn interval(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Interval> {
+        let (mine, others) = self.rounds(ours, theirs, metric)?;
+        interval::paired(&mine, &others).or_else(|| {
+            // A count needs no second look.
+            (metric.key == INSTRUCTIONS.key && mine.len() == 1 && others[0] > 0.0)
+                .then(|| Interval::exact(mine[0] / others[0]))
+        })
+    }
+
+    /// The samples of two peers, of the rounds in which both found the same machine.
+    fn rounds(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<(Vec<f64>, Vec<f64>)> {
         let rounds =
             self.series[ours].as_ref().ok()?.iter().zip(self.series[theirs].as_ref().ok()?);
         let (mut mine, mut others) = (Vec::new(), Vec::new());
@@ -53,7 +71,7 @@ impl Measured {
             mine.push(*a.metrics.get(metric.key)?);
             others.push(*b.metrics.get(metric.key)?);
         }
-        paired(&mine, &others)
+        Some((mine, others))
     }
 
     /// Whether in some round the peers did not all find the same machine.
@@ -72,7 +90,7 @@ pub(crate) fn moved(series: &[Series], round: usize) -> bool {
 
 /// Whether outcomes are of different machines, by the time that a message took between two
 /// processors, where the workload measures it.
-fn apart<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> bool {
+pub(crate) fn apart<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> bool {
     let link = |outcome: &Outcome| outcome.metrics.get("link_ns").copied();
     let links: Vec<f64> = outcomes.into_iter().filter_map(link).collect();
     Summary::of(&links).is_some_and(|links| links.max > 1.6 * links.min)
@@ -95,6 +113,16 @@ mod tests {
         };
         assert!(measured.moved());
         assert_eq!(measured.ratio(0, 1, &crate::outcome::MOPS).unwrap().median, 1.25);
+        assert_eq!(measured.interval(0, 1, &crate::outcome::MOPS), None);
+    }
+
+    #[test]
+    fn a_count_is_sure_after_one_run_and_a_time_is_not() {
+        let outcome =
+            |value| Ok(vec![Outcome::default().with("instructions", value).with("ns", value)]);
+        let measured = Measured { job: jobs()[0], series: vec![outcome(30.0), outcome(20.0)] };
+        assert_eq!(measured.interval(0, 1, &INSTRUCTIONS), Some(Interval::exact(1.5)));
+        assert_eq!(measured.interval(0, 1, &crate::outcome::NS), None);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use crate::cases::Case;
 use crate::child::{self, Limits};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
-use crate::outcome::Outcome;
+use crate::outcome::{Metric, Outcome};
 use crate::params::Params;
 use crate::peers::Peer;
+use crate::program::Program;
 use crate::workloads::{self, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -19,13 +20,15 @@ pub struct Job {
     pub of: Of,
 }
 
-/// The two kinds of workloads.
+/// The kinds of workloads.
 #[derive(Clone, Copy)]
 pub enum Of {
     /// Runs inside a process of this program.
     Inside(&'static Workload),
     /// Runs other programs.
     Host(&'static HostWorkload),
+    /// Is any program, from the command line.
+    Program(&'static Program),
 }
 
 impl Job {
@@ -35,7 +38,16 @@ impl Job {
         match self.of {
             Of::Inside(workload) => workload.name,
             Of::Host(workload) => workload.name,
+            Of::Program(_) => "program",
         }
+    }
+
+    /// The same job with metrics after its own. The rows are few and live as long as the program.
+    #[must_use]
+    pub fn showing(self, more: &[Metric]) -> Self {
+        let mut case = self.case.clone();
+        case.metrics.extend(more.iter().filter(|metric| !self.case.metrics.contains(metric)));
+        Self { case: Box::leak(Box::new(case)), ..self }
     }
 }
 
@@ -62,7 +74,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Job>, String> {
         .find(|name| !all.iter().any(|job| job.case.name == **name || job.workload() == **name))
     {
         return Err(format!(
-            "no workload or case is called {unknown}; `toft-bench list` names them"
+            "no workload or case is called {unknown}; the command `list` names them"
         ));
     }
     let wanted =
@@ -85,17 +97,37 @@ pub struct Plan {
     pub numbers: Params,
     /// Draw the progress.
     pub progress: bool,
+    /// The words that stand before `work` where this program starts itself on a workload.
+    pub prefix: Vec<String>,
+}
+
+impl Plan {
+    /// The progress of a number of steps, drawn or not.
+    ///
+    /// # Panics
+    /// Never: the template is constant.
+    #[must_use]
+    pub fn bar(&self, steps: usize) -> ProgressBar {
+        let bar =
+            if self.progress { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
+        bar.with_style(
+            ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta}  {msg}")
+                .expect("the template is constant"),
+        )
+    }
+
+    /// The words that make this program run a workload with these numbers.
+    #[must_use]
+    pub fn words(&self, workload: &Workload, params: &Params) -> Vec<String> {
+        let own = ["work".to_owned(), workload.name.to_owned()];
+        self.prefix.iter().cloned().chain(own).chain(params.words()).collect()
+    }
 }
 
 /// Runs every job on every peer.
 #[must_use]
 pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Vec<Measured> {
-    let steps = jobs.len() * plan.runs * peers.len();
-    let bar = if plan.progress { ProgressBar::new(steps as u64) } else { ProgressBar::hidden() };
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} eta {eta}  {msg}")
-            .expect("the template is constant"),
-    );
+    let bar = plan.bar(jobs.len() * plan.runs * peers.len());
     let measured = jobs.iter().map(|job| run_job(*job, peers, plan, &bar)).collect();
     bar.finish_and_clear();
     measured
@@ -109,11 +141,12 @@ fn run_job(job: Job, peers: &[Peer], plan: &Plan, bar: &ProgressBar) -> Measured
     let once: Box<Once> = match job.of {
         Of::Inside(workload) => Box::new(move |peer| inside(workload, peer, &params, plan)),
         Of::Host(workload) => match (workload.prepare)(&params) {
-            Ok(stage) => {
-                Box::new(move |peer| (workload.run)(peer, &params, &stage, limits(plan, 2)))
-            }
+            Ok(stage) => Box::new(move |peer| {
+                with_spent(|| (workload.run)(peer, &params, &stage, limits(plan, 2)))
+            }),
             Err(error) => Box::new(move |_| Err(error.clone())),
         },
+        Of::Program(program) => Box::new(move |peer| program.run(peer, limits(plan, 2))),
     };
     let mut series: Vec<Series> = peers.iter().map(|_| Ok(Vec::new())).collect();
     for round in 0..plan.runs {
@@ -150,8 +183,22 @@ fn run_round(
     }
 }
 
+/// Adds what all processes of a run together spent, unless the run itself says it better.
+fn with_spent(run: impl FnOnce() -> Result<Outcome, String>) -> Result<Outcome, String> {
+    let before = child::spent_by_children();
+    let mut outcome = run()?;
+    let after = child::spent_by_children();
+    let mut fill = |key: &str, value| {
+        outcome.metrics.entry(key.to_owned()).or_insert(value);
+    };
+    fill("cpu_seconds", after.0 - before.0);
+    fill("minor_faults", (after.1 - before.1) as f64);
+    Ok(outcome)
+}
+
 /// The numbers of a case under a plan.
-fn numbers(case: &Case, plan: &Plan) -> Params {
+#[must_use]
+pub fn numbers(case: &Case, plan: &Plan) -> Params {
     let full = case.full.clone();
     let sized = if plan.quick { full.with(&case.quick) } else { full };
     sized.with(&plan.numbers)
@@ -171,11 +218,12 @@ fn inside(
 ) -> Result<Outcome, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = child::on_peer(peer, program);
-    command.arg("work").arg(workload.name).args(params.words());
+    command.args(plan.words(workload, params));
     let ended = child::run(command, limits(plan, params.get("threads", 1)))?;
     let mut outcome: Outcome = serde_json::from_str(&ended.output)
         .map_err(|error| format!("unreadable outcome {:?}: {error}", ended.output))?;
     outcome.set("cpu_seconds", ended.cpu_seconds);
+    outcome.set("minor_faults", ended.minor_faults as f64);
     Ok(outcome)
 }
 
@@ -206,6 +254,46 @@ mod tests {
         assert_eq!(names(&["replace-1k"]).unwrap(), ["replace-1k"]);
         assert!(names(&["replace"]).unwrap().len() > 2);
         assert!(names(&["nothing"]).unwrap_err().contains("nothing"));
+    }
+
+    #[test]
+    fn metrics_are_added_once_and_after_those_of_the_case() {
+        use crate::outcome::{CPU, FAULTS, NS};
+        let job = choose(&["pair-64".into()]).unwrap()[0];
+        assert_eq!(job.case.metrics[0], NS);
+        let keys: Vec<&str> =
+            job.showing(&[FAULTS, NS, CPU]).case.metrics.iter().map(|metric| metric.key).collect();
+        assert_eq!(keys[keys.len() - 2..], ["minor_faults", "cpu_seconds"]);
+        assert_eq!(keys.iter().filter(|key| **key == "ns").count(), 1);
+    }
+
+    #[test]
+    fn a_run_that_says_what_it_spent_is_believed_and_others_are_filled_in() {
+        let told = with_spent(|| Ok(Outcome::default().with("cpu_seconds", 77.0))).unwrap();
+        assert_eq!(told.metrics["cpu_seconds"], 77.0);
+        let filled = with_spent(|| {
+            let status = std::process::Command::new("true").status();
+            status.map(|_| Outcome::default()).map_err(|error| error.to_string())
+        });
+        let filled = filled.unwrap();
+        assert!(filled.metrics["minor_faults"] > 10.0, "{filled:?}");
+        assert!(filled.metrics["cpu_seconds"] >= 0.0);
+    }
+
+    #[test]
+    fn the_words_before_work_are_those_of_the_plan() {
+        let plan = Plan {
+            runs: 1,
+            quick: false,
+            pin: false,
+            timeout: std::time::Duration::from_secs(1),
+            numbers: Params::default(),
+            progress: false,
+            prefix: vec!["bench".into()],
+        };
+        let workload = workloads::find("pair").unwrap();
+        let words = plan.words(workload, &Params::parse(["ops=7"]).unwrap());
+        assert_eq!(words, ["bench", "work", "pair", "ops=7"]);
     }
 
     #[test]

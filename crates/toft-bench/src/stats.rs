@@ -47,25 +47,6 @@ pub fn paired(ours: &[f64], theirs: &[f64]) -> Option<Summary> {
     Summary::of(&ratios)
 }
 
-/// Whether a paired ratio is too uncertain to be told from 1: its rounds disagree about who is
-/// better, and by more than a measuring error of 2 %.
-#[must_use]
-pub fn undecided(ratio: &Summary) -> bool {
-    ratio.min < 0.98 && ratio.max > 1.02
-}
-
-/// A row in which the extremes of a typical ratio lie further apart than this share of its median
-/// is marked as noisy.
-pub const NOISY_SPREAD: f64 = 0.15;
-
-/// Whether the machine was too noisy for a row: of the paired ratios to the best peer, the median
-/// spread is beyond [`NOISY_SPREAD`].
-#[must_use]
-pub fn noisy(ratios: &[Summary]) -> bool {
-    let spreads: Vec<f64> = ratios.iter().map(Summary::spread).collect();
-    Summary::of(&spreads).is_some_and(|s| s.median > NOISY_SPREAD)
-}
-
 /// The geometric mean; `None` of nothing or of what is not positive.
 #[must_use]
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
@@ -104,22 +85,6 @@ mod tests {
         near(ratio.spread(), 0.0);
         assert!(paired(&[], &[1.0]).is_none());
         assert!(paired(&[1.0], &[0.0]).is_none());
-    }
-
-    #[test]
-    fn rounds_that_disagree_leave_it_open() {
-        let open = Summary::of(&[0.9, 1.0, 1.1]).unwrap();
-        let clear = Summary::of(&[1.05, 1.1, 1.3]).unwrap();
-        let equal = Summary::of(&[0.99, 1.0, 1.01]).unwrap();
-        assert!(undecided(&open) && !undecided(&clear) && !undecided(&equal));
-    }
-
-    #[test]
-    fn one_wild_peer_does_not_make_a_row_noisy_but_most_do() {
-        let calm = Summary { median: 10.0, min: 9.9, max: 10.1 };
-        let wild = Summary { median: 10.0, min: 8.0, max: 12.0 };
-        assert!(!noisy(&[calm, calm, wild]));
-        assert!(noisy(&[calm, wild, wild]));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
-//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `options`, `doctor`.
+//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `options`, `doctor`,
+//! `bench`.
 
+mod bench;
 mod doctor;
 mod launch;
 mod library;
@@ -44,6 +46,11 @@ enum Verb {
     Run(run::Run),
     Options(options::Options),
     Doctor(doctor::Doctor),
+    /// Compare this Toft with other allocators, on workloads or on any program
+    ///
+    /// Interleaved rounds in fresh processes, medians with their spread, ratios taken round by round with their 95 %
+    /// confidence intervals, resident memory from the kernel.
+    Bench(toft_bench::cli::Bench),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -54,10 +61,14 @@ enum Verb {
 }
 
 fn main() {
+    if let Some(words) = bench::work_words() {
+        exit(bench::work(&words));
+    }
     let status = match Toft::try_parse() {
         Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
         Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
+        Ok(Toft { verb: Verb::Bench(args) }) => bench::bench(&args),
         Ok(Toft { verb: Verb::Completions { shell } }) => completions(shell),
         Ok(Toft { verb: Verb::Man }) => man(),
         Err(error) => {

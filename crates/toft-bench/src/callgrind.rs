@@ -1,0 +1,196 @@
+//! Instructions per operation, counted by valgrind's callgrind: the same on a busy machine and on
+//! an idle one, so that a difference of a few instructions can be seen.
+//!
+//! Each workload runs twice on a peer, the second time with twice the operations. The difference is
+//! what the operations cost; start-up, filling and draining are in both and drop out.
+
+use crate::child::{self, Ended, Limits};
+use crate::measured::{Measured, Series};
+use crate::outcome::{INSTRUCTIONS, Outcome};
+use crate::params::Params;
+use crate::peers::Peer;
+use crate::runner::{Job, Of, Plan, numbers};
+use crate::workloads::Workload;
+use std::process::Command;
+
+/// The numbers that make a workload longer; of a case, the first that it has.
+const LENGTHS: &[&str] = &["ops", "repeat", "batches", "functions", "count", "rounds"];
+
+/// Of the operations of a run that is timed, one in so many is enough to count.
+const SHARE: u64 = 100;
+
+/// What was counted, and what was left out and why.
+pub struct Counted {
+    /// Every case that can be counted, on every peer.
+    pub measured: Vec<Measured>,
+    /// A line for each case that cannot.
+    pub left_out: Vec<String>,
+}
+
+/// Counts every job on every peer.
+///
+/// # Errors
+/// When valgrind is not there.
+pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Result<Counted, String> {
+    match Command::new("valgrind").arg("--version").output() {
+        Ok(output) if output.status.success() => {}
+        _ => {
+            return Err("--callgrind needs valgrind, which is not there: \
+                        apt-get install valgrind"
+                .to_owned());
+        }
+    }
+    let bar = plan.bar(jobs.len() * peers.len());
+    let mut counted = Counted { measured: Vec::new(), left_out: Vec::new() };
+    for job in jobs {
+        let name = &job.case.name;
+        match countable(job, plan) {
+            Ok((workload, once, twice)) => {
+                let series = peers.iter().map(|peer| -> Series {
+                    bar.set_message(format!("{name} on {}", peer.name));
+                    let outcome = difference(workload, peer, (&once, &twice), plan)?;
+                    bar.inc(1);
+                    Ok(vec![outcome])
+                });
+                let series = series.collect();
+                counted.measured.push(Measured { job: *job, series });
+            }
+            Err(why) => counted.left_out.push(format!("{name} is not counted: {why}")),
+        }
+    }
+    bar.finish_and_clear();
+    Ok(counted)
+}
+
+/// The job with instructions as what it is about.
+#[must_use]
+pub fn job(job: &Job) -> Job {
+    let mut case = job.case.clone();
+    case.metrics = vec![INSTRUCTIONS];
+    Job { case: Box::leak(Box::new(case)), of: job.of }
+}
+
+/// The workload of a job and its numbers, once and with twice the operations, or why its
+/// instructions tell nothing.
+fn countable(job: &Job, plan: &Plan) -> Result<(&'static Workload, Params, Params), String> {
+    let Of::Inside(workload) = job.of else {
+        return Err("it runs other programs".to_owned());
+    };
+    let params = numbers(job.case, plan);
+    if params.get("threads", 1) > 1 {
+        return Err("its threads wait for each other, and waiting is instructions".to_owned());
+    }
+    // Of the case's own numbers: one that was given by hand may be of another workload.
+    let given = |key: &&&str| job.case.full.get(key, u64::MAX) != u64::MAX;
+    let key = LENGTHS.iter().find(given).ok_or("no number makes it longer")?;
+    // Who gives the number by hand means it.
+    let by_hand = plan.numbers.get(key, 0);
+    let length = if by_hand > 0 { by_hand } else { (params.get(key, 1) / SHARE).max(1) };
+    let with = |length: u64| -> Result<Params, String> {
+        let word = format!("{key}={length}");
+        Ok(params.clone().with(&Params::parse([word.as_str()])?))
+    };
+    Ok((workload, with(length)?, with(2 * length)?))
+}
+
+fn difference(
+    workload: &Workload,
+    peer: &Peer,
+    (once, twice): (&Params, &Params),
+    plan: &Plan,
+) -> Result<Outcome, String> {
+    let (few, few_instructions) = count(workload, peer, once, plan)?;
+    let (many, many_instructions) = count(workload, peer, twice, plan)?;
+    if many.ops <= few.ops || many_instructions <= few_instructions {
+        return Err(format!(
+            "{} operations took {many_instructions} instructions, and {} took {few_instructions}",
+            many.ops, few.ops
+        ));
+    }
+    let ops = many.ops - few.ops;
+    let instructions = (many_instructions - few_instructions) as f64 / ops as f64;
+    Ok(Outcome { ops, ..Outcome::default() }.with(INSTRUCTIONS.key, instructions))
+}
+
+/// Runs a workload under callgrind.
+fn count(
+    workload: &Workload,
+    peer: &Peer,
+    params: &Params,
+    plan: &Plan,
+) -> Result<(Outcome, u64), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = child::on_peer(peer, "valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    command.args(plan.words(workload, params));
+    let limits = Limits { timeout: plan.timeout, pin: None };
+    let Ended { output, said, .. } = child::run(command, limits)?;
+    let outcome = serde_json::from_str(&output)
+        .map_err(|error| format!("unreadable outcome {output:?}: {error}"))?;
+    let instructions = collected(&said).ok_or_else(|| format!("callgrind said {said:?}"))?;
+    Ok((outcome, instructions))
+}
+
+/// The number of instructions, from callgrind's last words.
+fn collected(said: &str) -> Option<u64> {
+    let line = said.lines().rev().find_map(|line| line.split_once("Collected : "))?;
+    line.1.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::choose;
+    use std::time::Duration;
+
+    fn plan(words: &[&str]) -> Plan {
+        Plan {
+            runs: 1,
+            quick: true,
+            pin: false,
+            timeout: Duration::from_secs(60),
+            numbers: Params::parse(words.iter().copied()).unwrap(),
+            progress: false,
+            prefix: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_second_run_has_twice_the_operations_and_all_other_numbers() {
+        let job = choose(&["replace-100k".into()]).unwrap()[0];
+        let (workload, once, twice) = countable(&job, &plan(&[])).unwrap();
+        assert_eq!(workload.name, "replace");
+        let quick = numbers(job.case, &plan(&[])).get("ops", 0);
+        assert_eq!((once.get("ops", 0), twice.get("ops", 0)), (quick / 100, quick / 50));
+        assert_eq!((once.get("slots", 0), twice.get("slots", 0)), (100_000, 100_000));
+        let (_, once, twice) = countable(&job, &plan(&["ops=700"])).unwrap();
+        assert_eq!((once.get("ops", 0), twice.get("ops", 0)), (700, 1400));
+    }
+
+    #[test]
+    fn a_number_of_another_workload_makes_nothing_longer() {
+        let job = choose(&["batch-fifo".into()]).unwrap()[0];
+        let (_, once, twice) = countable(&job, &plan(&["ops=700"])).unwrap();
+        assert_eq!(once.get("ops", 0), twice.get("ops", 0));
+        assert_eq!(2 * once.get("repeat", 0), twice.get("repeat", 0));
+    }
+
+    #[test]
+    fn what_cannot_be_counted_says_why() {
+        let reason = |name: &str| {
+            let job = choose(&[name.into()]).unwrap()[0];
+            countable(&job, &plan(&[])).err().unwrap()
+        };
+        assert!(reason("handover-2").contains("threads"));
+        assert!(reason("cfrac").contains("longer"));
+        assert!(reason("spawn-true").contains("other programs"));
+    }
+
+    #[test]
+    fn the_count_is_read_from_callgrinds_last_words() {
+        let said = "==7== Callgrind\n==7== Events    : Ir\n==7== Collected : 1234567\n==7== \n";
+        assert_eq!(collected(said), Some(1_234_567));
+        assert_eq!(collected("==7== Collected : x"), None);
+        assert_eq!(collected("valgrind: failed"), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! What is kept of a run: the JSON file, written and read back.
+
+use crate::machine::Machine;
+use crate::measured::Measured;
+use crate::outcome::Outcome;
+use crate::params::Params;
+use crate::peers::Peer;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of this format.
+    pub toft_bench: u32,
+    /// Where it was measured.
+    pub machine: Value,
+    /// Rounds.
+    #[serde(default)]
+    pub runs: usize,
+    /// Whether the numbers were the smaller ones.
+    #[serde(default)]
+    pub quick: bool,
+    /// The peers, in the order of the table.
+    pub peers: Vec<PeerRecord>,
+    /// The cases, in the order of the table.
+    pub cases: Vec<CaseRecord>,
+}
+
+/// A peer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PeerRecord {
+    /// What the table calls it.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// A case on every peer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CaseRecord {
+    /// The row.
+    pub case: String,
+    /// Its workload.
+    pub workload: String,
+    /// The numbers that it was run with.
+    #[serde(default)]
+    pub numbers: Vec<String>,
+    /// What is compared.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    /// Every sample of each peer.
+    pub peers: BTreeMap<String, SeriesRecord>,
+    /// The ratios of the compared peer to the others.
+    #[serde(default)]
+    pub ratios: Vec<RatioRecord>,
+}
+
+/// The samples of a case on a peer, round by round, or how it failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SeriesRecord {
+    /// The outcomes.
+    Samples(Vec<Outcome>),
+    /// The failure.
+    Failed {
+        /// How.
+        failed: String,
+    },
+}
+
+/// A ratio taken round by round.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RatioRecord {
+    /// The metric's key.
+    pub metric: String,
+    /// The peer above the line.
+    pub of: String,
+    /// The peer below the line.
+    pub to: String,
+    /// The median of the rounds.
+    pub median: f64,
+    /// The geometric mean, which the interval is around.
+    pub mean: Option<f64>,
+    /// The lower end of the 95 % interval.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// Whether the interval contains 1, or there is none.
+    pub open: bool,
+    /// Whether it is too wide, or the machine changed under the measurement.
+    pub noisy: bool,
+}
+
+impl Record {
+    /// The record of what was measured. `numbers` are those of each case, `ours` is the peer whose
+    /// ratios are kept.
+    #[must_use]
+    pub fn of(
+        machine: &Machine,
+        (runs, quick): (usize, bool),
+        peers: &[Peer],
+        measured: &[Measured],
+        numbers: impl Fn(&Measured) -> Params,
+        ours: Option<usize>,
+    ) -> Self {
+        let peer =
+            |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
+        let case = |result: &Measured| CaseRecord {
+            case: result.job.case.name.clone(),
+            workload: result.job.workload().to_owned(),
+            numbers: numbers(result).words(),
+            metrics: result.job.case.metrics.iter().map(|metric| metric.key.to_owned()).collect(),
+            peers: peers.iter().map(|peer| peer.name.clone()).zip(series(result)).collect(),
+            ratios: ours.map_or_else(Vec::new, |ours| ratios(result, peers, ours)),
+        };
+        Self {
+            toft_bench: FORMAT,
+            machine: serde_json::to_value(machine).unwrap_or(Value::Null),
+            runs,
+            quick,
+            peers: peers.iter().map(peer).collect(),
+            cases: measured.iter().map(case).collect(),
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let record: Self = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+        if record.toft_bench == FORMAT {
+            Ok(record)
+        } else {
+            Err(wrong(&format!("format {} is not {FORMAT}", record.toft_bench)))
+        }
+    }
+
+    /// Writes it to a file.
+    ///
+    /// # Errors
+    /// Names the file, and why it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), String> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+fn series(result: &Measured) -> impl Iterator<Item = SeriesRecord> {
+    result.series.iter().map(|series| match series {
+        Ok(outcomes) => SeriesRecord::Samples(outcomes.clone()),
+        Err(error) => SeriesRecord::Failed { failed: error.clone() },
+    })
+}
+
+fn ratios(result: &Measured, peers: &[Peer], ours: usize) -> Vec<RatioRecord> {
+    let moved = result.moved();
+    let mut ratios = Vec::new();
+    for metric in &result.job.case.metrics {
+        for theirs in (0..peers.len()).filter(|&peer| peer != ours) {
+            let Some(ratio) = result.ratio(ours, theirs, metric) else { continue };
+            let interval = result.interval(ours, theirs, metric);
+            ratios.push(RatioRecord {
+                metric: metric.key.to_owned(),
+                of: peers[ours].name.clone(),
+                to: peers[theirs].name.clone(),
+                median: ratio.median,
+                mean: interval.map(|interval| interval.ratio),
+                low: interval.map(|interval| interval.low),
+                high: interval.map(|interval| interval.high),
+                open: interval.is_none_or(|interval| interval.open()),
+                noisy: moved || interval.is_some_and(|interval| interval.too_wide()),
+            });
+        }
+    }
+    ratios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::choose;
+
+    #[test]
+    fn a_record_is_read_back_with_its_ratios() {
+        let peer = |name: &str| Peer { name: name.into(), library: None, version: "1".into() };
+        let peers = ["toft", "glibc", "broken"].map(peer);
+        let series = |values: [f64; 3]| {
+            Ok(values.map(|v| Outcome::default().with("ns", v).with("peak_mb", v)).to_vec())
+        };
+        let measured = [Measured {
+            job: choose(&["pair-64".into()]).unwrap()[0],
+            series: vec![series([12.0, 12.1, 12.2]), series([10.0; 3]), Err("crashed".into())],
+        }];
+        let numbers = |result: &Measured| result.job.case.quick.clone();
+        let machine = Machine::here();
+        let record = Record::of(&machine, (3, true), &peers, &measured, numbers, Some(0));
+        let path = std::env::temp_dir().join(format!("toft-record-{}.json", std::process::id()));
+        record.write(&path).unwrap();
+        let back = Record::read(&path).unwrap();
+        assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&record).unwrap());
+        assert!(back.quick && back.runs == 3 && back.machine["kernel"].is_string());
+        let case = &back.cases[0];
+        assert_eq!(case.numbers, measured[0].job.case.quick.words());
+        assert!(
+            matches!(&case.peers["broken"], SeriesRecord::Failed { failed } if failed == "crashed")
+        );
+        let ratio = &case.ratios[0];
+        assert_eq!(
+            (ratio.of.as_str(), ratio.to.as_str(), ratio.metric.as_str()),
+            ("toft", "glibc", "ns")
+        );
+        assert!((ratio.median - 1.21).abs() < 1e-9 && ratio.low.unwrap() > 1.18 && !ratio.open);
+        std::fs::write(&path, "{\"toft_bench\": 9}").unwrap();
+        assert!(Record::read(&path).unwrap_err().contains(&path.display().to_string()));
+        std::fs::remove_file(&path).unwrap();
+        assert!(Record::read(&path).unwrap_err().contains("toft-record"));
+    }
+}
