@@ -42,7 +42,7 @@ pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         let key_text = key.to_string_lossy();
-        if ["MALLOC_", "MIMALLOC_", "TCMALLOC_", "GLIBC_TUNABLES"]
+        if ["MALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "SCUDO_OPTIONS", "GLIBC_TUNABLES"]
             .iter()
             .any(|p| key_text.starts_with(p))
         {

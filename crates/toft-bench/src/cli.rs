@@ -9,7 +9,7 @@ use crate::peers::{self, Peer};
 use crate::program::{Program, without_peak};
 use crate::record::Record;
 use crate::runner::{self, Job, Plan};
-use crate::{bars, callgrind, child, peer_build, table, workloads};
+use crate::{bars, callgrind, child, peer_build, peer_table, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -43,7 +43,11 @@ enum Sub {
     /// List the workloads and their cases
     List,
     /// List the peers, and how to get those that are not there
-    Peers,
+    Peers {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Build the peers that come as crates into a cache outside of this workspace
     BuildPeers {
         /// Which; all when none is named
@@ -141,7 +145,7 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
     match &bench.command {
         None => measure(&bench.run, mount),
         Some(Sub::List) => Ok(list()),
-        Some(Sub::Peers) => list_peers(mount),
+        Some(Sub::Peers { json }) => list_peers(mount, *json),
         Some(Sub::BuildPeers { names, again }) => {
             peer_build::build(names, *again)?;
             Ok(0)
@@ -309,18 +313,9 @@ fn list() -> u8 {
     0
 }
 
-fn list_peers(mount: Mount) -> Result<u8, String> {
+fn list_peers(mount: Mount, json: bool) -> Result<u8, String> {
     let carried = mount.carried.map(|carried| carried()).transpose()?;
-    for recipe in peers::recipes() {
-        let own = carried.clone().filter(|peer| peer.name == recipe.name);
-        match own.map_or_else(|| recipe.find(), Ok) {
-            Ok(peer) => {
-                let library =
-                    peer.library.map_or("no library".into(), |path| path.display().to_string());
-                println!("{:<18}{} ({library})", peer.name, peer.version);
-            }
-            Err(how) => println!("{:<18}not there: {how}", recipe.name),
-        }
-    }
+    let listed = peer_table::list(&peers::recipes(), carried.as_ref());
+    println!("{}", if json { peer_table::json(&listed) } else { peer_table::draw(&listed) });
     Ok(0)
 }

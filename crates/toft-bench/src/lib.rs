@@ -19,6 +19,8 @@ pub mod measured;
 pub mod outcome;
 pub mod params;
 pub mod peer_build;
+pub mod peer_cache;
+pub mod peer_table;
 pub mod peers;
 pub mod percentiles;
 pub mod preloadable;

@@ -1,7 +1,8 @@
 //! The allocators that are compared. Each is a file in `peers/`; this module reads the files and
 //! finds the libraries.
 
-use serde::Deserialize;
+use crate::peer_cache::Cache;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +18,14 @@ const FILES: &[&str] = &[
     include_str!("../peers/rpmalloc.toml"),
     include_str!("../peers/snmalloc-checks.toml"),
     include_str!("../peers/mimalloc3-secure.toml"),
+    include_str!("../peers/tbbmalloc.toml"),
+    include_str!("../peers/scudo.toml"),
+    include_str!("../peers/hardened_malloc.toml"),
+    include_str!("../peers/isoalloc.toml"),
+    include_str!("../peers/dlmalloc.toml"),
+    include_str!("../peers/talc.toml"),
+    include_str!("../peers/rlsf.toml"),
+    include_str!("../peers/good_memory_allocator.toml"),
 ];
 
 /// A peer's file.
@@ -25,6 +34,10 @@ const FILES: &[&str] = &[
 pub struct Recipe {
     /// What the tables call it.
     pub name: String,
+    /// Its licence, as SPDX writes it.
+    pub licence: String,
+    /// Why it cannot be had; a reason here stands for whatever else the file says.
+    pub unavailable: Option<String>,
     /// Only compared when it is asked for by name.
     #[serde(default)]
     pub extra: bool,
@@ -50,8 +63,8 @@ pub struct Packaged {
     pub paths: Vec<String>,
 }
 
-/// How to build the library out of a crate.
-#[derive(Clone, Debug, Deserialize)]
+/// How to build the library out of a crate: by a script, or by Rust.
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FromCrate {
     /// The crate.
@@ -59,7 +72,9 @@ pub struct FromCrate {
     /// Its version requirement.
     pub version: String,
     /// A shell script that reads `$SRC` (the crate's sources) and writes `$OUT` (the library).
-    pub script: String,
+    pub script: Option<String>,
+    /// Rust that makes a `Heap` out of the crate, as `peers/preload.rs` wants it.
+    pub heap: Option<String>,
 }
 
 /// An allocator that processes can be started on.
@@ -86,15 +101,17 @@ impl Recipe {
     /// Finds the library on this machine, or says how to get it.
     ///
     /// # Errors
-    /// The way to install or build it.
+    /// The way to install or build it, or why there is none.
     pub fn find(&self) -> Result<Peer, String> {
+        if self.unavailable.is_some() {
+            return Err(self.how());
+        }
         let peer = |library, version| Peer { name: self.name.clone(), library, version };
         if self.system {
             return Ok(peer(None, libc_version()));
         }
         if let Some(file) = &self.built {
-            let library = built_here(file)
-                .ok_or_else(|| "cargo build --release -p toft-preload".to_owned())?;
+            let library = built_here(file).ok_or_else(|| self.how())?;
             return Ok(peer(Some(library), env!("CARGO_PKG_VERSION").to_owned()));
         }
         if let Some(packaged) = &self.library {
@@ -103,12 +120,55 @@ impl Recipe {
                 .iter()
                 .map(|path| PathBuf::from(path.replace("{arch}", std::env::consts::ARCH)))
                 .find(|path| path.exists())
-                .ok_or_else(|| format!("apt-get install {}", packaged.package))?;
+                .ok_or_else(|| self.how())?;
             return Ok(peer(Some(library), package_version(&packaged.package)));
         }
-        let (library, version) = crate::peer_build::cached(&self.name)
-            .ok_or_else(|| "toft-bench build-peers".to_owned())?;
+        let (library, version) = self
+            .from_crate
+            .as_ref()
+            .and_then(|from| Cache::of_the_user().find(&self.name, &from.key()))
+            .ok_or_else(|| self.how())?;
         Ok(peer(Some(library), version))
+    }
+
+    /// Where it comes from, in a word.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self { system: true, .. } => "system",
+            Self { built: Some(_), .. } => "workspace",
+            Self { library: Some(_), .. } => "package",
+            _ => "crate",
+        }
+    }
+
+    /// How to get it.
+    #[must_use]
+    pub fn how(&self) -> String {
+        if let Some(reason) = &self.unavailable {
+            return format!("cannot be had: {reason}");
+        }
+        match (self.kind(), &self.library) {
+            ("system", _) => "part of the system".to_owned(),
+            ("workspace", _) => "cargo build --release -p toft-preload".to_owned(),
+            (_, Some(packaged)) => format!("apt-get install {}", packaged.package),
+            _ => format!("toft bench build-peers {}", self.name),
+        }
+    }
+}
+
+impl FromCrate {
+    /// All that the library depends on, as text: one built from another key is out of date.
+    ///
+    /// # Panics
+    /// Never: strings can always be written as JSON.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let mut key = serde_json::to_string_pretty(self).expect("strings alone");
+        if self.heap.is_some() {
+            key.push_str(crate::peer_build::PRELOAD);
+        }
+        key
     }
 }
 
@@ -187,6 +247,12 @@ mod tests {
                     + usize::from(recipe.library.is_some())
                     + usize::from(recipe.from_crate.is_some());
                 assert_eq!(sources, 1, "{}", recipe.name);
+                if let Some(from) = &recipe.from_crate {
+                    assert!(from.script.is_some() != from.heap.is_some(), "{}", recipe.name);
+                }
+                assert!(!recipe.licence.is_empty(), "{}", recipe.name);
+                // The system's own libc is there anyway; nothing else may be a copyleft's.
+                assert!(recipe.system || !recipe.licence.contains("GPL"), "{}", recipe.name);
                 recipe.name
             })
             .collect();
@@ -194,8 +260,47 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-            assert!(names.contains(&stem), "{stem} is not in FILES, or its name differs");
+            assert!(
+                names.contains(&stem) || stem == "preload",
+                "{stem} is not in FILES, or its name differs"
+            );
         }
+    }
+
+    #[test]
+    fn one_that_cannot_be_had_says_why() {
+        let text =
+            "name = \"x\"\nlicence = \"MIT\"\nunavailable = \"wants a submodule\"\nsystem = true";
+        let recipe: Recipe = toml::from_str(text).unwrap();
+        let error = recipe.find().unwrap_err();
+        assert!(error.contains("wants a submodule"), "{error}");
+        assert!(toml::from_str::<Recipe>("name = \"x\"\nsystem = true").is_err(), "no licence");
+    }
+
+    #[test]
+    fn whoever_is_slow_or_hardened_is_left_out_unless_named() {
+        let extra = |name: &str| recipes().into_iter().find(|r| r.name == name).unwrap().extra;
+        assert!(
+            ["scudo", "hardened_malloc", "isoalloc", "talc", "dlmalloc"]
+                .map(extra)
+                .iter()
+                .all(|&e| e)
+        );
+        assert!(!["glibc", "tbbmalloc", "rpmalloc"].map(extra).iter().any(|&e| e));
+        let names: Vec<String> = choose(&[]).unwrap().into_iter().map(|peer| peer.name).collect();
+        assert!(names.iter().all(|name| !extra(name)), "{names:?}");
+    }
+
+    #[test]
+    fn a_key_changes_with_the_recipe_and_with_what_surrounds_a_heap() {
+        let from = |script: Option<&str>, heap: Option<&str>| FromCrate {
+            name: "c".into(),
+            version: "1".into(),
+            script: script.map(Into::into),
+            heap: heap.map(Into::into),
+        };
+        assert_ne!(from(Some("a"), None).key(), from(Some("b"), None).key());
+        assert!(from(None, Some("a")).key().contains("pthread_atfork"));
     }
 
     #[test]

@@ -1,0 +1,128 @@
+//! The list of the peers: what each is, whether it is there, and how to get it.
+
+use crate::peers::{Peer, Recipe};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+/// A peer as the list shows it.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    /// What the tables call it.
+    pub name: String,
+    /// Whether a process can be started on it here and now.
+    pub installed: bool,
+    /// The version that is there.
+    pub version: Option<String>,
+    /// Its library; the system's malloc has none.
+    pub library: Option<String>,
+    /// `system`, `workspace`, `package` or `crate`.
+    pub kind: &'static str,
+    /// Only compared when it is asked for by name.
+    pub extra: bool,
+    /// How to get it, or why it cannot be had.
+    pub how: String,
+    /// Its licence.
+    pub licence: String,
+}
+
+/// Looks for each of the peers; `carried` is the one that the running program has inside itself.
+#[must_use]
+pub fn list(recipes: &[Recipe], carried: Option<&Peer>) -> Vec<Listed> {
+    recipes
+        .iter()
+        .map(|recipe| {
+            let own = carried.filter(|peer| peer.name == recipe.name).cloned();
+            let found = own.or_else(|| recipe.find().ok());
+            let library = found.as_ref().and_then(|peer| peer.library.as_ref());
+            Listed {
+                name: recipe.name.clone(),
+                installed: found.is_some(),
+                library: library.map(|path| path.display().to_string()),
+                version: found.map(|peer| peer.version),
+                kind: recipe.kind(),
+                extra: recipe.extra,
+                how: recipe.how(),
+                licence: recipe.licence.clone(),
+            }
+        })
+        .collect()
+}
+
+/// The list as a table.
+#[must_use]
+pub fn draw(listed: &[Listed]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "peer",
+        "installed",
+        "version",
+        "kind",
+        "by default",
+        "how to get it",
+        "licence",
+    ]);
+    let word = |is: bool| if is { "yes" } else { "no" };
+    for peer in listed {
+        table.add_row([
+            &peer.name,
+            word(peer.installed),
+            peer.version.as_deref().unwrap_or("-"),
+            peer.kind,
+            word(!peer.extra),
+            &peer.how,
+            &peer.licence,
+        ]);
+    }
+    table.to_string()
+}
+
+/// The list as JSON.
+///
+/// # Panics
+/// Never: there is nothing in it that JSON lacks.
+#[must_use]
+pub fn json(listed: &[Listed]) -> String {
+    serde_json::to_string_pretty(listed).expect("strings and truth values alone")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipes() -> Vec<Recipe> {
+        ["name = \"here\"\nlicence = \"LGPL-2.1-or-later\"\nsystem = true",
+            "name = \"away\"\nlicence = \"MIT\"\nextra = true\n[library]\npackage = \"libaway9\"\npaths = [\"/nowhere/libaway.so\"]",
+            "name = \"never\"\nlicence = \"BSD-3-Clause\"\nunavailable = \"lacks a submodule\"\n[crate]\nname = \"n\"\nversion = \"1\"\nscript = \"\""]
+        .map(|text| toml::from_str(text).unwrap())
+        .into()
+    }
+
+    #[test]
+    fn the_table_has_each_peer_with_how_to_get_it_and_its_licence() {
+        let table = draw(&list(&recipes(), None));
+        let row = |name: &str| {
+            let start = format!("| {name} ");
+            table.lines().find(|line| line.starts_with(&start)).unwrap().to_owned()
+        };
+        for part in [" yes ", "system", "LGPL-2.1-or-later"] {
+            assert!(row("here").contains(part), "{table}");
+        }
+        for part in [" no ", "package", "apt-get install libaway9", "MIT"] {
+            assert!(row("away").contains(part), "{table}");
+        }
+        assert!(row("never").contains("lacks a submodule"), "{table}");
+    }
+
+    #[test]
+    fn the_json_says_the_same() {
+        let whole: serde_json::Value =
+            serde_json::from_str(&json(&list(&recipes(), None))).unwrap();
+        assert_eq!(whole[0]["installed"], true);
+        assert_eq!(whole[0]["version"], crate::peers::libc_version());
+        assert_eq!(whole[1]["installed"], false);
+        assert_eq!(whole[1]["extra"], true);
+        assert_eq!(whole[1]["kind"], "package");
+        assert_eq!(whole[2]["licence"], "BSD-3-Clause");
+    }
+}
