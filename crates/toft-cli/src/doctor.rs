@@ -77,7 +77,7 @@ fn about_machine(rows: &mut Vec<Row>) {
     let (level, meaning) = if features.iter().any(|name| name == needed) {
         (Level::Good, "")
     } else {
-        (Level::Fallback, "slower searches in bitmaps, or slower atomics; nothing is missing")
+        (Level::Fallback, "slower searches in bit sets, or slower atomics; nothing is missing")
     };
     rows.push(row("processor", level, features.join(" "), meaning));
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());

@@ -10,10 +10,13 @@
 //! is therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
 //! needs no null check. The address of the next slot is worked out one call ahead: malloc returns it
 //! without waiting for the multiplication, and so does what its caller does with it.
+//!
 //! Invariants:
 //! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
-//! - B2 a slab leaves the list only when it has no free slot, but for those freed by others.
+//! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or when
+//!   another heap takes it over.
 //! - B3 where the current slab has claimed slots, `next` is the address of the lowest.
+//! - B4 nobody writes to the slab of nothing.
 
 use crate::slab::{CLASSES, SMALL_STEPS, Slab, Violation, small_classes};
 use crate::sync::{AtomicUsize, Ordering};
@@ -126,11 +129,11 @@ impl Bins {
     pub fn pop(self, index: usize) -> Option<usize> {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
-        let address = bin.next.load(Relaxed);
         let claim = slab.claimed();
         if claim == 0 {
             return None;
         }
+        let address = bin.next.load(Relaxed);
         bin.next.store(address.wrapping_add(slab.hand_out(claim)), Relaxed);
         Some(address)
     }
@@ -139,9 +142,7 @@ impl Bins {
     #[inline(always)]
     pub fn refill(self, index: usize) -> bool {
         let bin = self.bin(index);
-        let Some(address) = self.slab_of(bin).refill() else { return false };
-        bin.next.store(address, Relaxed);
-        true
+        self.slab_of(bin).refill(|first| bin.next.store(first, Relaxed))
     }
 
     /// Lists a slab that has free slots, behind the current one.
@@ -191,11 +192,12 @@ impl Bins {
                 continue;
             }
             before.set_next(slab.next());
-            if slab.refill().is_some() {
-                slab.set_next(address_of(current));
-                self.set(index, address_of(slab));
+            slab.set_next(address_of(current));
+            self.set(index, address_of(slab));
+            if self.refill(index) {
                 return true;
             }
+            self.set(index, address_of(current));
             slab.unlist();
         }
         false
@@ -222,10 +224,23 @@ impl Bins {
         None
     }
 
-    /// Verifies B3.
+    /// Makes B3 true of every bin, where a thread may have been stopped in the middle of `pop`.
+    pub fn look_again(self, partitions: usize) {
+        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+            if let Some(address) = self.current(index).next_claimed() {
+                self.bin(index).next.store(address, Relaxed);
+            }
+        }
+    }
+
+    /// Verifies B3 and B4.
     pub fn check(self, index: usize) -> Result<(), Violation> {
-        let expected = self.current(index).next_claimed();
-        match expected {
+        // SAFETY: `behind`: the head is a part of the heap.
+        let nothing = unsafe { &(*self.head).nothing };
+        if nothing.claimed() != 0 || nothing.slots() != 0 || nothing.next() != 0 {
+            return Err(Violation("B4: the slab of nothing"));
+        }
+        match self.current(index).next_claimed() {
             Some(address) if address != self.bin(index).next.load(Relaxed) => {
                 Err(Violation("B3: next"))
             }

@@ -47,7 +47,7 @@ impl<O: Os> Allocator<O> {
                 Put::NotLive => self.misused(call, address),
             };
         }
-        self.free_flagged(heap, slab, slot, call);
+        self.free_flagged(heap, slab, slot, address, call);
     }
 
     /// Frees what is not the start of a small slot.
@@ -66,9 +66,14 @@ impl<O: Os> Allocator<O> {
 
     /// The slab is another heap's, or it is ours and has a flag set.
     #[inline(never)]
-    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, call: Call) {
+    fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if heap.owns(slab) {
             return self.free_flagged_mine(heap, slab, slot, call);
+        }
+        // A wild pointer may lie in a slab that its owner is just opening, and then the slot was
+        // found with half of the numbers.
+        if !slab.has_slot_at(slot, address) {
+            return self.misused(call, address);
         }
         if !slab.is_live(slot) {
             return self.freed_twice(slab, slot, call);

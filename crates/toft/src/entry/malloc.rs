@@ -45,7 +45,7 @@ impl<O: Os> Allocator<O> {
             // The slot came from the current slab of the bin, or, on a slow path with a borrowed
             // heap, from another: ask the slab that it lies in.
             let slab = self.medium.slab_at(address);
-            if slab.is_some_and(|slab| slab.handed_out_zero(address)) {
+            if slab.is_some_and(|slab| heap.owns(slab) && slab.handed_out_zero(address)) {
                 return Some(address);
             }
         }

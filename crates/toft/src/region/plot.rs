@@ -177,7 +177,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         if granule >= self.granules {
             return None;
         }
-        // SAFETY: `new` duty 1: the table has `granules` pairs.
+        // SAFETY: `new` duty 1: the table has `granules` entries.
         Some(unsafe { &*self.bounds.add(granule) })
     }
 
@@ -197,12 +197,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     #[inline(always)]
     fn slab_address_at(&self, address: usize) -> Option<usize> {
         let bounds = self.bounds_at(address)?;
-        // SAFETY: (1) P1: both are written before a pointer into the granule is given to anybody,
-        // and never with another value.
+        // publish slabs: pairs with `map_step`; the other two are read after it.
+        let count = bounds.count.load(Acquire);
+        // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
+        // nobody's block lies here, and whatever is read is refused, because no index is below zero.
         let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
         let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
-        // publish slabs: pairs with `map_step`.
-        if index >= bounds.count.load(Acquire) {
+        if index >= count {
             return None;
         }
         // SAFETY: (1) as above.

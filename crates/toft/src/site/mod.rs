@@ -1,14 +1,14 @@
 //! L5: from a call site to its partition.
 //!
 //! The key is random for each process, so nobody outside can tell which sites share a partition
-//! (promise 17). The product of site and key is squared: of the product alone, sites at equal
-//! distances (the functions of a generated table, say) all collide together for one key in forty
-//! (decision 0008).
+//! (promise 17). The product of site and key is multiplied by its own upper half: of the product
+//! alone, sites at equal distances (the functions of a generated table, say) all collide together
+//! for one key in forty (decision 0008).
 
 use crate::bin::ROW_WORDS;
 
-/// Low bits of the square that are not used: they depend on few bits of the site.
-const SHIFT: u32 = 26;
+/// Low bits of the second product that are not used: they depend on few bits of the site.
+const SHIFT: u32 = 38;
 const _: () = assert!(crate::options::PARTITIONS_MAX * ROW_WORDS <= 1 << (64 - SHIFT));
 
 /// How a call site is turned into a row of bins.
@@ -36,7 +36,7 @@ impl SiteHash {
     #[inline(always)]
     pub fn row(&self, site: usize) -> usize {
         let product = (site as u64).wrapping_mul(self.key);
-        (product.wrapping_mul(product) >> SHIFT & self.mask) as usize
+        (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
     }
 
     /// The site's partition.

@@ -4,7 +4,7 @@
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::{DIRTY, LIVE};
-use crate::sync::Ordering::{Relaxed, Release};
+use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU8, Settled};
 
 /// Bytes of slots that a claim may span, so that a rarely used site touches few pages.
@@ -75,12 +75,14 @@ impl Slab {
     }
 
     /// Whether the memory of the slot that was just handed out from the claim is zero. Medium slabs
-    /// only.
+    /// only, and owner only. No, where in doubt.
     #[inline(always)]
     pub fn handed_out_zero(&self, address: usize) -> bool {
+        // In this order: a signal handler that claims another group in between makes the answer no.
+        let zero = self.claim_zero.load(Relaxed);
+        crate::sync::compiler_fence(SeqCst);
         let slot = address.wrapping_sub(self.base()) / self.size();
-        slot / GROUP_SLOTS == self.claimed_group()
-            && self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
+        slot / GROUP_SLOTS == self.claimed_group() && zero >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
     /// Takes a slot back. Owner only.
@@ -101,32 +103,34 @@ impl Slab {
     }
 
     /// Claims free slots: those of the lowest group that has any, so that a slab stays packed. Owner
-    /// only, with the claim used up. Gives the address of the first; `None` when there is no free
-    /// slot.
+    /// only, with the claim used up. `first` is told the address of the first, before it can be handed
+    /// out. False when there is no free slot.
     #[inline(always)]
-    pub fn refill(&self) -> Option<usize> {
+    pub fn refill(&self, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
-        let (group, free) = if self.owner.load(Relaxed) & PENDING == 0 {
-            self.lowest_free()?
+        let found = if self.owner.load(Relaxed) & PENDING == 0 {
+            self.lowest_free()
         } else {
-            self.lowest_free_and_not_remote()?
+            self.lowest_free_and_not_remote()
         };
+        let Some((group, free)) = found else { return false };
         let size = self.slot_size.load(Relaxed) as usize;
         let mut claim = free;
         if (self.fresh.load(Relaxed) as usize) < self.slots() {
             claim = self.claim_less(group, free, size);
         }
         if size > SMALL_MAX {
-            self.claim_zero.store(!self.dirty_bits(group), Relaxed);
+            self.claim_zero.store(claim & !self.dirty_bits(group), Relaxed);
         }
         let states = self.states.0.as_ptr().expose_provenance();
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);
+        let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
+        first(self.base() + slot * size);
         // The claim comes last, so that a signal handler that interrupts here finds the bin empty
         // rather than half made.
         crate::sync::compiler_fence(Release);
         self.claim.store(claim, Relaxed);
-        let slot = group * GROUP_SLOTS + claim.trailing_zeros() as usize;
-        Some(self.base() + slot * size)
+        true
     }
 
     #[inline(always)]

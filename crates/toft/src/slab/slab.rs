@@ -251,9 +251,18 @@ impl Slab {
     #[inline(always)]
     pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
         // SAFETY: (1) both are written once, before any pointer into the slab is given to anybody.
+        // Of a slab that is just being opened a wild pointer may see one and not the other:
+        // `has_slot_at` asks again before another thread's slab is changed.
         let (multiplier, slots) = unsafe { (self.multiplier.settled(), self.slots.settled()) };
         let slot = (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits);
         (slot < slots).then_some(slot as usize)
+    }
+
+    /// Whether the slot begins at the address, asked of a slab that is certainly open.
+    pub fn has_slot_at(&self, slot: usize, address: usize) -> bool {
+        // pairs: publish slab.
+        let slots = self.slots.load(Acquire) as usize;
+        slot < slots && self.base() + slot * self.size() == address
     }
 
     /// What a slot is doing, as far as the caller may see it.
@@ -279,7 +288,10 @@ impl Slab {
 
     /// Slots that the program has, remote frees already taken off.
     pub fn live_slots(&self) -> usize {
-        (self.held() as usize).saturating_sub(self.remote_slots())
+        let live = |group| {
+            !self.free_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
+        };
+        (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
     }
 
     /// Allocations ever made from this slab: what was freed and what was not. While the owner runs,

@@ -72,9 +72,9 @@ pub trait Settled {
     /// load an instruction of its own.
     ///
     /// # Safety
-    /// 1. Nobody writes another value than the one that is there, unless the caller's program frees
-    ///    a pointer that it was never given: then an old or a new value is read, and either is
-    ///    treated as any value of another process's making would be.
+    /// 1. Nobody writes another value than the one that is there, unless the program frees a pointer
+    ///    that it was never given: then an old or a new value is read, and the caller does nothing
+    ///    that is wrong with either.
     unsafe fn settled(&self) -> Self::Value;
 }
 

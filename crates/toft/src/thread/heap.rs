@@ -30,6 +30,9 @@ pub struct Heap {
     pub(crate) exit_rounds: AtomicU32,
     /// The thread's number, where its exit will not be told; else zero.
     thread: AtomicU32,
+    /// Not zero in the child of a fork until the heap is adopted: its thread may have been stopped in
+    /// the middle of `Bins::pop`.
+    pub(crate) doubtful: AtomicU32,
     bins: BinsHead,
 }
 
@@ -63,6 +66,7 @@ impl Heap {
             busy: AtomicU32::new(1),
             exit_rounds: AtomicU32::new(0),
             thread: AtomicU32::new(0),
+            doubtful: AtomicU32::new(0),
             bins: BinsHead::new(),
         }
     }

@@ -168,6 +168,10 @@ impl Heaps {
                     self.state().orphans.fetch_sub(1, Relaxed);
                     let heap = self.heap(number);
                     heap.exit_rounds.store(0, Relaxed);
+                    if heap.doubtful.load(Relaxed) != 0 {
+                        heap.bins().look_again(self.partitions);
+                        heap.doubtful.store(0, Relaxed);
+                    }
                     return Ok(heap);
                 }
             }
@@ -275,6 +279,7 @@ impl Heaps {
                 continue;
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
+            self.heap(number).doubtful.store(1, Relaxed);
             orphans += 1;
         }
         self.state().orphans.store(orphans, Relaxed);

@@ -1,0 +1,248 @@
+//! What happens to single slots in the corners: forks and races in the middle of a call, memory that is
+//! zero or not, the order of reuse, the counts.
+
+mod common;
+use common::shadow::bytes_of;
+use common::world::code_address;
+use toft::Allocator;
+use toft::entry::Call;
+use toft::options::Options;
+use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
+use toft::remote::{Marked, announce, mark_remote};
+use toft::slab::{Class, Slab, SlotState};
+use toft::stats::snapshot;
+use toft::thread::Heap;
+
+fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
+    let fake = Fake::new(Machine::LARGE);
+    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+    (fake, allocator)
+}
+fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
+    allocator.heaps.acquire(allocator.os()).unwrap()
+}
+
+/// A fork finds another thread between the two stores of malloc's fast path: the claim is shorter by
+/// one, and the look-ahead still names the slot that was being handed out.
+#[test]
+fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
+    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let site = code_address(3);
+    let take = |heap| allocator.allocate(heap, 64, site).unwrap();
+    let mut live: Vec<usize> = (0..64).map(|_| take(other)).collect();
+    // At uneven distances, so that a look-ahead that is off by one leads to a live block.
+    for n in [1, 5, 6, 11, 20, 22, 40, 41, 44, 60] {
+        allocator.free(other, live[n], Call::Free);
+        live[n] = 0;
+    }
+    live.push(take(other));
+    let bins = other.bins();
+    let index = (0..128).step_by(2).find(|&index| bins.listed(index).next().is_some()).unwrap();
+    // The thread gets as far as this: the claim and the state are stored, the next address is not.
+    bins.current(index).hand_out(bins.current(index).claimed());
+    allocator.after_fork_in_child(mine);
+    let adopted = birth(&allocator);
+    assert!(core::ptr::eq(adopted, other));
+    for number in 0..100 {
+        let address = take(adopted);
+        assert!(!live.contains(&address), "allocation {number}: {address:#x} is live already");
+        live.push(address);
+    }
+    allocator.check().unwrap();
+}
+
+/// The slab that a block lies in, and the block's slot there.
+fn with_slab<R>(
+    allocator: &Allocator<Fake>,
+    address: usize,
+    body: impl Fn(&Slab, usize) -> R,
+) -> R {
+    let mut result = None;
+    allocator.for_each_slab(|slab| {
+        let slot = address.wrapping_sub(slab.base()) / slab.size();
+        if slot < slab.slots() {
+            result = Some(body(slab, slot));
+        }
+    });
+    result.unwrap()
+}
+
+/// A slot that was freed by its owner while another thread, which had found it live, set its remote
+/// bit: it is not handed out again before the double free has been named.
+#[test]
+fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
+    let options = Options { partitions: 1, warn_only: true, ..Options::DEFAULT };
+    let (fake, allocator) = allocator(options);
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let site = code_address(3);
+    let take = || allocator.allocate(mine, 64, site).unwrap();
+    let blocks: Vec<usize> = (0..256).map(|_| take()).collect();
+    let freed_twice = blocks[70];
+    allocator.free(mine, freed_twice, Call::Free);
+    for &address in &blocks[100..200] {
+        allocator.free(mine, address, Call::Free);
+    }
+    with_slab(&allocator, freed_twice, |slab, slot| {
+        let seat = other.sit();
+        assert_eq!(mark_remote(slab, slot), Marked::Unannounced);
+        announce(slab);
+        drop(seat);
+    });
+    // All that is free in this slab but for that one, and then the owner has to collect.
+    let again: Vec<usize> = (0..100).map(|_| take()).collect();
+    assert!(!again.contains(&freed_twice));
+    assert_eq!(fake.take_reports(), [] as [String; 0]);
+    take();
+    let reports = fake.take_reports();
+    assert!(reports.len() == 1 && reports[0].contains("double free: free by another thread"));
+    // Named, it is an ordinary free slot.
+    let state = with_slab(&allocator, freed_twice, |slab, slot| slab.state(slot));
+    assert!(matches!(state, SlotState::Free | SlotState::Live), "{state:?}");
+}
+
+/// calloc leaves pages alone that nobody has written: never used, or given back since; and no others.
+#[test]
+fn calloc_knows_zero_memory_from_other() {
+    for size in [2000, 5000, 20_000, 128 << 10] {
+        let (fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+        let heap = birth(&allocator);
+        let site = code_address(3);
+        let take = || {
+            let address = allocator.allocate(heap, size, site).unwrap();
+            (address, with_slab(&allocator, address, |slab, _| slab.handed_out_zero(address)))
+        };
+        let count = (512 << 10) / Class::of(size).unwrap().size();
+        let blocks: Vec<(usize, bool)> = (0..count).map(|_| take()).collect();
+        assert!(blocks.iter().all(|&(_, zero)| zero), "{size}: never used, and not zero");
+        for &(address, _) in &blocks {
+            bytes_of(address, size).fill(7);
+            allocator.free(heap, address, Call::Free);
+        }
+        for _ in 0..count {
+            let (address, zero) = take();
+            assert!(!zero, "{size}: freed, and zero");
+            allocator.free(heap, address, Call::Free);
+        }
+        // The system refuses memory: every empty slab gives its pages back.
+        fake.set_fault(Some(Fault::from(0).only(Request::Map)));
+        assert_eq!(allocator.allocate(heap, 4 << 20, site), None);
+        assert_eq!(fake.page(blocks[0].0), PageState::Free);
+        fake.set_fault(None);
+        for _ in 0..count {
+            let (address, zero) = take();
+            assert!(blocks.contains(&(address, true)));
+            assert!(zero && bytes_of(address, size).iter().all(|&byte| byte == 0), "{size}");
+        }
+    }
+}
+
+/// What is known of a claim is forgotten with it: a block that is in use is not taken for zero
+/// because others of its group have been claimed since.
+#[test]
+fn a_block_in_use_does_not_count_as_zero() {
+    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let heap = birth(&allocator);
+    let take = || allocator.allocate(heap, 2000, code_address(3)).unwrap();
+    let blocks: Vec<usize> = (0..64).map(|_| take()).collect();
+    for &address in &blocks[10..20] {
+        bytes_of(address, 2000).fill(7);
+        allocator.free(heap, address, Call::Free);
+    }
+    let dirty = take();
+    let zero = || with_slab(&allocator, dirty, |slab, _| slab.handed_out_zero(dirty));
+    assert!(!zero());
+    for _ in 0..9 {
+        take();
+    }
+    allocator.free(heap, blocks[2], Call::Free);
+    take();
+    assert!(!zero(), "a dirty block has become zero");
+}
+
+/// A site that replaces one block touches no more of a fresh slab than a page.
+#[test]
+fn freed_slots_are_used_again_before_fresh_ones() {
+    for size in [64, 1000, 2000, 9000] {
+        let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+        let heap = birth(&allocator);
+        let mut touched = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let address = allocator.allocate(heap, size, code_address(3)).unwrap();
+            touched.insert(address);
+            allocator.free(heap, address, Call::Free);
+        }
+        assert!(touched.len() <= (4096 / size).max(1), "{} of {size} bytes", touched.len());
+    }
+}
+
+/// Decision 0003: a full slab is listed again by the free that makes a quarter of it free, by
+/// whoever it comes, and by the next one where a signal handler could do nothing.
+#[test]
+fn a_full_slab_comes_back_at_a_quarter() {
+    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let (heap, other) = (birth(&allocator), birth(&allocator));
+    let take = || allocator.allocate(heap, 64, code_address(3)).unwrap();
+    let listed = |address| with_slab(&allocator, address, |slab, _| slab.is_listed());
+    for in_handler in [false, true] {
+        let blocks: Vec<usize> = (0..257).map(|_| take()).collect();
+        assert!(!listed(blocks[0]) && listed(blocks[256]));
+        for &address in &blocks[..63] {
+            allocator.free(heap, address, Call::Free);
+        }
+        assert!(!listed(blocks[0]));
+        let seat = if in_handler { heap.sit() } else { None };
+        allocator.free(heap, blocks[63], Call::Free);
+        drop(seat);
+        if in_handler {
+            assert!(!listed(blocks[0]));
+            allocator.free(heap, blocks[64], Call::Free);
+        }
+        assert!(listed(blocks[0]), "in a handler: {in_handler}");
+        for &address in &blocks[if in_handler { 65 } else { 64 }..] {
+            allocator.free(other, address, Call::Free);
+        }
+        // Fills both slabs, so that the next round begins with an empty bin.
+        for _ in 0..512 {
+            take();
+        }
+    }
+    allocator.check().unwrap();
+}
+
+/// Every allocation is counted once, however its block is freed.
+#[test]
+fn allocations_are_counted_whoever_frees() {
+    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let heaps = [birth(&allocator), birth(&allocator)];
+    let mut made = 0;
+    for round in 0..40 {
+        let blocks: Vec<usize> =
+            (0..300).map(|_| allocator.allocate(heaps[0], 64, code_address(3)).unwrap()).collect();
+        made += blocks.len() as u64;
+        for (number, address) in blocks.into_iter().enumerate() {
+            allocator.free(heaps[usize::from(number % 7 < round % 8)], address, Call::Free);
+        }
+        assert_eq!(snapshot(&allocator).allocations, made);
+    }
+}
+
+/// Once the system has refused memory a slab gives its pages back with its last free.
+#[test]
+fn under_pressure_an_empty_slab_goes_at_once() {
+    let (fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let heap = birth(&allocator);
+    let take = || allocator.allocate(heap, 64, code_address(3)).unwrap();
+    let first = take();
+    fake.set_fault(Some(Fault::from(0).only(Request::Map)));
+    assert_eq!(allocator.allocate(heap, 4 << 20, 1), None);
+    fake.set_fault(None);
+    let blocks: Vec<usize> = (0..100).map(|_| take()).collect();
+    for &address in &blocks {
+        allocator.free(heap, address, Call::Free);
+    }
+    assert_eq!(fake.page(first), PageState::Mapped);
+    allocator.free(heap, first, Call::Free);
+    assert_eq!(fake.page(first), PageState::Free);
+    assert_eq!(fake.take_reports(), [] as [String; 0]);
+}
