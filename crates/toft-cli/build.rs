@@ -1,8 +1,9 @@
-//! Builds the preload library and hands it to `src/library.rs`, so that the one file `toft` is all a user has to copy.
+//! Builds the preload libraries, the allocator and the recorder, and hands them to `src/library.rs`, so that the one file `toft` is all a user has to copy.
 //!
 //! The nested build has its own target directory: the outer cargo holds the lock of its own while this runs.
 //! Packagers who build the library in a step of their own name it in `LIBTOFT_PATH`, which
-//! begins otherwise than the options of the library, so that a program started from that environment is not confused.
+//! begins otherwise than the options of the library, so that a program started from that environment is not confused;
+//! the recorder in `LIBTOFT_RECORD_PATH`.
 
 use std::env;
 use std::fs;
@@ -21,26 +22,43 @@ fn main() {
             println!("cargo::rerun-if-changed={}", given.display());
             given
         }
-        None => build_library(&manifest, &out),
+        None => build_library(&manifest, &out, "toft-preload").join("libtoft.so"),
     };
-    let bytes = fs::read(&library)
+    hand_over(&library, &out, "libtoft");
+
+    println!("cargo::rerun-if-env-changed=LIBTOFT_RECORD_PATH");
+    let recorder = match env::var_os("LIBTOFT_RECORD_PATH") {
+        Some(given) => {
+            println!("cargo::rerun-if-changed={}", Path::new(&given).display());
+            PathBuf::from(given)
+        }
+        None => build_library(&manifest, &out, "toft-record").join("libtoft_record.so"),
+    };
+    hand_over(&recorder, &out, "libtoft_record");
+}
+
+/// Puts a library and its digest where `src/library.rs` includes them from.
+fn hand_over(library: &Path, out: &Path, name: &str) {
+    let bytes = fs::read(library)
         .unwrap_or_else(|e| panic!("cannot read the library {}: {e}", library.display()));
     assert!(bytes.starts_with(b"\x7fELF"), "{} is not an ELF file", library.display());
 
     // A copy under a fixed name, so that include_bytes! works wherever the library came from.
-    fs::write(out.join("libtoft.so"), &bytes).expect("cannot write to OUT_DIR");
+    fs::write(out.join(format!("{name}.so")), &bytes).expect("cannot write to OUT_DIR");
     // Not through a variable: cargo would set it for what `cargo run` runs, and the library complain about it there.
-    fs::write(out.join("libtoft.hash"), format!("{:016x}", fnv1a(&bytes)))
+    fs::write(out.join(format!("{name}.hash")), format!("{:016x}", fnv1a(&bytes)))
         .expect("cannot write to OUT_DIR");
 }
 
-/// Runs the same cargo on the library crate of this workspace and returns where the shared library is.
-fn build_library(manifest: &Path, out: &Path) -> PathBuf {
+/// Runs the same cargo on a library crate of this workspace and returns the directory of the shared library.
+fn build_library(manifest: &Path, out: &Path, package: &str) -> PathBuf {
     let root = manifest.join("../..");
     for input in [
         "crates/toft/src",
         "crates/toft/Cargo.toml",
         "crates/toft-preload",
+        "crates/toft-trace/src",
+        "crates/toft-record",
         "Cargo.toml",
         "Cargo.lock",
     ] {
@@ -57,15 +75,7 @@ fn build_library(manifest: &Path, out: &Path) -> PathBuf {
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .current_dir(&root)
-        .args([
-            "build",
-            "--release",
-            "--package",
-            "toft-preload",
-            "--target",
-            &target,
-            "--target-dir",
-        ])
+        .args(["build", "--release", "--package", package, "--target", &target, "--target-dir"])
         .arg(&directory);
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|n| !survives(n)) {
@@ -75,8 +85,8 @@ fn build_library(manifest: &Path, out: &Path) -> PathBuf {
     // Line tables would triple the size of every copy of `toft`; the symbol table stays for perf and gdb.
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     let status = cargo.status().expect("cannot start cargo");
-    assert!(status.success(), "the library toft-preload does not build: see the messages above");
-    directory.join(&target).join("release/libtoft.so")
+    assert!(status.success(), "the library {package} does not build: see the messages above");
+    directory.join(&target).join("release")
 }
 
 /// Whether a variable of this build may reach the nested one. What the outer cargo set for this package would

@@ -66,7 +66,7 @@ enum Sub {
         #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
         threshold: f64,
     },
-    /// Run one workload in this process: work NAME [number=N ...]
+    /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
     #[command(hide = true)]
     Work {
         /// The workload and its numbers
@@ -94,6 +94,9 @@ struct Run {
     /// Replace a number of every case, for example --set ops=1m
     #[arg(long = "set", value_name = "NAME=N")]
     numbers: Vec<String>,
+    /// The trace that the workload `trace` replays, made by `toft record`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Seconds after which a run is killed
     #[arg(long, default_value_t = 300)]
     timeout: u64,
@@ -165,7 +168,13 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
 pub fn work(words: &[String]) -> Result<u8, String> {
     let (name, numbers) = words.split_first().ok_or("work: which workload?")?;
     let workload = workloads::find(name).ok_or_else(|| format!("no workload is called {name}"))?;
-    let params = Params::parse(numbers.iter().map(String::as_str))?;
+    let (files, numbers): (Vec<_>, Vec<_>) =
+        numbers.iter().map(String::as_str).partition(|word| word.starts_with("file="));
+    if let Some(file) = files.last() {
+        // SAFETY: there is one thread yet.
+        unsafe { std::env::set_var(workloads::trace::VARIABLE, &file["file=".len()..]) };
+    }
+    let params = Params::parse(numbers)?;
     // The loader only warns when it cannot load one, and the wrong malloc would be measured.
     let preloads = std::env::var("LD_PRELOAD").unwrap_or_default();
     for library in preloads.split([':', ' ']).filter(|library| !library.is_empty()) {
@@ -174,7 +183,9 @@ pub fn work(words: &[String]) -> Result<u8, String> {
         }
     }
     let mut outcome = workloads::run(workload, &params);
-    outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")));
+    // A script that is played lies in memory from start to end, and is none of the allocator's.
+    let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
+    outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
     println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(0)
 }
@@ -191,6 +202,10 @@ pub fn work_of(words: &[OsString]) -> Result<u8, String> {
 fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     // What is wrong with a file should be said before hours of measuring.
     let baseline = run.baseline.as_deref().map(Record::read).transpose()?;
+    if let Some(file) = &run.trace {
+        // SAFETY: there is one thread yet.
+        unsafe { std::env::set_var(workloads::trace::VARIABLE, file) };
+    }
     let jobs = jobs(run)?;
     let peers = choose_peers(&run.peers, mount)?;
     let plan = Plan {

@@ -122,3 +122,18 @@ fn lists_name_everything_and_unknown_names_are_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing"));
 }
+
+/// `--trace FILE` replays that file, and says what is wrong with another one.
+#[test]
+fn a_trace_of_ones_own_is_replayed() {
+    let built_in = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/built-in.trace");
+    let words = |file| ["--runs", "1", "--peers", "glibc", "--workloads", "trace", "--trace", file];
+    let table = text(&bench(&words(built_in)));
+    assert!(table.contains("| trace"), "{table}");
+    let none = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("none.trace");
+    std::fs::write(&none, "this is no trace\n").unwrap();
+    let output = bench(&words(none.to_str().unwrap()));
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("not a trace"), "{said}");
+}

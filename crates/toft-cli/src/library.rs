@@ -21,6 +21,22 @@ pub static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtoft.so")
 /// A digest of [`BYTES`] that names the cached file, so that two versions of `toft` do not overwrite each other's.
 pub const HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft.hash"));
 
+/// A library that this executable carries.
+struct Carried {
+    name: &'static str,
+    bytes: &'static [u8],
+    hash: &'static str,
+}
+
+/// The allocator.
+const TOFT: Carried = Carried { name: "libtoft", bytes: BYTES, hash: HASH };
+/// What `toft record` puts in front of any allocator.
+const RECORDER: Carried = Carried {
+    name: "libtoft_record",
+    bytes: include_bytes!(concat!(env!("OUT_DIR"), "/libtoft_record.so")),
+    hash: include_str!(concat!(env!("OUT_DIR"), "/libtoft_record.hash")),
+};
+
 /// A library ready to be named in `LD_PRELOAD`.
 pub struct Library {
     /// What `LD_PRELOAD` shall say.
@@ -36,8 +52,13 @@ impl Library {
     pub fn find(given: Option<&Path>) -> Result<Library, String> {
         match given {
             Some(path) => Library::given(path),
-            None => Library::unpacked(),
+            None => Library::unpacked(&TOFT),
         }
+    }
+
+    /// The recorder.
+    pub fn recorder() -> Result<Library, String> {
+        Library::unpacked(&RECORDER)
     }
 
     fn given(path: &Path) -> Result<Library, String> {
@@ -55,7 +76,7 @@ impl Library {
         Ok(Library { path, origin: "named by --library", _memory: None })
     }
 
-    fn unpacked() -> Result<Library, String> {
+    fn unpacked(what: &Carried) -> Result<Library, String> {
         let places = [
             (cache_directory(), "unpacked in the user's cache"),
             (temporary_directory(env::temp_dir()), "unpacked in the temporary directory"),
@@ -64,11 +85,11 @@ impl Library {
         ];
         for (directory, origin) in places {
             let Some(directory) = directory else { continue };
-            if let Ok(path) = unpack_into(&directory) {
+            if let Ok(path) = unpack_into(&directory, what) {
                 return Ok(Library { path, origin, _memory: None });
             }
         }
-        in_memory().map_err(|e| {
+        in_memory(what).map_err(|e| {
             format!("no place to unpack the library, not even memory: {e}; use --library PATH")
         })
     }
@@ -107,8 +128,9 @@ fn owned_and_unshared(path: &Path) -> bool {
 }
 
 /// The file in `directory`: the one that is there if it is ours byte by byte, or else a new one.
-fn unpack_into(directory: &Path) -> io::Result<PathBuf> {
-    let path = directory.join(format!("libtoft-{HASH}.so"));
+fn unpack_into(directory: &Path, what: &Carried) -> io::Result<PathBuf> {
+    let Carried { name, bytes, hash } = *what;
+    let path = directory.join(format!("{name}-{hash}.so"));
     if !nameable(&path) {
         return Err(io::Error::other("not nameable in LD_PRELOAD"));
     }
@@ -121,32 +143,32 @@ fn unpack_into(directory: &Path) -> io::Result<PathBuf> {
     if statvfs(directory)?.flags().contains(FsFlags::ST_NOEXEC) {
         return Err(io::Error::other("mounted noexec"));
     }
-    if genuine(&path) {
+    if genuine(&path, bytes) {
         return Ok(path);
     }
-    let fresh = directory.join(format!(".libtoft-{HASH}.{}", process::id()));
-    let written = write_new(&fresh).and_then(|()| fs::rename(&fresh, &path));
+    let fresh = directory.join(format!(".{name}-{hash}.{}", process::id()));
+    let written = write_new(&fresh, bytes).and_then(|()| fs::rename(&fresh, &path));
     if written.is_err() {
         // Best effort: what counts is the error that is returned.
         let _ = fs::remove_file(&fresh);
     }
     written?;
-    if genuine(&path) {
+    if genuine(&path, bytes) {
         Ok(path)
     } else {
         Err(io::Error::other("the file is not what was written"))
     }
 }
 
-fn write_new(path: &Path) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // A leftover of a killed process with our number, which create_new would stumble over.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(BYTES)
+    file.write_all(bytes)
 }
 
 /// Whether the file is a plain file of the caller that nobody else may write, with exactly our bytes.
-fn genuine(path: &Path) -> bool {
+fn genuine(path: &Path, bytes: &[u8]) -> bool {
     let Ok(mut file) = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
     else {
         return false;
@@ -157,11 +179,11 @@ fn genuine(path: &Path) -> bool {
     if !about.is_file()
         || about.uid() != geteuid().as_raw()
         || about.mode() & 0o022 != 0
-        || about.len() != BYTES.len() as u64
+        || about.len() != bytes.len() as u64
     {
         return false;
     }
-    let mut rest = BYTES;
+    let mut rest = bytes;
     let mut chunk = [0; 64 * 1024];
     loop {
         match file.read(&mut chunk) {
@@ -173,9 +195,9 @@ fn genuine(path: &Path) -> bool {
 }
 
 /// The last resort on a system without one writable place: it serves for as long as the launcher lives.
-fn in_memory() -> io::Result<Library> {
+fn in_memory(what: &Carried) -> io::Result<Library> {
     let mut file = File::from(memfd_create(c"libtoft.so", MFdFlags::MFD_CLOEXEC)?);
-    file.write_all(BYTES)?;
+    file.write_all(what.bytes)?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd()));
     Ok(Library { path, origin: "held in memory, no writable directory", _memory: Some(file) })
 }
@@ -202,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_library_can_be_loaded_from_memory() {
-        let library = in_memory().unwrap();
+        let library = in_memory(&TOFT).unwrap();
         let mapped = Command::new("cat")
             .arg("/proc/self/maps")
             .env("LD_PRELOAD", preload_value(&library.path, None))

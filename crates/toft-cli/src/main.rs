@@ -8,12 +8,14 @@ mod doctor;
 mod launch;
 mod library;
 mod options;
+mod record;
 mod report;
 mod run;
 mod stats;
 mod style;
 mod symbols;
 mod sys;
+mod trace;
 mod vet;
 
 use std::env;
@@ -51,6 +53,8 @@ enum Verb {
     /// Interleaved rounds in fresh processes, medians with their spread, ratios taken round by round with their 95 %
     /// confidence intervals, resident memory from the kernel.
     Bench(toft_bench::cli::Bench),
+    Record(record::Record),
+    Trace(trace::Show),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -69,12 +73,15 @@ fn main() {
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
         Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
         Ok(Toft { verb: Verb::Bench(args) }) => bench::bench(&args),
+        Ok(Toft { verb: Verb::Record(args) }) => record::record(&args),
+        Ok(Toft { verb: Verb::Trace(args) }) => trace::show(&args),
         Ok(Toft { verb: Verb::Completions { shell } }) => completions(shell),
         Ok(Toft { verb: Verb::Man }) => man(),
         Err(error) => {
             // Nothing can be done about a closed terminal.
             let _ = error.print();
-            let of_run = env::args_os().nth(1).is_some_and(|verb| verb == "run");
+            let of_run =
+                env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
             // 2 is clap's; a program run by `toft run` may itself end with 2, so there it must be another.
             if error.use_stderr() && of_run { run::REFUSED } else { error.exit_code() }
         }

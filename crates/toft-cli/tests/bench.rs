@@ -51,8 +51,12 @@ fn any_program_runs_on_the_library_inside() {
 fn the_other_commands_are_there() {
     assert!(stdout(&bench(&["list"])).contains("replace-100k"));
     let peers = stdout(&bench(&["peers"]));
-    let line = peers.lines().find(|line| line.starts_with("toft ")).unwrap();
-    assert!(line.contains("carried inside") && line.contains("libtoft-"), "{peers}");
+    let line = peers.lines().find(|line| line.starts_with("| toft ")).expect("a line for toft");
+    assert!(line.contains("carried inside"), "{peers}");
+    let peers = stdout(&bench(&["peers", "--json"]));
+    let peers: Value = serde_json::from_str(&peers).unwrap();
+    let own = peers.as_array().unwrap().iter().find(|peer| peer["name"] == "toft").unwrap();
+    assert!(own["library"].as_str().unwrap().contains("libtoft-"), "{own}");
     let outcome = stdout(&bench(&["work", "pair", "ops=100"]));
     let outcome: Value = serde_json::from_str(&outcome).unwrap();
     assert_eq!(outcome["ops"], 100);

@@ -37,6 +37,7 @@ pub mod sizes;
 mod test_heaps;
 pub mod threaded;
 pub mod tiering;
+pub mod trace;
 pub mod unlikely_hit;
 pub mod uns_filler;
 #[cfg(test)]
@@ -123,6 +124,7 @@ pub const ALL: &[Workload] = &[
     alloc_test::WORKLOAD,
     barnes::WORKLOAD,
     glibc_thread::WORKLOAD,
+    trace::WORKLOAD,
 ];
 
 /// The workload called `name`.

@@ -1,0 +1,137 @@
+//! `toft record`: runs a program with the recorder in front of its malloc, and leaves a trace of every allocation.
+//!
+//! The program is vetted and started as by `toft run`. The recorder passes everything on to whatever malloc the program
+//! has, so that the trace is of the program and not of an allocator.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use toft_trace::chunk::MAGIC;
+
+use crate::launch::{self, Launch};
+use crate::library::{self, Library};
+use crate::run::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, UNPROVEN, say};
+use crate::stats::Ended;
+use crate::sys;
+use crate::vet::{self, Effect, Missing};
+
+/// Record every allocation of a program into a file
+///
+/// The file can be looked at with `toft trace FILE` and replayed on any allocator with `toft-bench --trace FILE`. It
+/// holds sizes, alignments, call sites, threads and the order of the calls; not the contents of memory, and not the time
+/// between calls. A process that the program forks writes a file of its own, FILE.PID.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit status: that of PROGRAM; 124 if nothing was recorded; 125 to 127 as for `toft run`."
+)]
+pub struct Record {
+    /// The trace; a trace that is there is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "toft.trace")]
+    output: PathBuf,
+    /// Record the programs that PROGRAM starts too, each into FILE.PID
+    #[arg(long)]
+    children: bool,
+    /// The program, found like a shell finds it
+    #[arg(value_name = "PROGRAM")]
+    program: OsString,
+    /// Its arguments
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// The verb. Returns the exit status, unless the target died by a signal.
+pub fn record(record: &Record) -> i32 {
+    match prepare(record) {
+        Ok((launch, output, _library)) => start(&launch, &output),
+        Err((status, why)) => {
+            say(&why);
+            status
+        }
+    }
+}
+
+type Refusal = (i32, String);
+
+fn prepare(record: &Record) -> Result<(Launch, PathBuf, Library), Refusal> {
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let vetted =
+        vet::vet(&record.program, &record.arguments, &path).map_err(|missing| match missing {
+            Missing::NotFound(why) => (NOT_FOUND, why),
+            Missing::NotExecutable(why) => (NOT_EXECUTABLE, why),
+        })?;
+    if let Some(finding) = vetted.findings.iter().find(|finding| finding.effect == Effect::Refuse) {
+        // What follows for Toft's library follows for the recorder: both are preloaded.
+        let why = format!("{} {}: not started", vetted.binary.display(), finding.what);
+        return Err((REFUSED, why));
+    }
+    let output = vacate(&record.output).map_err(|why| (REFUSED, why))?;
+    let library = Library::recorder().map_err(|why| (REFUSED, why))?;
+    let preload = library::preload_value(&library.path, env::var_os("LD_PRELOAD").as_deref());
+    let mut environment: Vec<(OsString, OsString)> =
+        vec![("LD_PRELOAD".into(), preload), ("LIBTOFT_RECORD_FILE".into(), output.clone().into())];
+    if let Some(why) = vetted.starter.filter(|_| !record.children) {
+        say(&format!("{} {why}: what it starts is recorded too", vetted.named.display()));
+    }
+    if record.children || vetted.starter.is_some() {
+        environment.push(("LIBTOFT_RECORD_CHILDREN".into(), "1".into()));
+    }
+    let launch = Launch {
+        program: vetted.program,
+        name: vetted.name,
+        arguments: vetted.arguments,
+        environment,
+        silent: false,
+    };
+    Ok((launch, output, library))
+}
+
+/// The whole name of the file, which is not there afterwards. Only a trace is taken away for it.
+fn vacate(path: &Path) -> Result<PathBuf, String> {
+    let told = |error: io::Error| format!("cannot record into {}: {error}", path.display());
+    let whole = std::path::absolute(path).map_err(told)?;
+    let directory = whole.parent().unwrap_or(&whole);
+    if !directory.is_dir() {
+        return Err(format!("cannot record into {}: no such directory", path.display()));
+    }
+    match fs::File::open(&whole) {
+        Ok(file) => {
+            let mut start = Vec::new();
+            file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(told)?;
+            if !start.is_empty() && start != MAGIC {
+                return Err(format!("{} is there and is no trace: not replaced", path.display()));
+            }
+            fs::remove_file(&whole).map_err(told)?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(told(error)),
+    }
+    Ok(whole)
+}
+
+fn start(launch: &Launch, output: &Path) -> i32 {
+    match launch::run(launch, || {}) {
+        Ok(outcome) => {
+            let recorded = output.is_file();
+            if !recorded {
+                say(&format!("nothing was recorded into {}", output.display()));
+            }
+            match Ended::of(outcome.status) {
+                Ended::Signal(number) => sys::die_by(number),
+                Ended::Exit(0) if !recorded => UNPROVEN,
+                Ended::Exit(status) => status,
+            }
+        }
+        Err(error) => {
+            say(&format!("{}: {error}", launch.program.display()));
+            match error.kind() {
+                io::ErrorKind::NotFound => NOT_FOUND,
+                io::ErrorKind::PermissionDenied => NOT_EXECUTABLE,
+                _ => REFUSED,
+            }
+        }
+    }
+}
