@@ -28,7 +28,9 @@ struct Bar {
     limit: f64,
 }
 
-const FAST: &[&str] = &["tcmalloc", "jemalloc", "jemalloc53", "snmalloc", "mimalloc2", "mimalloc3"];
+/// The peers that are as fast as they come.
+pub(crate) const FAST: &[&str] =
+    &["tcmalloc", "jemalloc", "jemalloc53", "snmalloc", "mimalloc2", "mimalloc3"];
 const RIVALS: &[&str] = &["snmalloc", "mimalloc2", "mimalloc3"];
 const GLIBC: &[&str] = &["glibc"];
 const ALL: &[&str] = &[];

@@ -8,12 +8,13 @@ use crate::params::Params;
 use crate::peers::{self, Peer};
 use crate::program::{Program, without_peak};
 use crate::record::Record;
+use crate::report::Report;
 use crate::runner::{self, Job, Plan};
 use crate::{bars, callgrind, child, peer_build, peer_table, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Exit status: a bar is missed, a figure became worse, or a program failed.
@@ -55,6 +56,17 @@ enum Sub {
         /// Build also what is in the cache
         #[arg(long)]
         again: bool,
+    },
+    /// Draw what a run with --json wrote
+    Report {
+        /// The file that --json wrote
+        file: PathBuf,
+        /// Write a page with every plot and the whole table to this file
+        #[arg(long, value_name = "OUT", required_unless_present = "svg")]
+        html: Option<PathBuf>,
+        /// Write one plot for a README to this file: ratio to the best peer, case by case
+        #[arg(long, value_name = "OUT")]
+        svg: Option<PathBuf>,
     },
     /// Hold one JSON file against an earlier one; exit status 1 when a figure became worse
     Compare {
@@ -115,6 +127,9 @@ struct Run {
     /// Count the instructions of an operation with valgrind, once per peer, instead of timing
     #[arg(long, conflicts_with_all = ["bars", "metrics", "pin"])]
     callgrind: bool,
+    /// Write a page with every plot and the whole table to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Measure what the bars ask for and say which are met; exit status 1 when one is missed
     #[arg(long)]
     bars: bool,
@@ -156,6 +171,7 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
         Some(Sub::Compare { old, new, threshold }) => {
             compare(&Record::read(new)?, &Record::read(old)?, *threshold)
         }
+        Some(Sub::Report { file, html, svg }) => draw(file, html.as_deref(), svg.as_deref()),
         Some(Sub::Work { words }) => work(words),
     }
 }
@@ -233,7 +249,12 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     let rounds = (plan.runs, plan.quick);
     let record = Record::of(&machine, rounds, &peers, &measured, numbers, table::ours(&peers));
     if let Some(path) = &run.json {
-        record.write(path)?;
+        write(path, &record.text()?)?;
+    }
+    if let Some(path) = &run.html {
+        let (machine, peers, measured) = (machine.clone(), peers.clone(), measured.clone());
+        let (date, quick, unknown) = (record.date.clone(), Some(run.quick), Vec::new());
+        write(path, &Report { machine, peers, measured, date, quick, unknown }.html())?;
     }
     let failed = |result: &Measured| result.series.iter().any(Result::is_err);
     let mut status = 0;
@@ -309,6 +330,22 @@ fn choose_peers(names: &[String], mount: Mount) -> Result<Vec<Peer>, String> {
         }
     }
     Ok(chosen)
+}
+
+/// `report FILE`: draws what `--json` wrote.
+fn draw(file: &Path, html: Option<&Path>, svg: Option<&Path>) -> Result<u8, String> {
+    let report = Report::read(file)?;
+    if let Some(path) = html {
+        write(path, &report.html())?;
+    }
+    if let Some(path) = svg {
+        write(path, &report.svg())?;
+    }
+    Ok(0)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn list() -> u8 {

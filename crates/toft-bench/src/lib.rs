@@ -28,6 +28,7 @@ pub mod program;
 pub mod record;
 #[cfg(test)]
 mod recorder;
+pub mod report;
 pub mod resident;
 pub mod rng;
 pub mod runner;

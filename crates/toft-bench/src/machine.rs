@@ -1,11 +1,11 @@
 //! What a figure must carry: where and on what it was measured.
 
 use crate::peers::{Peer, libc_version};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::process::Command;
 
 /// The machine and the sources.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,

@@ -9,6 +9,7 @@ use crate::stats::{Summary, paired};
 pub type Series = Result<Vec<Outcome>, String>;
 
 /// A case on every peer.
+#[derive(Clone)]
 pub struct Measured {
     /// What was run.
     pub job: Job,

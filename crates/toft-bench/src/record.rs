@@ -18,6 +18,9 @@ const FORMAT: u32 = 1;
 pub struct Record {
     /// The version of this format.
     pub toft_bench: u32,
+    /// When it was measured.
+    #[serde(default)]
+    pub date: String,
     /// Where it was measured.
     pub machine: Value,
     /// Rounds.
@@ -121,6 +124,7 @@ impl Record {
         };
         Self {
             toft_bench: FORMAT,
+            date: crate::report::now(),
             machine: serde_json::to_value(machine).unwrap_or(Value::Null),
             runs,
             quick,
@@ -144,13 +148,13 @@ impl Record {
         }
     }
 
-    /// Writes it to a file.
+    /// The text of the file.
     ///
     /// # Errors
-    /// Names the file, and why it cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), String> {
+    /// When a figure cannot be written as JSON.
+    pub fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
-        std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+        Ok(text + "\n")
     }
 }
 
@@ -204,7 +208,7 @@ mod tests {
         let machine = Machine::here();
         let record = Record::of(&machine, (3, true), &peers, &measured, numbers, Some(0));
         let path = std::env::temp_dir().join(format!("toft-record-{}.json", std::process::id()));
-        record.write(&path).unwrap();
+        std::fs::write(&path, record.text().unwrap()).unwrap();
         let back = Record::read(&path).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&record).unwrap());
         assert!(back.quick && back.runs == 3 && back.machine["kernel"].is_string());

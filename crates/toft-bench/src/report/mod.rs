@@ -1,0 +1,199 @@
+//! What a person shows to a colleague: one page with every plot and the whole table, and one plot
+//! for a README. Both are made of what the JSON file holds, right after a run or later.
+
+mod bars;
+mod compare;
+mod families;
+mod lines;
+mod page;
+mod place;
+mod ratios;
+mod scale;
+mod scatter;
+mod summary;
+mod table;
+
+use crate::machine::Machine;
+use crate::measured::{Measured, Series};
+use crate::peers::Peer;
+use crate::runner;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Everything that is said of a run.
+pub struct Report {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// What was compared.
+    pub peers: Vec<Peer>,
+    /// The cases, in the order of the table.
+    pub measured: Vec<Measured>,
+    /// When, as in `2026-01-31 12:00 UTC`; empty when that is not known.
+    pub date: String,
+    /// Whether the numbers were those of `--quick`; `None` when that is not known.
+    pub quick: Option<bool>,
+    /// Cases of the file that this program does not have, and so cannot say the units of.
+    pub unknown: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    machine: Machine,
+    #[serde(default)]
+    date: String,
+    quick: Option<bool>,
+    peers: Vec<Named>,
+    cases: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    case: String,
+    peers: Map<String, Value>,
+}
+
+impl Report {
+    /// Reads the text of a file that `--json` wrote.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let peer = |named: Named| Peer { name: named.name, library: None, version: named.version };
+        let peers: Vec<Peer> = file.peers.into_iter().map(peer).collect();
+        let jobs = runner::jobs();
+        let (mut measured, mut unknown) = (Vec::new(), Vec::new());
+        for mut row in file.cases {
+            let Some(job) = jobs.iter().find(|job| job.case.name == row.case) else {
+                unknown.push(row.case);
+                continue;
+            };
+            let mut read = |peer: &Peer| series(row.peers.remove(&peer.name));
+            let series: Result<Vec<Series>, String> = peers.iter().map(&mut read).collect();
+            let series = series.map_err(|error| format!("case {}: {error}", row.case))?;
+            measured.push(Measured { job: *job, series });
+        }
+        let File { machine, date, quick, .. } = file;
+        Ok(Self { machine, peers, measured, date, quick, unknown })
+    }
+
+    /// Reads a file that `--json` wrote.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        text.and_then(|text| Self::parse(&text))
+            .map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn html(&self) -> String {
+        page::draw(self)
+    }
+
+    /// The plot for a README: each case's ratio to the best peer, for Toft and the fast peers.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        ratios::draw(self)
+    }
+
+    /// The rounds that the longest series has.
+    #[must_use]
+    pub fn rounds(&self) -> usize {
+        let series = self.measured.iter().flat_map(|result| &result.series);
+        series.filter_map(|series| Some(series.as_ref().ok()?.len())).max().unwrap_or(0)
+    }
+
+    /// The peer that all of this is about, if it was run.
+    #[must_use]
+    pub fn ours(&self) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.name == "toft")
+    }
+
+    /// Whether a peer is a build of Toft, and so stands out in the plots.
+    fn is_ours(&self, peer: usize) -> bool {
+        self.peers[peer].name.starts_with("toft")
+    }
+
+    /// The class of a peer's colour in the style sheet, the same in every plot.
+    fn colour(&self, peer: usize) -> String {
+        let before = (0..peer).filter(|&other| !self.is_ours(other)).count();
+        if self.is_ours(peer) { "ours".into() } else { format!("c{}", before % 9) }
+    }
+}
+
+/// What a peer did in a case: its outcomes, or `{"failed": "how"}`.
+fn series(value: Option<Value>) -> Result<Series, String> {
+    match value {
+        Some(Value::Object(mut object)) => match object.remove("failed") {
+            Some(Value::String(how)) => Ok(Err(how)),
+            _ => Err("a series is neither a list of outcomes nor a failure".into()),
+        },
+        Some(list) => serde_json::from_value(list).map(Ok).map_err(|error| error.to_string()),
+        None => Ok(Err("it is not in the file".into())),
+    }
+}
+
+/// The date and the time now, to the minute.
+#[must_use]
+pub fn now() -> String {
+    date(std::time::SystemTime::now())
+}
+
+fn date(time: std::time::SystemTime) -> String {
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    format!("{} UTC", text[..16].replace('T', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    pub(crate) const TEXT: &str = r#"{"toft_bench": 1, "date": "2026-01-31 12:00 UTC", "quick": true,
+        "machine": {"cpu": "A CPU", "cpus": 2, "kernel": "6.1", "thp": "never", "libc": "2.36",
+            "revision": "abc"},
+        "peers": [{"name": "toft", "version": "0.1"}, {"name": "glibc", "version": "2.36"},
+            {"name": "<x>&\"", "version": ""}],
+        "cases": [{"case": "pair-64", "workload": "pair", "peers": {
+            "toft": [{"ops": 1, "metrics": {"ns": 6.0}}, {"ops": 1, "metrics": {"ns": 8.0}}],
+            "glibc": [{"ops": 1, "metrics": {"ns": 12.0}}, {"ops": 1, "metrics": {"ns": 12.0}}],
+            "<x>&\"": {"failed": "signal: 11 <&>"}}},
+            {"case": "no-such-case", "workload": "none", "peers": {}}]}"#;
+
+    #[test]
+    fn a_file_is_read_with_its_failures_and_what_is_unknown() {
+        let report = Report::parse(TEXT).unwrap();
+        assert_eq!((report.peers.len(), report.rounds(), report.ours()), (3, 2, Some(0)));
+        assert_eq!((report.date.as_str(), report.quick), ("2026-01-31 12:00 UTC", Some(true)));
+        let result = &report.measured[0];
+        assert_eq!(result.summary(0, &crate::outcome::NS).unwrap().median, 7.0);
+        assert_eq!(result.series[2].as_ref().unwrap_err(), "signal: 11 <&>");
+        assert_eq!(report.unknown, ["no-such-case"]);
+    }
+
+    #[test]
+    fn a_file_without_a_date_is_read_and_a_wrong_one_is_named() {
+        let old = TEXT.replace(r#""date": "2026-01-31 12:00 UTC", "quick": true,"#, "");
+        let report = Report::parse(&old).unwrap();
+        assert_eq!((report.date.as_str(), report.quick), ("", None));
+        let wrong = TEXT.replace(r#"{"failed": "signal: 11 <&>"}"#, "3");
+        assert!(Report::parse(&wrong).err().unwrap().starts_with("case pair-64: "));
+        let error = Report::read(Path::new("/nowhere/run.json")).err().unwrap();
+        assert!(error.starts_with("/nowhere/run.json: "), "{error}");
+    }
+
+    #[test]
+    fn dates_are_to_the_minute() {
+        assert_eq!(date(UNIX_EPOCH + Duration::from_secs(86_399)), "1970-01-01 23:59 UTC");
+    }
+}

@@ -1,0 +1,111 @@
+//! The page and the plot as a person makes them, and as a browser sees them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn bench(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
+    command.args(words).env_remove("LD_PRELOAD").output().unwrap()
+}
+
+fn done(words: &[&str]) {
+    let output = bench(words);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Three cases of a family on two peers, one with a name that HTML would read, and one that fails.
+/// Gives the page of the run and the JSON.
+fn run(name: &str) -> (PathBuf, PathBuf) {
+    let broken = scratch(&format!("{name}.so"));
+    std::fs::write(&broken, "not a library").unwrap();
+    let (html, json) = (scratch(&format!("{name}.html")), scratch(&format!("{name}.json")));
+    let peers = format!("glibc,<x>&\"={}", broken.display());
+    let cases = "pair-16,pair-64,pair-1k,replace-100k";
+    let mut words = vec!["--quick", "--runs", "2", "--workloads", cases, "--set", "ops=10k"];
+    words.extend(["--peers", &peers, "--html", html.to_str().unwrap()]);
+    words.extend(["--json", json.to_str().unwrap()]);
+    done(&words);
+    (html, json)
+}
+
+#[test]
+fn the_page_of_a_run_is_that_of_its_json() {
+    let (html, json) = run("same");
+    let (later, svg) = (scratch("later.html"), scratch("later.svg"));
+    let words = ["report", json.to_str().unwrap(), "--html", later.to_str().unwrap()];
+    done(&[&words[..], &["--svg", svg.to_str().unwrap()]].concat());
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert_eq!(page, std::fs::read_to_string(&later).unwrap());
+    for part in ["glibc 2.", "2, interleaved, quick", " UTC", "pair-64", "&lt;x&gt;&amp;&quot;"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("replace-100k"), "{picture}");
+    let without_space = picture.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http://", "https://", "src="] {
+        assert!(!page.contains(outside) && !without_space.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_report_of_no_file_and_one_without_an_output_are_refused() {
+    let output = bench(&["report", "/nowhere/run.json", "--svg", "x.svg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/run.json"));
+    let output = bench(&["report", "/nowhere/run.json"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--html"));
+}
+
+/// Where chromium is; without it the test that asks is left out, or fails when programs that are
+/// missing must (`TOFT_TEST_REQUIRE=1`, as for the programs of `tests/packages.txt`).
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|folder| folder.join("chromium")).find(|p| p.is_file());
+    if found.is_none() {
+        let required = std::env::var_os("TOFT_TEST_REQUIRE").is_some_and(|value| value == "1");
+        assert!(!required, "chromium is missing: apt-get install chromium");
+        println!("skipped: chromium is missing (apt-get install chromium)");
+    }
+    found
+}
+
+/// What a browser makes of a page.
+fn dom(chromium: &Path, page: &Path, name: &str) -> String {
+    let mut command = Command::new(chromium);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+    command.args(["--disable-background-networking", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", scratch(name).display()));
+    let output = command.arg(format!("file://{}", page.display())).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_browser_finds_every_plot_and_every_row() {
+    let Some(chromium) = chromium() else { return };
+    let (html, json) = run("browser");
+    // Toft is another name for glibc here: the plots that need it are on the page too.
+    let text = std::fs::read_to_string(&json).unwrap();
+    let mut whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let glibc = serde_json::json!({"name": "toft", "version": ""});
+    whole["peers"].as_array_mut().unwrap().push(glibc);
+    for case in whole["cases"].as_array_mut().unwrap() {
+        case["peers"]["toft"] = case["peers"]["glibc"].clone();
+    }
+    std::fs::write(&json, whole.to_string()).unwrap();
+    done(&["report", json.to_str().unwrap(), "--html", html.to_str().unwrap()]);
+    let dom = dom(&chromium, &html, "profile");
+    let count = |part: &str| dom.matches(part).count();
+    // One for the means, two against the others, one over sizes, and one for each figure.
+    assert_eq!(count("<figure class=\"plot"), 1 + 2 + 1 + 5, "{dom}");
+    assert_eq!(count("<tr class=\"result\""), 5, "{dom}");
+    // The script has run: it makes a button of the head of each column, 4 and 7.
+    assert_eq!(count("<button>"), 4 + 7, "{dom}");
+    // A browser reads the name as text, and writes it as such.
+    assert!(!dom.contains("<x>") && dom.contains("&lt;x&gt;&amp;\""), "{dom}");
+}
