@@ -102,7 +102,7 @@ fn a_function_that_does_not_exist_is_found_out() {
     let found = named(page);
     assert_eq!(found, [("Slab".into(), "pop".into()), ("std".into(), "bad_alloc".into())]);
     let sources = sources();
-    assert!(exists(&sources, "Slab", "pop"));
+    assert!(exists(&sources, "Slab", "put"));
     for (of, name) in [("Slab", "popp"), ("Slab", "po"), ("Heap", "put"), ("fork", "pop")] {
         assert!(!exists(&sources, of, name), "{of}::{name}");
     }
