@@ -22,6 +22,9 @@ pub const LARGE_CLASSES: usize = (usize::BITS - CLASS_BASE) as usize;
 /// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top;
 /// `TOFT_LARGE_KEEP` is the limit of both together.
 const KEEP_LEAST: usize = 1 << 20;
+/// Live and kept bytes together may be larger than the most that were ever live by this share, as a
+/// divisor (decision 0010).
+const ROOM_SLACK: usize = 8;
 
 /// The class of a large block: one per doubling. Address space costs nothing and only what is asked
 /// for is mapped, so few classes are best: a freed block fits more requests, and a growing one is
@@ -379,7 +382,8 @@ impl Blocks {
             return;
         }
 
-        let room = state.peak_bytes.load(Relaxed);
+        let peak = state.peak_bytes.load(Relaxed);
+        let room = peak + peak / ROOM_SLACK;
         let wanted = state.live_bytes.load(Relaxed).saturating_add(kept).saturating_add(bytes);
         if let Some(excess) = wanted.checked_sub(room) {
             self.drop_some(os, excess.min(kept));
