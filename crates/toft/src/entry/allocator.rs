@@ -253,8 +253,8 @@ fn in_slab<const TIER: TierNumber>(slab: Option<&Slab>, address: usize) -> Found
     let offset = Tier::of(TIER).offset(address);
     match slab {
         Some(slab) if slab.is_open() => match slab.slot_at::<TIER>(offset) {
-            Some(slot) if slot < slab.slots() => Found::Slot(slab, slot),
-            _ => Found::InSlab(slab, offset),
+            Some(slot) => Found::Slot(slab, slot),
+            None => Found::InSlab(slab, offset),
         },
         _ => Found::Foreign,
     }

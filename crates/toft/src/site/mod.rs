@@ -24,7 +24,7 @@ impl SiteHash {
     /// A hash into `partitions` (a power of two) with a key from the kernel.
     pub fn new(partitions: usize, random: u64) -> SiteHash {
         let mask = ((partitions - 1) * ROW_WORDS) as u64;
-        SiteHash { key: random | 1 | 1 << 63, mask }
+        SiteHash { key: random | 1, mask }
     }
 
     /// Everything in row 0.

@@ -17,5 +17,4 @@ pub use class::{
     class_of_small, small_classes,
 };
 pub use credit::Spent;
-pub use slab::{GROUP_SLOTS, GROUPS, LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};
-pub use states::LIVE;
+pub use slab::{LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};

@@ -32,8 +32,8 @@
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
 //!   falls short of the threshold for being listed.
 
-use super::states::{NO_SLOT, ZERO_FRESH};
-use super::{Class, LIVE, Tier, TierNumber};
+use super::states::{LIVE, NO_SLOT, ZERO_FRESH};
+use super::{Class, Tier, TierNumber};
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
