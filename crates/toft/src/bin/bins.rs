@@ -145,6 +145,16 @@ impl Bins {
         self.slab_of(bin).refill(|first| bin.next.store(first, Relaxed))
     }
 
+    /// A slot at `address` was just freed: where its slab is the current one, and the slot lies before
+    /// what is claimed, it is the next to be handed out.
+    #[inline(always)]
+    pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
+        let bin = self.bin(index);
+        if bin.slab.load(Relaxed) == address_of(slab).wrapping_sub(self.nothing()) {
+            slab.claim_freed(slot, || bin.next.store(address, Relaxed));
+        }
+    }
+
     /// Lists a slab that has free slots, behind the current one.
     pub fn list(self, index: usize, slab: &Slab) {
         let current = self.current(index);

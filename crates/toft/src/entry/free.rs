@@ -5,7 +5,7 @@ use super::{Allocator, Call};
 use crate::large::{Block, BlockState};
 use crate::os::Os;
 use crate::remote::{Marked, announce, mark_remote};
-use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier};
+use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 
@@ -13,8 +13,8 @@ impl<O: Os> Allocator<O> {
     /// Takes back the block at `address`; names what is wrong with it otherwise.
     #[inline]
     pub fn free(&self, heap: &Heap, address: usize, call: Call) {
-        if !self.free_small(|| heap, address, call) {
-            self.free_other(heap, address, call);
+        if !self.free_small(|| heap, address, call) && !self.free_medium(|| heap, address, call) {
+            self.free_other(address, call);
         }
     }
 
@@ -34,14 +34,41 @@ impl<O: Os> Allocator<O> {
         let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) else {
             return false;
         };
-        self.free_slot(heap(), slab, slot, address, call);
+        self.free_slot::<SMALL>(heap(), slab, slot, address, call);
+        true
+    }
+
+    /// Frees what begins at a medium slot, well or badly; no when `address` is not such a place.
+    ///
+    /// Medium slabs have few slots, so that a claim serves few calls: what is freed is handed out
+    /// next without a new claim. That is also the memory that the caches know.
+    #[inline(always)]
+    pub(super) fn free_medium<'h>(
+        &self,
+        heap: impl FnOnce() -> &'h Heap,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        let Some(slab) = self.medium.slab_at(address) else { return false };
+        let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address)) else {
+            return false;
+        };
+        self.free_slot::<MEDIUM>(heap(), slab, slot, address, call);
         true
     }
 
     #[inline(always)]
-    fn free_slot(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn free_slot<const TIER: TierNumber>(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) {
         if slab.owner.load(Relaxed) == heap.address() {
             return match slab.put(slot) {
+                Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
                 Put::Done => {}
                 Put::Spent => self.credit_spent(heap, slab),
                 Put::NotLive => self.misused(call, address),
@@ -50,14 +77,10 @@ impl<O: Os> Allocator<O> {
         self.free_flagged(heap, slab, slot, address, call);
     }
 
-    /// Frees what is not the start of a small slot.
+    /// Frees what is not the start of a slot.
+    #[cold]
     #[inline(never)]
-    pub fn free_other(&self, heap: &Heap, address: usize, call: Call) {
-        if let Some(slab) = self.medium.slab_at(address)
-            && let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address))
-        {
-            return self.free_slot(heap, slab, slot, address, call);
-        }
+    pub(super) fn free_other(&self, address: usize, call: Call) {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
             _ => self.misused(call, address),

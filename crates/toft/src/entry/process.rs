@@ -131,10 +131,18 @@ pub unsafe fn free_for(address: Pointer, call: Call) {
 
 #[inline(never)]
 fn free_not_small(address: usize, call: Call) {
+    if !allocator().free_medium(current_heap, address, call) {
+        free_not_a_slot(address, call);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn free_not_a_slot(address: usize, call: Call) {
     if address != 0 {
         // The first call of a process may be a bad free: the options must be known to treat it.
         ready();
-        allocator().free_other(current_heap(), address, call);
+        allocator().free_other(address, call);
     }
 }
 

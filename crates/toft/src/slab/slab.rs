@@ -112,7 +112,7 @@ pub struct Slab {
     pub(super) credit_start: AtomicU32,
     /// First slot that was not claimed since the slab's memory was zero.
     pub(super) fresh: AtomicU16,
-    /// How often the claims of this slab have grown.
+    /// Claims of this slab while it had fresh slots, up to a limit.
     pub(super) heat: AtomicU8,
     /// Whether the slab is on its bin's list.
     pub(super) listed: AtomicU8,

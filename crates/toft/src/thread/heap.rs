@@ -143,6 +143,14 @@ impl Heap {
         if self.bins().refill(index) { self.bins().pop(index) } else { None }
     }
 
+    /// Lets malloc hand out next what was just freed, if that keeps its slab packed. Holder only.
+    #[inline(always)]
+    pub fn push(&self, slab: &Slab, slot: usize, address: usize) {
+        if let Some(_seat) = self.sit() {
+            self.bins().push(Heap::bin_of(slab), slab, slot, address);
+        }
+    }
+
     /// Whether a change was under way; for the child of a fork.
     pub(crate) fn is_torn(&self) -> bool {
         self.busy.load(Relaxed) != 0
