@@ -160,20 +160,77 @@ fn a_block_in_use_does_not_count_as_zero() {
     assert!(!zero(), "a dirty block has become zero");
 }
 
-/// A site that replaces one block touches no more of a fresh slab than a page.
+/// A site that replaces one block touches no more of a fresh slab than a page; where it does so all the
+/// time, no more than four.
 #[test]
 fn freed_slots_are_used_again_before_fresh_ones() {
     for size in [64, 1000, 2000, 9000] {
         let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
         let heap = birth(&allocator);
         let mut touched = std::collections::BTreeSet::new();
-        for _ in 0..200 {
-            let address = allocator.allocate(heap, size, code_address(3)).unwrap();
-            touched.insert(address);
-            allocator.free(heap, address, Call::Free);
-        }
-        assert!(touched.len() <= (4096 / size).max(1), "{} of {size} bytes", touched.len());
+        let mut replace = |times| {
+            for _ in 0..times {
+                let address = allocator.allocate(heap, size, code_address(3)).unwrap();
+                touched.insert(address);
+                allocator.free(heap, address, Call::Free);
+            }
+            touched.len()
+        };
+        assert!(replace(30) <= (4096 / size).max(1), "{size}");
+        let later = replace(20_000);
+        // The window of a claim begins at the lowest free slot, which may be the second.
+        assert!(later <= 4 * 4096 / size + 1, "{later} of {size} bytes");
+        // Claims of a page or less would cost as much as the calls that they serve.
+        assert!(size > 1024 || later >= 3 * 4096 / size, "{later} of {size} bytes");
     }
+}
+
+/// A claim is of the group after the last one, so that each has time to gather free slots.
+#[test]
+fn claims_go_round() {
+    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let heap = birth(&allocator);
+    let take = || allocator.allocate(heap, 64, code_address(3)).unwrap();
+    let blocks: Vec<usize> = (0..256).map(|_| take()).collect();
+    let free = |slot: usize| allocator.free(heap, blocks[slot], Call::Free);
+    for slot in [5, 70, 130, 200] {
+        free(slot);
+    }
+    assert_eq!(take(), blocks[5], "after the last group comes the first");
+    free(6);
+    assert_eq!([take(), take(), take(), take()], [70, 130, 200, 6].map(|slot| blocks[slot]));
+    allocator.check().unwrap();
+}
+
+/// A medium block that is freed before all that are claimed is handed out next, and is known not to
+/// be zero.
+#[test]
+fn a_freed_medium_block_comes_next() {
+    let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
+    let heap = birth(&allocator);
+    let take = || allocator.allocate(heap, 2000, code_address(3)).unwrap();
+    let blocks: Vec<usize> = (0..10).map(|_| take()).collect();
+    let free = |block: usize| {
+        bytes_of(blocks[block], 2000).fill(7);
+        allocator.free(heap, blocks[block], Call::Free);
+        allocator.check().unwrap();
+    };
+    free(7);
+    free(3);
+    let zeroed = allocator.allocate_zeroed(heap, 2000, code_address(3)).unwrap();
+    assert_eq!(zeroed, blocks[3]);
+    assert!(bytes_of(zeroed, 2000).iter().all(|&byte| byte == 0));
+    // One that lies behind a claimed slot waits for the next claim, so that the low end fills first.
+    free(1);
+    free(5);
+    assert_eq!(take(), blocks[1]);
+
+    // In a signal handler that has interrupted a change of the lists nothing is put there.
+    let seat = heap.sit();
+    free(2);
+    drop(seat);
+    free(0);
+    assert_eq!(take(), blocks[0]);
 }
 
 /// Decision 0003: a full slab is listed again by the free that makes a quarter of it free, by

@@ -105,16 +105,18 @@ impl Slab {
         if credit == 0 { Put::Spent } else { Put::Done }
     }
 
-    /// Claims free slots: those of the lowest group that has any, so that a slab stays packed. Owner
-    /// only, with the claim used up. `first` is told the address of the first, before it can be handed
+    /// Claims free slots: those of the next group that has any, behind the one claimed last. Going
+    /// round leaves each group the time to gather free slots, so that claims are large, and finds the
+    /// next at the first look. Groups that were never used come last. Owner only, with the claim used
+    /// up. `first` is told the address of the first, before it can be handed
     /// out. False when there is no free slot.
     #[inline(always)]
     pub fn refill(&self, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
         let found = if self.owner.load(Relaxed) & PENDING == 0 {
-            self.lowest_free()
+            self.next_free()
         } else {
-            self.lowest_free_and_not_remote()
+            self.next_free_and_not_remote()
         };
         let Some((group, free)) = found else { return false };
         let size = self.slot_size.load(Relaxed) as usize;
@@ -137,13 +139,20 @@ impl Slab {
     }
 
     #[inline(always)]
-    fn lowest_free(&self) -> Option<(usize, u64)> {
-        let mut group = 0;
-        while group < GROUPS {
+    fn next_free(&self) -> Option<(usize, u64)> {
+        let used = (self.fresh.load(Relaxed) as usize).div_ceil(GROUP_SLOTS);
+        let after = self.claimed_group() + 1;
+        let found = self.first_free(after, used).or_else(|| self.first_free(0, GROUPS))?;
+        // The pages of a slab without live slots may be unmapped.
+        (self.awake.load(Relaxed) != 0).then_some(found)
+    }
+
+    #[inline(always)]
+    fn first_free(&self, mut group: usize, end: usize) -> Option<(usize, u64)> {
+        while group < end {
             let free = self.free_bits(group);
             if free != 0 {
-                // The pages of a slab without live slots may be unmapped.
-                return (self.awake.load(Relaxed) != 0).then_some((group, free));
+                return Some((group, free));
             }
             group += 1;
         }
@@ -154,7 +163,7 @@ impl Slab {
     /// out again before `collect` has named it.
     #[cold]
     #[inline(never)]
-    fn lowest_free_and_not_remote(&self) -> Option<(usize, u64)> {
+    fn next_free_and_not_remote(&self) -> Option<(usize, u64)> {
         let free = |group| self.free_bits(group) & !self.remote_bits(group);
         let group = (0..GROUPS).find(|&group| free(group) != 0)?;
         (self.awake.load(Relaxed) != 0).then_some((group, free(group)))
