@@ -13,7 +13,7 @@
 //! | 7 | `entry` | malloc, free, realloc, aligned, usable size |
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |
-//! | 4 | `bin`, `remote` | free slots for this thread; frees by others |
+//! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
 //! | 3 | `slab`, `large` | slots in a run of address space; one block to an extent |
 //! | 2 | `region` | which addresses are ours and whose they are |
 //! | 1 | `os` | the only system calls |
@@ -44,6 +44,8 @@ pub mod large;
 pub mod options;
 #[cfg(not(loom))]
 pub mod os;
+#[cfg(not(loom))]
+pub mod reclaim;
 pub mod region;
 #[cfg(not(loom))]
 pub mod site;

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("site", 5),
     ("bin", 4),
     ("remote", 4),
+    ("reclaim", 4),
     ("slab", 3),
     ("large", 3),
     ("region", 2),

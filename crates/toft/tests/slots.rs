@@ -2,25 +2,15 @@
 //! zero or not, the order of reuse, the counts.
 
 mod common;
+use common::plain::{allocator, birth, with_slab};
 use common::shadow::bytes_of;
 use common::world::code_address;
-use toft::Allocator;
 use toft::entry::Call;
 use toft::options::Options;
-use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
+use toft::os::fake::{Fault, PageState, Request};
 use toft::remote::{Marked, announce, mark_remote};
-use toft::slab::{Class, Slab, SlotState};
+use toft::slab::{Class, SlotState};
 use toft::stats::snapshot;
-use toft::thread::Heap;
-
-fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
-    let fake = Fake::new(Machine::LARGE);
-    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-    (fake, allocator)
-}
-fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
-    allocator.heaps.acquire(allocator.os()).unwrap()
-}
 
 /// A fork finds another thread between the two stores of malloc's fast path: the claim is shorter by
 /// one, and the look-ahead still names the slot that was being handed out.
@@ -50,22 +40,6 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
         live.push(address);
     }
     allocator.check().unwrap();
-}
-
-/// The slab that a block lies in, and the block's slot there.
-fn with_slab<R>(
-    allocator: &Allocator<Fake>,
-    address: usize,
-    body: impl Fn(&Slab, usize) -> R,
-) -> R {
-    let mut result = None;
-    allocator.for_each_slab(|slab| {
-        let slot = address.wrapping_sub(slab.base()) / slab.size();
-        if slot < slab.slots() {
-            result = Some(body(slab, slot));
-        }
-    });
-    result.unwrap()
 }
 
 /// A slot that was freed by its owner while another thread, which had found it live, set its remote

@@ -17,6 +17,7 @@
 //!   another heap takes it over.
 //! - B3 where the current slab has claimed slots, `next` is the address of the lowest.
 //! - B4 nobody writes to the slab of nothing.
+//! - B5 each slab of a list but the first knows the one before it.
 
 use crate::slab::{CLASSES, SMALL_STEPS, Slab, Violation, small_classes};
 use crate::sync::{AtomicUsize, Ordering};
@@ -163,8 +164,16 @@ impl Bins {
             slab.set_next(0);
             self.set(index, address_of(slab));
         } else {
-            slab.set_next(current.next());
-            current.set_next(address_of(slab));
+            join(slab, current.next());
+            join(current, address_of(slab));
+        }
+    }
+
+    /// Takes a slab off the list that is on it, and not the current one.
+    pub fn unlist(self, slab: &Slab) {
+        if let Some(before) = slab_at(slab.previous()) {
+            join(before, slab.next());
+            slab.set_next(0);
         }
     }
 
@@ -201,8 +210,8 @@ impl Bins {
                 before = slab;
                 continue;
             }
-            before.set_next(slab.next());
-            slab.set_next(address_of(current));
+            join(before, slab.next());
+            join(slab, address_of(current));
             self.set(index, address_of(slab));
             if self.refill(index) {
                 return true;
@@ -223,7 +232,7 @@ impl Bins {
         for slab in self.listed(index) {
             if choose(slab) {
                 match before {
-                    Some(before) => before.set_next(slab.next()),
+                    Some(before) => join(before, slab.next()),
                     None => self.set(index, slab.next()),
                 }
                 slab.set_next(0);
@@ -243,12 +252,19 @@ impl Bins {
         }
     }
 
-    /// Verifies B3 and B4.
+    /// Verifies B3 to B5.
     pub fn check(self, index: usize) -> Result<(), Violation> {
         // SAFETY: `behind`: the head is a part of the heap.
         let nothing = unsafe { &(*self.head).nothing };
         if nothing.claimed() != 0 || nothing.slots() != 0 || nothing.next() != 0 {
             return Err(Violation("B4: the slab of nothing"));
+        }
+        let mut before = self.current(index);
+        for slab in self.listed(index).skip(1) {
+            if slab.previous() != address_of(before) {
+                return Err(Violation("B5: previous"));
+            }
+            before = slab;
         }
         match self.current(index).next_claimed() {
             Some(address) if address != self.bin(index).next.load(Relaxed) => {
@@ -267,6 +283,14 @@ impl Bins {
     pub fn listed(self, index: usize) -> impl Iterator<Item = &'static Slab> {
         let first = Some(self.current(index)).filter(|slab| !self.is_empty(slab));
         core::iter::successors(first, |slab| slab_at(slab.next()))
+    }
+}
+
+/// Makes the slab at the address `next`, if that is not zero, the one after `before`.
+fn join(before: &Slab, next: usize) {
+    before.set_next(next);
+    if let Some(slab) = slab_at(next) {
+        slab.set_previous(address_of(before));
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::{Error, Os};
+use crate::reclaim::Pool;
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
@@ -24,6 +25,7 @@ pub struct Allocator<O> {
     large_span: usize,
     pub(super) medium: Plots<MEDIUM, Slab>,
     pub(super) large: Blocks,
+    pub(super) pool: Pool,
     /// All heaps.
     pub heaps: Heaps,
     pub(super) hash: SiteHash,
@@ -74,6 +76,7 @@ impl<O> Allocator<O> {
             small: Plots::none(),
             medium: Plots::none(),
             large: Blocks::none(),
+            pool: Pool::none(),
             heaps: Heaps::none(),
             hash: SiteHash::single(),
             os,
@@ -98,7 +101,8 @@ impl<O: Os> Allocator<O> {
             (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
         let large_at =
             (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
-        let end = large_at + Blocks::table_bytes(large_span, partitions);
+        let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
+        let end = pool_at + Pool::table_bytes(partitions);
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -108,7 +112,7 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, heaps) = unsafe {
+        let (small, medium, large, pool, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -127,6 +131,7 @@ impl<O: Os> Allocator<O> {
                     large_at,
                     keep,
                 )?,
+                Pool::new(pool_at, partitions, layout.small_slabs),
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
@@ -137,6 +142,7 @@ impl<O: Os> Allocator<O> {
             small,
             medium,
             large,
+            pool,
             heaps,
             hash,
             os,
@@ -203,6 +209,11 @@ impl<O: Os> Allocator<O> {
         &self.large
     }
 
+    /// Bytes of empty slabs that are nobody's and may still be resident.
+    pub fn kept_slab_bytes(&self) -> usize {
+        self.pool.kept_bytes()
+    }
+
     /// Bytes mapped for slabs, and for all metadata.
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (small, small_metadata) = self.small.mapped_bytes();
@@ -221,6 +232,7 @@ impl<O: Os> Allocator<O> {
             }
         });
         result?;
+        self.pool.check()?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
 

@@ -132,8 +132,8 @@ impl<O: Os> Allocator<O> {
         let pressure = self.pressure().load(Relaxed) != 0;
         match slab.credit_spent(pressure) {
             Spent::List => heap.relist(&seat, slab),
-            Spent::Empty if pressure => self.release_slab(slab),
-            Spent::Empty | Spent::Nothing => {}
+            Spent::Empty => self.part_with(heap, &seat, slab),
+            Spent::Nothing => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os};
+use crate::reclaim::release;
 use crate::slab::{
     Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
     class_of_small,
@@ -98,25 +99,26 @@ impl<O: Os> Allocator<O> {
             return bins.pop(index);
         }
         // 2. what other threads have freed
-        let collected =
-            heap.collect(seat, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
-        if collected && bins.advance(index, wake) {
+        if self.collect(heap, seat) && bins.advance(index, wake) {
             return bins.pop(index);
         }
         // 3. what threads that have ended left behind
         let taken = self.heaps.search_orphans(|orphan| {
             let Some(seat_there) = orphan.sit() else { return false };
-            orphan
-                .collect(&seat_there, |slab, slot| self.freed_twice(slab, slot, Call::RemoteFree));
+            self.collect(orphan, &seat_there);
             heap.take_over(seat, orphan, index)
         });
         if taken && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 4. address space that nobody has had
+        // 4. a slab that has become empty, of whatever thread
+        if self.adopt(heap, index) && bins.advance(index, wake) {
+            return bins.pop(index);
+        }
+        // 5. address space that nobody has had
         let slab = match self.new_slab(heap, index, site) {
             Some(slab) => slab,
-            // 5. what can be had back where there is no more
+            // 6. what can be had back where there is no more
             None => {
                 self.relieve(heap, Some(seat));
                 self.new_slab(heap, index, site)?
@@ -140,7 +142,38 @@ impl<O: Os> Allocator<O> {
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
         slab.publish(heap.address(), slots);
+        self.pool.grow(&self.os, slab);
         Some(slab)
+    }
+
+    /// Collects what other threads have freed into a heap that the caller holds.
+    fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
+        let twice = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
+        heap.collect(seat, twice, |slab| self.part_with(heap, seat, slab))
+    }
+
+    /// A slab on a list of a heap that the caller holds has become empty.
+    pub(super) fn part_with(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
+        let pressure = self.pressure().load(Relaxed) != 0;
+        if heap.part_with(seat, slab) {
+            self.pool.put(slab);
+            if pressure {
+                self.pool.drop_some(&self.os, usize::MAX, true);
+            }
+        } else if pressure && slab.is_empty() {
+            release(&self.os, slab, true);
+        }
+    }
+
+    /// Lists an empty slab out of the pool, if there is one for this bin.
+    fn adopt(&self, heap: &Heap, index: usize) -> bool {
+        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+        let Some(slab) = self.pool.take(&self.os, partition, class) else { return false };
+        slab.adopt(heap.address());
+        // Racing threads that free a slot twice may leave its bit behind.
+        slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
+        heap.bins().list(index, slab);
+        true
     }
 
     /// A block of its own extent, and whether it is all zero.
@@ -175,7 +208,8 @@ impl<O: Os> Allocator<O> {
     #[cold]
     fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
         self.pressure().store(1, Relaxed);
-        self.drop_kept();
+        self.large.drop_kept(&self.os);
+        self.pool.drop_some(&self.os, usize::MAX, true);
         self.small.retract(&self.os);
         self.medium.retract(&self.os);
         if seat.is_some() {
@@ -184,9 +218,7 @@ impl<O: Os> Allocator<O> {
         for number in 0..self.heaps.count() {
             self.heaps.with_orphan(number, |orphan| {
                 if let Some(seat) = orphan.sit() {
-                    orphan.collect(&seat, |slab, slot| {
-                        self.freed_twice(slab, slot, Call::RemoteFree);
-                    });
+                    self.collect(orphan, &seat);
                     self.release_empty_slabs(orphan);
                 }
             });
@@ -196,43 +228,24 @@ impl<O: Os> Allocator<O> {
     fn release_empty_slabs(&self, heap: &Heap) {
         self.for_each_slab(|slab| {
             if heap.owns(slab) && slab.is_listed() && slab.is_empty() {
-                self.release_slab(slab);
+                release(&self.os, slab, true);
             }
         });
     }
 
-    /// Unmaps the pages of an empty, listed slab of a heap that the caller holds.
-    pub(super) fn release_slab(&self, slab: &Slab) {
-        if slab.is_dormant() {
-            return;
-        }
-        slab.lie_dormant();
-        let bytes = slab_bytes(slab);
-        // SAFETY: (1) no slot of the slab is live, and none can be claimed any more.
-        if unsafe { self.os.unmap(slab.base(), bytes) }.is_err() {
-            // At the limit of mappings even giving back can fail: the pages at least can go.
-            // SAFETY: (1) as above.
-            let zero = unsafe { self.os.discard(slab.base(), bytes) }.is_ok();
-            slab.wake(zero);
-        }
-    }
-
     fn wake(&self, slab: &Slab) -> bool {
-        let woken = self.os.map(slab.base(), slab_bytes(slab)).is_ok();
+        let woken = self.os.map(slab.base(), slab.tier().slab_bytes()).is_ok();
         if woken {
             slab.wake(true);
         }
         woken
     }
 
-    /// Gives back the pages of all free large blocks; says how many bytes.
+    /// Gives back the pages of all free large blocks and of empty slabs that are nobody's; says how
+    /// many bytes.
     pub fn drop_kept(&self) -> usize {
-        self.large.drop_kept(&self.os)
+        self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
     }
-}
-
-fn slab_bytes(slab: &Slab) -> usize {
-    Tier::of(if slab.class().is_small() { SMALL } else { MEDIUM }).slab_bytes()
 }
 
 fn clear(address: usize, size: usize) {

@@ -293,6 +293,26 @@ unsafe impl Os for Fake {
         Ok(())
     }
 
+    unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error> {
+        assert!(from + len <= to || to + len <= from, "a transfer onto itself");
+        self.check_range(from, len);
+        assert!(self.state().space.is_ours(from..from + len), "a transfer from what is not mapped");
+        match self.admit(Request::Transfer, to, len) {
+            Ok(_state) => {
+                self.host.copy(from, to, len);
+                self.host.clear(from..from + len);
+                Ok(())
+            }
+            Err(Error::Unsupported) => Err(Error::Unsupported),
+            Err(error) => {
+                let mut state = self.state();
+                self.host.close(to..to + len);
+                state.space.set(to..to + len, PageState::Free);
+                Err(error)
+            }
+        }
+    }
+
     fn random(&self) -> Result<u64, Error> {
         let mut state = self.state();
         if let Verdict::Fail(error) = state.faults.judge(Request::Random) {

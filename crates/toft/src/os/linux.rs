@@ -111,6 +111,23 @@ unsafe impl Os for Linux {
         Ok(())
     }
 
+    unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error> {
+        let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) as usize;
+        // SAFETY: (1) the caller's duties 1 and 2.
+        let moved = unsafe { syscall(libc::SYS_mremap, [from, len, len, flags, to, 0]) };
+        // A kernel before 5.7 does not know DONTUNMAP, and has changed nothing.
+        if moved == -(libc::EINVAL as isize) {
+            return Err(Error::Unsupported);
+        }
+        result(moved).map(drop).map_err(|error| {
+            // The target may be gone or not. A hole is unmapped in any case; what cannot be unmapped,
+            // at the limit of mappings, is there.
+            // SAFETY: (1) the caller's duty 1; nobody needs what is there.
+            let gone = unsafe { syscall(libc::SYS_munmap, [to, len, 0, 0, 0, 0]) } == 0;
+            if gone { error } else { Error::Unsupported }
+        })
+    }
+
     fn random(&self) -> Result<u64, Error> {
         let mut word = 0u64;
         let mut filled = 0;

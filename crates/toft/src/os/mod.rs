@@ -33,7 +33,7 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `guard` and `relocate` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os {
     /// Bytes in a page: a power of two, at least 4096.
@@ -81,6 +81,16 @@ pub unsafe trait Os {
         new: usize,
         new_len: usize,
     ) -> Result<(), Error>;
+
+    /// Moves the pages of `[from, from + len)` to `[to, to + len)`, whose own are lost. Both stay
+    /// mapped, and `from` reads as zero. After `Unsupported` nothing has changed; after any other
+    /// error `to` is not mapped any more.
+    ///
+    /// # Safety
+    /// 1. Both ranges were mapped by `map` of this object, each is part of one mapping, and they do not
+    ///    overlap.
+    /// 2. Nobody needs what is in `to`, and nobody uses `from` meanwhile.
+    unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error>;
 
     /// A word that an attacker cannot predict, or an error: never a weak one.
     fn random(&self) -> Result<u64, Error>;

@@ -127,7 +127,9 @@ pub fn mark_remote(slab: &Slab, slot: usize) -> Marked {
 #[cold]
 pub fn announce(slab: &Slab) {
     let before = slab.set_owner_flag(PENDING);
-    if before & PENDING == 0 {
+    // Without owner: what the caller has freed was collected already, and the slab has become empty.
+    // Whoever takes it from the pool takes the flag off with that.
+    if before & PENDING == 0 && before != 0 {
         // SAFETY: `owner` of a published slab is the address of a heap, whose first part is its
         // inbox, and heaps live for ever. The heap named by the value that we exchanged is the one
         // that owns the slab until PENDING is clear again (`Slab::change_owner` fails meanwhile).

@@ -8,7 +8,7 @@ use crate::sync::Ordering::Relaxed;
 pub struct Violation(pub &'static str);
 
 impl Slab {
-    /// Verifies I1 to I6. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I7. Holder of the owning heap only, with no other thread freeing.
     pub fn check(&self) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let slots = self.slots();
@@ -30,12 +30,23 @@ impl Slab {
             used += live.count_ones();
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
+        if !self.has_owner() {
+            return self.check_nobodys();
+        }
         if !self.is_listed() {
             ensure(claim == 0, "I6: claim without a list")?;
             let free = slots as u32 - used;
             let missing = self.threshold().saturating_sub(free).max(1);
             let credit = self.credit.load(Relaxed);
             ensure(credit == missing, "I6: credit")?;
+        }
+        Ok(())
+    }
+
+    /// Verifies I7, of a slab that no heap owns.
+    fn check_nobodys(&self) -> Result<(), Violation> {
+        if self.is_listed() || self.claimed() != 0 || !self.is_empty() {
+            return Err(Violation("I7: nobody's, but in use"));
         }
         Ok(())
     }

@@ -2,11 +2,12 @@
 //! costs free one instruction in place.
 
 use super::slab::{GROUPS, Slab};
-use super::states::{DIRTY, ZERO_CLEAN};
+use super::states::{DIRTY, DIRTY_FRESH, ZERO_CLEAN, ZERO_FRESH};
 use crate::sync::Ordering::Relaxed;
 
-/// Least credit of a listed slab, so that one with few blocks does not ask at every free.
-const LISTED_MIN: u32 = 512;
+/// Least credit of a listed slab that was found not empty, as a multiple of its slots: one with few
+/// blocks does not ask at every free.
+const LISTED_MIN: u32 = 2;
 /// The share of its slots that must be free, as a shift, before a slab that was full is listed
 /// again. With less, every free and every malloc of a steady program would change a list; this is
 /// the slack that law 4 counts with (decision 0003).
@@ -19,7 +20,7 @@ pub enum Spent {
     Nothing,
     /// The slab must be put on its bin's list.
     List,
-    /// The slab is on its list, and no slot is live.
+    /// No slot is live.
     Empty,
 }
 
@@ -49,6 +50,15 @@ impl Slab {
         self.set_credit(self.held().max(1));
     }
 
+    /// The empty slab leaves its owner, off all lists.
+    pub fn retire(&self) {
+        debug_assert_eq!(self.held(), 0);
+        self.unclaim();
+        self.next.store(0, Relaxed);
+        self.listed.store(0, Relaxed);
+        self.set_credit(1);
+    }
+
     /// Slots that are live, those freed by others included. Owner.
     pub(super) fn held(&self) -> u32 {
         let free: u32 = (0..GROUPS).map(|group| self.free_bits(group).count_ones()).sum();
@@ -58,11 +68,11 @@ impl Slab {
     /// What to do about a slab whose credit is spent. `exact` asks to be told of emptiness as soon
     /// as it is there, at the price of more such questions. Owner.
     pub fn credit_spent(&self, exact: bool) -> Spent {
-        if !self.is_listed() {
+        let held = self.held();
+        if !self.is_listed() && held != 0 {
             return Spent::List;
         }
-        let held = self.held();
-        self.set_credit(held.max(if exact { 1 } else { LISTED_MIN }));
+        self.set_credit(held.max(if exact { 1 } else { LISTED_MIN * self.slots() as u32 }));
         if held == 0 { Spent::Empty } else { Spent::Nothing }
     }
 
@@ -83,6 +93,7 @@ impl Slab {
         self.awake.store(0, Relaxed);
         // What comes back will be zero.
         self.change_states(DIRTY, ZERO_CLEAN);
+        self.change_states(DIRTY_FRESH, ZERO_FRESH);
         self.fresh.store(0, Relaxed);
     }
 
@@ -90,9 +101,38 @@ impl Slab {
     pub fn wake(&self, zero: bool) {
         if !zero {
             self.change_states(ZERO_CLEAN, DIRTY);
+            self.change_states(ZERO_FRESH, DIRTY_FRESH);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
         self.awake.store(1, Relaxed);
+    }
+
+    /// Bytes from the slab's start on that its slots may have touched since they were zero.
+    pub fn touched_bytes(&self) -> usize {
+        self.fresh.load(Relaxed) as usize * self.size()
+    }
+
+    /// The slab has got pages whose first so many bytes may not be zero. Holder, of a clean slab.
+    pub fn receive(&self, bytes: usize) {
+        let slots = bytes.div_ceil(self.size()).min(self.slots());
+        for slot in 0..slots {
+            let state = self.state_of(slot);
+            let dirty = if state.load(Relaxed) == ZERO_FRESH { DIRTY_FRESH } else { DIRTY };
+            state.store(dirty, Relaxed);
+        }
+        self.fresh.store(slots as u16, Relaxed);
+        self.received.store(1, Relaxed);
+    }
+
+    /// Whether the slab has ever got pages of another.
+    pub fn has_received(&self) -> bool {
+        self.received.load(Relaxed) != 0
+    }
+
+    /// Whether a slab without live slots has given its pages back, or has tried to.
+    pub fn is_clean(&self) -> bool {
+        let dirty = (0..GROUPS).any(|group| self.dirty_bits(group) != 0);
+        !dirty || self.fresh.load(Relaxed) as usize == self.slots()
     }
 
     /// Whether the slab is on its bin's list.
@@ -100,15 +140,15 @@ impl Slab {
         self.listed.load(Relaxed) != 0
     }
 
-    /// Counts frees by other threads; says whether the slab must be listed now.
-    pub(super) fn spend_credit(&self, frees: u32) -> bool {
+    /// Counts frees by other threads; says what follows.
+    pub(super) fn spend_credit(&self, frees: u32) -> Spent {
         let credit = self.credit.load(Relaxed);
         if frees < credit {
             self.credit.store(credit - frees, Relaxed);
-            return false;
+            return Spent::Nothing;
         }
         self.frees.store(self.frees.load(Relaxed) + u64::from(frees - credit), Relaxed);
         self.credit.store(0, Relaxed);
-        self.credit_spent(false) == Spent::List
+        self.credit_spent(false)
     }
 }

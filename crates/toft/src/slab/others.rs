@@ -1,5 +1,6 @@
 //! What other threads do to a slab, and what its holder does about it.
 
+use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, LIVE};
 use crate::sync::AtomicU64;
@@ -41,8 +42,8 @@ impl Slab {
     }
 
     /// Collects what other threads have freed; tells the slots that were not live through `bad`.
-    /// Says whether the slab must be listed again. Holder of the owning heap only.
-    pub fn collect(&self, mut bad: impl FnMut(usize)) -> bool {
+    /// Says what follows from its credit. Holder of the owning heap only.
+    pub fn collect(&self, mut bad: impl FnMut(usize)) -> Spent {
         let mut frees = 0;
         for group in 0..self.slots().div_ceil(GROUP_SLOTS) {
             if self.remote_word(group).load(SeqCst) == 0 {

@@ -6,6 +6,7 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
+//! line 7     owner writes     previous
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`]):
@@ -31,9 +32,10 @@
 //! - I5 `claim_states` points to the states of a group of 64.
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
 //!   falls short of the threshold for being listed.
+//! - I7 a slab without owner has no live slot, no claim, and is on no list.
 
-use super::states::{LIVE, NO_SLOT, ZERO_FRESH};
-use super::{Class, Tier, TierNumber};
+use super::states::{DIRTY_FRESH, LIVE, NO_SLOT, ZERO_FRESH};
+use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
@@ -118,7 +120,9 @@ pub struct Slab {
     pub(super) listed: AtomicU8,
     /// Whether the slab's pages are mapped; slots are claimed only then.
     pub(super) awake: AtomicU8,
-    _line_1: [AtomicU8; 7],
+    /// Whether the slab has ever got pages of another: then it has a mapping of its own.
+    pub(super) received: AtomicU8,
+    _line_1: [AtomicU8; 6],
 
     /// Others, by one atomic each; taken by the owner.
     pub(super) remote: [AtomicU64; GROUPS],
@@ -128,6 +132,8 @@ pub struct Slab {
 
     /// Owner; read by other threads, for the slots that they free.
     pub(super) states: States,
+    /// Slab before this one on its bin's list. Owner.
+    previous: AtomicUsize,
     _line_7: Line,
 }
 
@@ -136,7 +142,7 @@ type Rest = [AtomicU64; 3];
 #[cfg(loom)]
 type Rest = ();
 #[cfg(not(loom))]
-type Line = [AtomicU64; 8];
+type Line = [AtomicU64; 7];
 #[cfg(loom)]
 type Line = ();
 
@@ -244,6 +250,32 @@ impl Slab {
         self.next.store(next, Relaxed);
     }
 
+    /// Says which slab is before this one on its bin's list, as an address.
+    pub fn set_previous(&self, previous: usize) {
+        self.previous.store(previous, Relaxed);
+    }
+
+    /// The slab before this one on its bin's list, as an address; of the first, anything.
+    pub fn previous(&self) -> usize {
+        self.previous.load(Relaxed)
+    }
+
+    /// The tier that the slab belongs to.
+    pub fn tier(&self) -> Tier {
+        Tier::of(if self.class().is_small() { SMALL } else { MEDIUM })
+    }
+
+    /// Whether some heap owns the slab.
+    pub fn has_owner(&self) -> bool {
+        self.owner.load(Relaxed) & !PENDING != 0
+    }
+
+    /// Makes a slab out of the pool the heap's. Nothing is pending in it: a flag that a late freer
+    /// has set meanwhile announced nothing.
+    pub fn adopt(&self, owner: usize) {
+        self.owner.store(owner, Release);
+    }
+
     /// Which slot starts at `offset` bytes from the slab's base, if one does. A descriptor that is
     /// no slab has none.
     ///
@@ -272,7 +304,7 @@ impl Slab {
         }
         match self.state_of(slot).load(Acquire) {
             LIVE => SlotState::Live,
-            ZERO_FRESH => SlotState::Fresh,
+            ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
         }
     }
@@ -303,8 +335,8 @@ impl Slab {
 
     /// Slots that were ever handed out.
     pub fn touched_slots(&self) -> usize {
-        let touched = |slot: &usize| self.state_of(*slot).load(Relaxed) != ZERO_FRESH;
-        (0..self.slots()).filter(touched).count()
+        let fresh = |slot| self.state(slot) == SlotState::Fresh;
+        (0..self.slots()).filter(|&slot| !fresh(slot)).count()
     }
 
     /// Whether no slot is live.

@@ -10,6 +10,8 @@ pub const LIVE: u8 = 1;
 pub const NO_SLOT: u8 = 3;
 /// Freed.
 pub const DIRTY: u8 = 2;
+/// Never handed out, but its page came from another slab: its memory may not be zero.
+pub const DIRTY_FRESH: u8 = 6;
 /// Freed, and its memory has been given back since: it is zero again.
 pub const ZERO_CLEAN: u8 = 4;
 

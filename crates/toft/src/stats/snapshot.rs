@@ -28,7 +28,7 @@ pub struct Snapshot {
     pub slabs: usize,
     /// Large blocks that the program has now.
     pub large_blocks: usize,
-    /// Free large blocks that are still resident, in bytes.
+    /// Free large blocks and empty slabs that may still be resident, in bytes.
     pub kept_bytes: usize,
     /// Bytes of address space mapped for blocks of any kind.
     pub mapped_bytes: usize,
@@ -76,7 +76,7 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
     s.large_bytes = bytes;
     s.peak_bytes += peak;
     s.allocations += allocations;
-    s.kept_bytes = kept;
+    s.kept_bytes = kept + allocator.kept_slab_bytes();
     s.mapped_bytes = mapped;
     allocator.large().for_each(|block| {
         if block.state() == BlockState::Live {

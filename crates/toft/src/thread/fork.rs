@@ -14,7 +14,7 @@
 
 use super::{Heap, Heaps};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::slab::{LINK_OPEN, PENDING, Slab};
+use crate::slab::{LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
 /// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `for_each_slab`
@@ -62,7 +62,7 @@ fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab)
     // live was freed twice by threads that are gone: there is nobody left to tell.
     slab.link.store(LINK_OPEN, Relaxed);
     slab.clear_owner_flag(PENDING);
-    let relist = slab.collect(|_| {});
+    let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();
     if heap.is_torn() && Some(heap.number) != mine {
         // Its lists are built anew: every slab goes on one, and leaves it when it proves full.
         slab.unclaim();

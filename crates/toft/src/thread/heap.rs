@@ -9,7 +9,7 @@
 use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
 use crate::site::SiteHash;
-use crate::slab::{Class, PENDING, Slab};
+use crate::slab::{Class, PENDING, Slab, Spent};
 use crate::sync::{AtomicU32, Ordering};
 use Ordering::Relaxed;
 
@@ -166,17 +166,43 @@ impl Heap {
     }
 
     /// Collects what other threads have freed into this heap's slabs, and lists the slabs that have
-    /// room again. Tells each slot that was not live. Says whether any slab was collected.
-    pub fn collect(&self, _seat: &Seat, mut bad: impl FnMut(&Slab, usize)) -> bool {
+    /// room again. Tells each slot that was not live, and each slab that has become empty. Says
+    /// whether any slab was collected.
+    pub fn collect(
+        &self,
+        _seat: &Seat,
+        mut bad: impl FnMut(&Slab, usize),
+        mut empty: impl FnMut(&Slab),
+    ) -> bool {
         let bins = self.bins();
         let mut any = false;
         self.inbox.drain(|slab| {
-            if slab.collect(|slot| bad(slab, slot)) {
-                bins.list(Heap::bin_of(slab), slab);
+            match slab.collect(|slot| bad(slab, slot)) {
+                Spent::List => bins.list(Heap::bin_of(slab), slab),
+                Spent::Empty => empty(slab),
+                Spent::Nothing => {}
             }
             any = true;
         });
         any
+    }
+
+    /// Lets go of an empty slab, unless its bin draws from it just now, or somebody is just freeing
+    /// into it: then it stays, on a list. Says whether it went: the slab is nobody's then.
+    pub fn part_with(&self, seat: &Seat, slab: &Slab) -> bool {
+        let index = Heap::bin_of(slab);
+        let is_current = core::ptr::eq(self.bins().current(index), slab);
+        if is_current || slab.remote_slots() != 0 || !slab.change_owner(self.address(), 0) {
+            if !slab.is_listed() {
+                self.relist(seat, slab);
+            }
+            return false;
+        }
+        if slab.is_listed() {
+            self.bins().unlist(slab);
+        }
+        slab.retire();
+        true
     }
 
     /// Lists a slab that has enough free slots again.

@@ -8,5 +8,6 @@
 pub mod fuzz;
 pub mod misuse;
 pub mod ops;
+pub mod plain;
 pub mod shadow;
 pub mod world;

@@ -17,19 +17,22 @@ pub enum Request {
     Extend,
     /// `Os::relocate`
     Relocate,
+    /// `Os::transfer`
+    Transfer,
     /// `Os::random`
     Random,
 }
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 7] = [
+    pub const ALL: [Request; 8] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
         Request::Guard,
         Request::Extend,
         Request::Relocate,
+        Request::Transfer,
         Request::Random,
     ];
 }

@@ -1,0 +1,361 @@
+//! Slabs that are empty and nobody's.
+//!
+//! ```text
+//! stacks[partition][class]   kept  --> slab --next--> slab ... 0      pages as they were
+//!                            clean --> slab --next--> slab ... 0      pages given back
+//! a head    | tag : 32 | slab number + 1 : 32 |     zero: empty
+//! ```
+//!
+//! Any thread puts and takes; lock-free, with a tag against ABA. Descriptors are never unmapped, so
+//! that reading `next` of a slab that somebody else has just taken gives an old number, and the tag
+//! makes the exchange fail. A thread that a fork has stopped in the middle loses one slab of the
+//! child, not its stack.
+//!
+//! Invariants, verified by [`Pool::check`]:
+//! - E1 a slab in the pool has no owner (and so, by I7, is empty and on no list).
+//! - E2 it is on the stacks of its own partition and class.
+//! - E4 a partition with kept slabs has its bit set.
+//! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its pages.
+
+use crate::os::{Error, Os};
+use crate::slab::{CLASSES, Class, SLAB_BYTES, Slab, Violation};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed};
+
+/// Slabs in use and kept ones may together be larger than the most that were ever in use by so many
+/// bytes,
+const ROOM_LEAST: usize = 256 << 10;
+/// and by this share of it, as a divisor.
+const ROOM_SLACK: usize = 8;
+/// Touched bytes of a slab from which on its pages are moved rather than given back: moving costs the
+/// same for any number of pages, as much as four page faults.
+const MOVED_LEAST: usize = 32 << 10;
+/// Slabs that may get pages of another: each may cost two mappings, and a process may have 65 530.
+const RECEIVERS_MAX: usize = 8192;
+
+/// The stacks of one (partition, class). Any thread, by compare and exchange.
+#[derive(Debug)]
+struct Stacks {
+    kept: AtomicU64,
+    clean: AtomicU64,
+}
+
+/// Counters, by any thread; lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Bytes of slots in slabs that have an owner, and the most there ever were.
+    used: AtomicUsize,
+    peak: AtomicUsize,
+    /// Bytes of slots in kept slabs.
+    kept: AtomicUsize,
+    /// The partition where the last search for kept slabs ended.
+    cursor: AtomicUsize,
+    /// Slabs that have ever got pages of another.
+    receivers: AtomicUsize,
+}
+
+/// All empty slabs that are nobody's.
+#[derive(Debug)]
+pub struct Pool {
+    state: *const State,
+    stacks: *const Stacks,
+    /// A bit for each partition that may have kept slabs. Any thread.
+    rows: *const AtomicU64,
+    partitions: usize,
+    /// Address of the descriptor with number 0.
+    slabs: usize,
+}
+
+impl Pool {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub const fn table_bytes(partitions: usize) -> usize {
+        size_of::<State>().next_multiple_of(64)
+            + partitions * CLASSES * size_of::<Stacks>()
+            + partitions.div_ceil(64) * size_of::<AtomicU64>()
+    }
+
+    /// Before anything is known.
+    pub const fn none() -> Pool {
+        Pool {
+            state: core::ptr::null(),
+            stacks: core::ptr::null(),
+            rows: core::ptr::null(),
+            partitions: 0,
+            slabs: 0,
+        }
+    }
+
+    /// A pool of the slabs whose descriptors lie from `slabs` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `table_bytes(partitions)` zero bytes that live for ever, are
+    ///    aligned to 64, and belong to this object alone.
+    /// 2. The slabs that are put here are of partitions below `partitions`; their descriptors live
+    ///    for ever, at multiples of `SLAB_BYTES` from `slabs` on, less than 2^32 of them.
+    pub unsafe fn new(tables: usize, partitions: usize, slabs: usize) -> Pool {
+        let stacks = tables + size_of::<State>().next_multiple_of(64);
+        Pool {
+            state: core::ptr::with_exposed_provenance(tables),
+            stacks: core::ptr::with_exposed_provenance(stacks),
+            rows: core::ptr::with_exposed_provenance(
+                stacks + partitions * CLASSES * size_of::<Stacks>(),
+            ),
+            partitions,
+            slabs,
+        }
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    fn stacks(&self, number: usize) -> &Stacks {
+        debug_assert!(number < self.partitions * CLASSES);
+        // SAFETY: `new` duty 1: one for each partition and class.
+        unsafe { &*self.stacks.add(number) }
+    }
+
+    /// The word and the bit that say whether a partition may have kept slabs.
+    fn row(&self, partition: usize) -> (&AtomicU64, u64) {
+        debug_assert!(partition < self.partitions);
+        // SAFETY: `new` duty 1: a bit for each partition.
+        (unsafe { &*self.rows.add(partition / 64) }, 1 << (partition % 64))
+    }
+
+    fn stacks_of(&self, slab: &Slab) -> &Stacks {
+        self.stacks(slab.partition() * CLASSES + slab.class().index())
+    }
+
+    /// Takes a slab that has become empty from its owner, who has let go of it.
+    pub fn put(&self, slab: &Slab) {
+        let bytes = slot_bytes(slab);
+        self.state().used.fetch_sub(bytes, Relaxed);
+        self.state().kept.fetch_add(bytes, Relaxed);
+        self.push(&self.stacks_of(slab).kept, slab);
+        let (word, bit) = self.row(slab.partition());
+        word.fetch_or(bit, AcqRel);
+    }
+
+    /// An empty slab for its new owner: one with pages before one without. It may be dormant.
+    pub fn take(&self, os: &impl Os, partition: usize, class: usize) -> Option<&'static Slab> {
+        let stacks = self.stacks(partition * CLASSES + class);
+        if let Some(slab) = self.pop(&stacks.kept) {
+            let bytes = slot_bytes(slab);
+            self.state().kept.fetch_sub(bytes, Relaxed);
+            self.count(bytes);
+            return Some(slab);
+        }
+        let slab = self.pop(&stacks.clean)?;
+        self.grow(os, slab);
+        Some(slab)
+    }
+
+    /// The pages of this slab, of which there are none, are about to be used.
+    pub fn grow(&self, os: &impl Os, slab: &Slab) {
+        let bytes = slot_bytes(slab);
+        let used = self.count(bytes);
+        let state = self.state();
+        let kept = state.kept.load(Relaxed);
+        if kept == 0 {
+            return;
+        }
+        let peak = state.peak.load(Relaxed);
+        let room = peak + peak / ROOM_SLACK + ROOM_LEAST;
+        if let Some(excess) = (used + kept).checked_sub(room) {
+            let moved = self.hand_over(os, slab);
+            self.drop_some(os, excess.saturating_sub(moved), false);
+        }
+    }
+
+    /// Moves the pages of a kept slab under one that has none, if there is one of the same tier; says
+    /// how many bytes are not kept any more. That costs less than to give pages back and to fault
+    /// others in, which the system must clear.
+    fn hand_over(&self, os: &impl Os, to: &Slab) -> usize {
+        let state = self.state();
+        if to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
+            return 0;
+        }
+        let small = to.class().is_small();
+        let Some(from) = self.find_kept(|class| Class::new(class).is_small() == small) else {
+            return 0;
+        };
+        let touched = from.touched_bytes();
+        if touched < MOVED_LEAST {
+            release(os, from, false);
+        } else {
+            // SAFETY: (1) a slab is a part of one mapping: of its plot's, or of its own where pages
+            // were moved there before; (2) both are empty and held here, `to` is clean.
+            match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
+                Ok(()) => {
+                    from.lie_dormant();
+                    from.wake(true);
+                    if !to.has_received() {
+                        state.receivers.fetch_add(1, Relaxed);
+                    }
+                    to.receive(touched);
+                }
+                Err(error) => {
+                    if error == Error::Unsupported {
+                        state.receivers.store(RECEIVERS_MAX, Relaxed);
+                    } else {
+                        to.lie_dormant();
+                    }
+                    release(os, from, false);
+                }
+            }
+        }
+        self.push(&self.stacks_of(from).clean, from);
+        slot_bytes(from)
+    }
+
+    fn count(&self, bytes: usize) -> usize {
+        let used = self.state().used.fetch_add(bytes, Relaxed) + bytes;
+        self.state().peak.fetch_max(used, Relaxed);
+        used
+    }
+
+    /// Bytes of slots in kept slabs.
+    pub fn kept_bytes(&self) -> usize {
+        self.state().kept.load(Relaxed)
+    }
+
+    /// Gives the pages of kept slabs back until so many bytes went or there are no more; with
+    /// `unmap` their address space as well. Says how many bytes went.
+    pub fn drop_some(&self, os: &impl Os, bytes: usize, unmap: bool) -> usize {
+        let mut dropped = 0;
+        while dropped < bytes
+            && let Some(slab) = self.find_kept(|_| true)
+        {
+            release(os, slab, unmap);
+            self.push(&self.stacks_of(slab).clean, slab);
+            dropped += slot_bytes(slab);
+        }
+        dropped
+    }
+
+    /// Takes a kept slab of a class for which `choose` says yes. Begins where the last search ended.
+    fn find_kept(&self, choose: impl Fn(usize) -> bool) -> Option<&'static Slab> {
+        let start = self.state().cursor.load(Relaxed);
+        for step in 0..self.partitions {
+            let partition = (start + step) % self.partitions;
+            let (word, bit) = self.row(partition);
+            if word.load(Relaxed) & bit == 0 {
+                continue;
+            }
+            // Cleared first: what is put there meanwhile sets it again.
+            word.fetch_and(!bit, AcqRel);
+            let mut found = None;
+            for class in 0..CLASSES {
+                let stacks = self.stacks(partition * CLASSES + class);
+                if stacks.kept.load(Relaxed) as u32 == 0 {
+                    continue;
+                }
+                word.fetch_or(bit, AcqRel);
+                if choose(class) {
+                    found = self.pop(&stacks.kept);
+                    if found.is_some() {
+                        break;
+                    }
+                }
+            }
+            if let Some(slab) = found {
+                self.state().cursor.store(partition, Relaxed);
+                self.state().kept.fetch_sub(slot_bytes(slab), Relaxed);
+                return found;
+            }
+        }
+        None
+    }
+
+    fn push(&self, head: &AtomicU64, slab: &Slab) {
+        let number = ((&raw const *slab).addr() - self.slabs) / SLAB_BYTES;
+        let mut seen = head.load(Relaxed);
+        loop {
+            slab.set_next(seen as u32 as usize);
+            let now = tagged(seen, number as u32 + 1);
+            // put slab: pairs with `pop`, so that the next owner sees what the last one wrote.
+            match head.compare_exchange_weak(seen, now, AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(other) => seen = other,
+            }
+        }
+    }
+
+    fn pop(&self, head: &AtomicU64) -> Option<&'static Slab> {
+        let mut seen = head.load(Acquire);
+        loop {
+            let slab = self.slab((seen as u32).checked_sub(1)?);
+            let now = tagged(seen, slab.next() as u32);
+            // pairs: put slab.
+            match head.compare_exchange_weak(seen, now, AcqRel, Acquire) {
+                Ok(_) => {
+                    slab.set_next(0);
+                    return Some(slab);
+                }
+                Err(other) => seen = other,
+            }
+        }
+    }
+
+    fn slab(&self, number: u32) -> &'static Slab {
+        let address = self.slabs + number as usize * SLAB_BYTES;
+        // SAFETY: `new` duty 2: numbers on stacks are those of slabs that were put there.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// Verifies E1 to E4. No other thread may be using the pool.
+    pub fn check(&self) -> Result<(), Violation> {
+        for number in 0..self.partitions * CLASSES {
+            let stacks = self.stacks(number);
+            for (head, clean) in [(&stacks.kept, false), (&stacks.clean, true)] {
+                let mut next = head.load(Acquire) as u32;
+                let (word, bit) = self.row(number / CLASSES);
+                if next != 0 && !clean && word.load(Acquire) & bit == 0 {
+                    return Err(Violation("E4: kept slabs without a bit"));
+                }
+                while let Some(top) = next.checked_sub(1) {
+                    let slab = self.slab(top);
+                    if slab.has_owner() {
+                        return Err(Violation("E1: pooled but owned"));
+                    }
+                    slab.check()?;
+                    if clean && !slab.is_clean() {
+                        return Err(Violation("E3: clean but dirty"));
+                    }
+                    if slab.partition() * CLASSES + slab.class().index() != number {
+                        return Err(Violation("E2: slab on another pair's stack"));
+                    }
+                    next = slab.next() as u32;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it is
+/// dormant. The caller holds the slab.
+pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
+    if slab.is_dormant() {
+        return;
+    }
+    slab.lie_dormant();
+    let (base, bytes) = (slab.base(), slab.tier().slab_bytes());
+    // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
+    if unmap && unsafe { os.unmap(base, bytes) }.is_ok() {
+        return;
+    }
+    // Even giving address space back can fail, at the limit of mappings: the pages at least can go.
+    // SAFETY: (1) as above.
+    let zero = unsafe { os.discard(base, bytes) }.is_ok();
+    slab.wake(zero);
+}
+
+fn slot_bytes(slab: &Slab) -> usize {
+    slab.slots() * slab.size()
+}
+
+fn tagged(seen: u64, top: u32) -> u64 {
+    (seen & !0xFFFF_FFFF).wrapping_add(1 << 32) | u64::from(top)
+}

@@ -1,0 +1,35 @@
+//! An allocator over a fake system, its heaps, and its slabs, for tests that look at one thing.
+
+use toft::Allocator;
+use toft::options::Options;
+use toft::os::fake::{Fake, Machine};
+use toft::slab::Slab;
+use toft::thread::Heap;
+
+/// A system, and an allocator over it.
+pub fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
+    let fake = Fake::new(Machine::LARGE);
+    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+    (fake, allocator)
+}
+
+/// A heap as a new thread gets it.
+pub fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
+    allocator.heaps.acquire(allocator.os()).unwrap()
+}
+
+/// The slab that a block lies in, and the block's slot there.
+pub fn with_slab<R>(
+    allocator: &Allocator<Fake>,
+    address: usize,
+    body: impl Fn(&Slab, usize) -> R,
+) -> R {
+    let mut result = None;
+    allocator.for_each_slab(|slab| {
+        let slot = address.wrapping_sub(slab.base()) / slab.size();
+        if slot < slab.slots() {
+            result = Some(body(slab, slot));
+        }
+    });
+    result.unwrap()
+}

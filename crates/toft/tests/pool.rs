@@ -1,0 +1,232 @@
+//! What becomes of empty slabs: they serve other threads, their pages move or go back, and no more of
+//! them is kept than the program has ever used.
+
+mod common;
+use common::plain::{allocator, birth, with_slab};
+use common::shadow::bytes_of;
+use common::world::code_address;
+use std::collections::{BTreeMap, BTreeSet};
+use toft::Allocator;
+use toft::entry::Call;
+use toft::options::Options;
+use toft::os::Error;
+use toft::os::fake::{Fake, Fault, PageState, Request};
+use toft::slab::SlotState;
+use toft::stats::snapshot;
+use toft::thread::Heap;
+
+const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };
+
+/// So many bytes of blocks, written all over.
+fn fill(
+    allocator: &Allocator<Fake>,
+    heap: &Heap,
+    size: usize,
+    bytes: usize,
+    site: usize,
+) -> Vec<usize> {
+    (0..bytes / size)
+        .map(|_| {
+            let address = allocator.allocate(heap, size, code_address(site)).unwrap();
+            bytes_of(address, size).fill(7);
+            address
+        })
+        .collect()
+}
+
+fn free_all(allocator: &Allocator<Fake>, heap: &Heap, blocks: &[usize]) {
+    for &address in blocks {
+        allocator.free(heap, address, Call::Free);
+    }
+    allocator.check().unwrap();
+}
+
+#[test]
+fn empty_slabs_serve_other_threads() {
+    for remote in [false, true] {
+        let (_fake, allocator) = allocator(OPTIONS);
+        let (mine, other) = (birth(&allocator), birth(&allocator));
+        let first: BTreeSet<usize> = fill(&allocator, mine, 64, 1 << 20, 3).into_iter().collect();
+        // Freed by another thread, the slabs are empty when their owner looks, at its next miss.
+        let freer = if remote { other } else { mine };
+        free_all(&allocator, freer, &first.iter().copied().collect::<Vec<_>>());
+        fill(&allocator, mine, 64, 256 * 64, 3);
+        let slabs = snapshot(&allocator).slabs;
+        let second = fill(&allocator, other, 64, 1 << 19, 3);
+        let shared = second.iter().filter(|address| first.contains(address)).count();
+        assert!(shared * 10 > second.len() * 9, "{shared} of {} (remote: {remote})", second.len());
+        assert!(snapshot(&allocator).slabs <= slabs + 1);
+        allocator.check().unwrap();
+    }
+}
+
+/// The same work again and again asks the system for nothing.
+#[test]
+fn a_steady_round_makes_no_system_call() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let heap = birth(&allocator);
+    let mut calls = Vec::new();
+    for _ in 0..10 {
+        let small = fill(&allocator, heap, 100, 2 << 20, 3);
+        let medium = fill(&allocator, heap, 5000, 2 << 20, 4);
+        free_all(&allocator, heap, &small);
+        free_all(&allocator, heap, &medium);
+        calls.push(fake.all_calls());
+    }
+    assert_eq!(calls[2..], [calls[9]; 8], "{calls:?}");
+}
+
+/// A program that goes from size to size keeps about what it has used at most, wherever it is.
+#[test]
+fn what_is_kept_stays_within_what_was_used() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let heap = birth(&allocator);
+    let begin = fake.resident_bytes();
+    let mut owners = BTreeMap::new();
+    // All of the ten sizes are 80 MiB. What is kept is an eighth of one of them; the slabs that the
+    // bins draw from are 3 MiB, and pages that were moved to a slab with fewer slots are a little.
+    let live = 8 << 20;
+    let bound = live + live / 8 + (4 << 20) + live / 8;
+    for round in 0..3 {
+        for size in [64, 208, 512, 1024, 2048, 3584, 6144, 20_480, 65_536, 98_304] {
+            let blocks = fill(&allocator, heap, size, live, size % 7);
+            // Law 1: what belonged to one pair never belongs to another, although pages move.
+            for &address in &blocks {
+                let class = with_slab(&allocator, address, |slab, _| slab.class().index());
+                assert_eq!(*owners.entry(address).or_insert((class, size % 7)), (class, size % 7));
+            }
+            let most = fake.resident_bytes() - begin;
+            assert!(most < bound, "{} MB, round {round}, {size}", most >> 20);
+            free_all(&allocator, heap, &blocks);
+        }
+    }
+    assert!(fake.calls(Request::Transfer) > 20, "{}", fake.calls(Request::Transfer));
+    assert!(allocator.drop_kept() > live / 2);
+    allocator.check().unwrap();
+    // What is left are the slabs that bins draw from, one for each, and the metadata.
+    assert!(fake.resident_bytes() - begin < live / 2, "{}", fake.resident_bytes() - begin);
+}
+
+/// Fills with one size, frees all, and fills with another until pages are moved. Says which blocks
+/// of the second size lie in slabs that have got pages.
+fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap) -> Vec<usize> {
+    let blocks = fill(allocator, heap, 3500, 4 << 20, 3);
+    free_all(allocator, heap, &blocks);
+    let mut received = Vec::new();
+    for _ in 0..800 {
+        let address = allocator.allocate(heap, 5000, code_address(4)).unwrap();
+        if with_slab(allocator, address, |slab, _| slab.has_received()) {
+            received.push(address);
+        }
+    }
+    assert!(fake.calls(Request::Transfer) > 2);
+    allocator.check().unwrap();
+    received
+}
+
+#[test]
+fn moved_pages_do_not_count_as_zero() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let heap = birth(&allocator);
+    let received = moved(&fake, &allocator, heap);
+    let dirty = |&&address: &&usize| bytes_of(address, 5000).contains(&7);
+    assert!(received.iter().filter(dirty).count() > received.len() / 2, "no pages were moved");
+    free_all(&allocator, heap, &received);
+    for _ in 0..received.len() {
+        let address = allocator.allocate_zeroed(heap, 5000, code_address(4)).unwrap();
+        assert!(bytes_of(address, 5000).iter().all(|&byte| byte == 0));
+    }
+    // In slabs that have just got their pages as well.
+    let blocks = fill(&allocator, heap, 2000, 4 << 20, 3);
+    free_all(&allocator, heap, &blocks);
+    for _ in 0..500 {
+        let address = allocator.allocate_zeroed(heap, 7000, code_address(4)).unwrap();
+        assert!(bytes_of(address, 7000).iter().all(|&byte| byte == 0));
+    }
+    allocator.check().unwrap();
+}
+
+/// Slots of a slab that has got pages were still never handed out.
+#[test]
+fn moved_pages_are_fresh_slots() {
+    let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
+    let heap = birth(&allocator);
+    let received = moved(&fake, &allocator, heap);
+    let last = *received.iter().max().unwrap();
+    let (next, state) = with_slab(&allocator, last, |slab, slot| {
+        (slab.base() + (slot + 1) * slab.size(), slab.state(slot + 1))
+    });
+    assert_eq!(state, SlotState::Fresh);
+    allocator.free(heap, next, Call::Free);
+    let reports = fake.take_reports();
+    assert!(reports.len() == 1 && reports[0].contains("never handed out"), "{reports:?}");
+}
+
+/// A system that cannot move pages is asked once; one that fails costs no more than the place.
+#[test]
+fn where_pages_cannot_be_moved_they_go_back() {
+    for error in [Error::Unsupported, Error::NoMemory] {
+        let (fake, allocator) = allocator(OPTIONS);
+        let heap = birth(&allocator);
+        fake.set_fault(Some(Fault::from(0).only(Request::Transfer).with(error)));
+        let begin = fake.resident_bytes();
+        for size in [2000, 3500, 6000, 20_000] {
+            let blocks = fill(&allocator, heap, size, 4 << 20, 3);
+            assert!(fake.resident_bytes() - begin < 6 << 20);
+            free_all(&allocator, heap, &blocks);
+        }
+        let asked = fake.calls(Request::Transfer);
+        assert!(if error == Error::Unsupported { asked == 1 } else { asked > 3 }, "{asked}");
+        assert!(fake.calls(Request::Discard) > 3);
+    }
+}
+
+/// A thread that has freed the last block of a slab may announce it when it is nobody's any more.
+#[test]
+fn a_late_announcement_of_a_pooled_slab_is_nothing() {
+    let (_fake, allocator) = allocator(OPTIONS);
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let blocks = fill(&allocator, mine, 64, 1 << 16, 3);
+    free_all(&allocator, mine, &blocks);
+    let seat = other.sit();
+    let pooled = |&&address: &&usize| with_slab(&allocator, address, |slab, _| !slab.has_owner());
+    let late = *blocks.iter().find(pooled).unwrap();
+    with_slab(&allocator, late, |slab, _| toft::remote::announce(slab));
+    drop(seat);
+    allocator.check().unwrap();
+    let again = fill(&allocator, mine, 64, 1 << 16, 3);
+    assert!(again.contains(&late));
+    free_all(&allocator, other, &again);
+    assert_eq!(fill(&allocator, mine, 64, 1 << 16, 3).len(), again.len());
+}
+
+/// Freed twice, the second time when the slab is nobody's.
+#[test]
+fn a_double_free_into_a_pooled_slab_is_named() {
+    let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let blocks = fill(&allocator, mine, 64, 1 << 16, 3);
+    free_all(&allocator, mine, &blocks);
+    for (heap, address) in [(mine, blocks[0]), (other, blocks[1])] {
+        allocator.free(heap, address, Call::Free);
+        let reports = fake.take_reports();
+        assert!(reports.len() == 1 && reports[0].contains("double free"), "{reports:?}");
+    }
+    allocator.check().unwrap();
+}
+
+/// Where the system has refused memory, empty slabs give up their address space, and are mapped again.
+#[test]
+fn under_pressure_pooled_slabs_are_unmapped() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let heap = birth(&allocator);
+    let blocks = fill(&allocator, heap, 64, 1 << 18, 3);
+    free_all(&allocator, heap, &blocks);
+    fake.set_fault(Some(Fault::from(0).only(Request::Map)));
+    assert_eq!(allocator.allocate(heap, 4 << 20, 1), None);
+    fake.set_fault(None);
+    assert_eq!(fake.page(blocks[0]), PageState::Free);
+    let again: BTreeSet<usize> = fill(&allocator, heap, 64, 1 << 18, 3).into_iter().collect();
+    assert!(blocks.iter().filter(|address| again.contains(address)).count() > blocks.len() / 2);
+    allocator.check().unwrap();
+}
