@@ -167,6 +167,7 @@ impl Text {
         Text { descriptor, bytes: [0; 1024], len: 0 }
     }
 
+    #[inline(never)]
     fn put(&mut self, text: &str) -> &mut Text {
         for &byte in text.as_bytes() {
             if let Some(place) = self.bytes.get_mut(self.len) {

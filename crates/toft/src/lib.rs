@@ -20,7 +20,8 @@
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
-//! Nothing in this crate allocates or panics. Nothing depends on another thread going on; where one is
+//! What writes reports and statistics is kept out of line, so that the pages of code that every
+//! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another thread going on; where one is
 //! between a mapping and the word that publishes it, others look again for a fifth of a second at
 //! most (`os::wait_for`), and then go another way.
 

@@ -55,11 +55,13 @@ impl Line {
     }
 
     /// Appends text.
+    #[inline(never)]
     pub fn text(&mut self, text: &str) -> &mut Line {
         self.raw(text.as_bytes())
     }
 
     /// Appends bytes as they are.
+    #[inline(never)]
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Line {
         // The last byte is kept for the newline.
         for &byte in bytes {
@@ -74,6 +76,7 @@ impl Line {
     }
 
     /// Appends a number in decimal digits.
+    #[inline(never)]
     pub fn number(&mut self, mut number: u64) -> &mut Line {
         let mut digits = [b'0'; 20];
         let mut first = 20;
@@ -89,6 +92,7 @@ impl Line {
     }
 
     /// Appends an address, unless addresses are nobody's business.
+    #[inline(never)]
     pub fn address(&mut self, address: usize) -> &mut Line {
         self.text("0x");
         if self.hide_addresses {

@@ -406,13 +406,19 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         self.plots.min(self.partitions + extra)
     }
 
+    /// Indices of the slabs that the n-th plot has handed out.
+    #[inline(never)]
+    fn handed_out(&self, n: usize) -> core::ops::Range<usize> {
+        let growth = self.growth(n);
+        let count = growth.next.load(Acquire).min(growth.mapped.load(Acquire)) as usize;
+        let first = if count == 0 { 0 } else { self.first_slab(self.nth_plot(n)) };
+        first..first + count
+    }
+
     /// Every slab that was handed out.
     pub fn for_each(&self, mut each: impl FnMut(&D)) {
         for n in 0..self.begun() {
-            let growth = self.growth(n);
-            let handed_out = growth.next.load(Acquire).min(growth.mapped.load(Acquire));
-            let first = if handed_out == 0 { 0 } else { self.first_slab(self.nth_plot(n)) };
-            for index in first..first + handed_out as usize {
+            for index in self.handed_out(n) {
                 let slab = self.slab(index);
                 if slab.is_open() {
                     each(slab);

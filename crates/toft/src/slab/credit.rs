@@ -60,6 +60,7 @@ impl Slab {
     }
 
     /// Slots that are live, those freed by others included. Owner.
+    #[inline(never)]
     pub(super) fn held(&self) -> u32 {
         let free: u32 = (0..GROUPS).map(|group| self.free_bits(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)

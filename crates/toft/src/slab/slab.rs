@@ -319,6 +319,7 @@ impl Slab {
     }
 
     /// Slots that the program has, remote frees already taken off.
+    #[inline(never)]
     pub fn live_slots(&self) -> usize {
         let live = |group| {
             !self.free_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
@@ -334,6 +335,7 @@ impl Slab {
     }
 
     /// Slots that were ever handed out.
+    #[inline(never)]
     pub fn touched_slots(&self) -> usize {
         let fresh = |slot| self.state(slot) == SlotState::Fresh;
         (0..self.slots()).filter(|&slot| !fresh(slot)).count()
@@ -345,6 +347,7 @@ impl Slab {
     }
 
     /// Every state that is `from` becomes `to`. Holder of the owning heap only, with no slot live.
+    #[inline(never)]
     pub(super) fn change_states(&self, from: u8, to: u8) {
         debug_assert!(from != LIVE && to != LIVE);
         for slot in 0..self.slots() {

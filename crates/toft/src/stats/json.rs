@@ -72,6 +72,7 @@ struct Writer {
 }
 
 impl Writer {
+    #[inline(never)]
     fn text(&mut self, text: &str) {
         for &byte in text.as_bytes() {
             if self.len == self.buffer.len() {
@@ -84,6 +85,7 @@ impl Writer {
         }
     }
 
+    #[inline(never)]
     fn digits(&mut self, mut number: u64, base: u64) {
         let mut digits = [b'0'; 20];
         let mut first = digits.len();
@@ -99,6 +101,7 @@ impl Writer {
         self.text(core::str::from_utf8(digits.get(first..).unwrap_or(&[])).unwrap_or(""));
     }
 
+    #[inline(never)]
     fn field(&mut self, name: &str, value: u64) {
         self.text(",\"");
         self.text(name);
@@ -106,6 +109,7 @@ impl Writer {
         self.digits(value, 10);
     }
 
+    #[inline(never)]
     fn flush(&mut self) {
         let bytes = self.buffer.get(..self.len).unwrap_or(&[]);
         self.accepted &= process::write_all(self.descriptor, bytes);
@@ -114,6 +118,7 @@ impl Writer {
 }
 
 /// Writes the snapshot of `allocator` as one line to a descriptor; says whether it took it all.
+#[inline(never)]
 pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     let s = snapshot(allocator);
     let mut w = Writer { descriptor, buffer: [0; 1024], len: 0, accepted: true };
@@ -154,6 +159,7 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     w.accepted
 }
 
+#[inline(never)]
 fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
     let mut sites = Sites { sites: [Site::default(); SITES], len: 0 };
     allocator.for_each_slab(|slab| {
