@@ -179,7 +179,24 @@ impl<O: Os> Allocator<O> {
     }
 
     /// What an address is. Touches nothing but metadata.
+    #[inline]
     pub(super) fn find(&self, address: usize) -> Found<'_> {
+        if let Some(slab) = self.small.slab_at(address)
+            && let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address))
+        {
+            return Found::Slot(slab, slot);
+        }
+        if let Some(slab) = self.medium.slab_at(address)
+            && let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address))
+        {
+            return Found::Slot(slab, slot);
+        }
+        self.find_other(address)
+    }
+
+    /// What an address is that does not begin a slot.
+    #[inline(never)]
+    fn find_other(&self, address: usize) -> Found<'_> {
         let offset = address.wrapping_sub(self.base);
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)

@@ -58,7 +58,7 @@ impl<O: Os> Allocator<O> {
     }
 
     #[inline(always)]
-    fn free_slot<const TIER: TierNumber>(
+    pub(super) fn free_slot<const TIER: TierNumber>(
         &self,
         heap: &Heap,
         slab: &Slab,
@@ -146,9 +146,7 @@ impl<O: Os> Allocator<O> {
     /// Bytes that the program may use at `address`; names what is wrong with it otherwise.
     pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
         match self.find(address) {
-            Found::Slot(slab, slot) if slab.is_live(slot) && !slab.is_remote(slot) => {
-                Some(slab.size())
-            }
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.size()),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
             _ => {
                 self.misused(call, address);

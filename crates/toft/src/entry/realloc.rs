@@ -5,7 +5,7 @@ use super::malloc::SIZE_MAX;
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
 use crate::os::Os;
-use crate::slab::MEDIUM_MAX;
+use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL};
 use crate::thread::Heap;
 
 /// What a resize came to.
@@ -21,15 +21,22 @@ pub enum Resized {
 
 impl<O: Os> Allocator<O> {
     /// Changes the size of the live block at `address` to `size` bytes, more than none.
+    ///
+    /// The block is found once, and the old one is freed without asking again.
     pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
-        let Some(usable) = self.usable_size(address, Call::Realloc) else {
-            return Resized::Misused;
+        let found = self.find(address);
+        let usable = match found {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => slab.size(),
+            Found::Large(block) if block.state() == BlockState::Live => block.bytes(),
+            _ => {
+                self.misused(Call::Realloc, address);
+                return Resized::Misused;
+            }
         };
         if size > SIZE_MAX {
             return Resized::NoMemory;
         }
-        if let Found::Large(block) = self.find(address)
-            && block.state() == BlockState::Live
+        if let Found::Large(block) = found
             && size > MEDIUM_MAX
         {
             match self.large.resize(&self.os, block, size) {
@@ -49,7 +56,15 @@ impl<O: Os> Allocator<O> {
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
         // SAFETY: both blocks are live and distinct, and hold at least the smaller of the sizes.
         unsafe { core::ptr::copy_nonoverlapping(from, target, size.min(usable)) };
-        self.free(heap, address, Call::Realloc);
+        match found {
+            Found::Slot(slab, slot) if slab.class().is_small() => {
+                self.free_slot::<SMALL>(heap, slab, slot, address, Call::Realloc);
+            }
+            Found::Slot(slab, slot) => {
+                self.free_slot::<MEDIUM>(heap, slab, slot, address, Call::Realloc);
+            }
+            _ => self.free_other(address, Call::Realloc),
+        }
         Resized::At(to)
     }
 }

@@ -61,12 +61,15 @@ pub(super) fn ready() -> bool {
 }
 
 /// The thread's heap. A thread that has none gets one; a thread that has ended keeps none.
-#[cold]
+#[inline]
 pub(super) fn heap_or_start() -> Option<&'static Heap> {
     let heap = current_heap();
-    if !heap.is_nobodys() {
-        return Some(heap);
-    }
+    if heap.is_nobodys() { first_heap() } else { Some(heap) }
+}
+
+#[cold]
+#[inline(never)]
+fn first_heap() -> Option<&'static Heap> {
     if !ready() {
         return None;
     }

@@ -80,6 +80,12 @@ impl Slab {
         self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
+    /// Whether the program has a slot: it is live, and no thread has freed it.
+    #[inline]
+    pub fn is_in_use(&self, slot: usize) -> bool {
+        self.is_live(slot) && !self.is_remote(slot)
+    }
+
     /// Slots freed by other threads and not yet collected.
     pub fn remote_slots(&self) -> usize {
         self.remote.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
