@@ -267,6 +267,7 @@ impl<O: Os> Allocator<O> {
         self.small.repair(&self.os);
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
+        self.pool.repair();
         crate::thread::repair_after_fork(&self.heaps, mine, |each| {
             self.for_each_slab(|slab| each(slab));
         });

@@ -135,6 +135,7 @@ impl<O: Os> Allocator<O> {
             Spent::Empty => self.part_with(heap, &seat, slab),
             Spent::Nothing => {}
         }
+        self.tend(heap, &seat);
     }
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {

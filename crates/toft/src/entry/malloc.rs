@@ -93,6 +93,7 @@ impl<O: Os> Allocator<O> {
         if let Some(address) = bins.pop(index) {
             return Some(address);
         }
+        self.tend(heap, seat);
         // 1. free slots of this bin's slabs
         let wake = |slab: &Slab| self.wake(slab);
         if bins.advance(index, wake) {
@@ -163,6 +164,13 @@ impl<O: Os> Allocator<O> {
         } else if pressure && slab.is_empty() {
             release(&self.os, slab, true);
         }
+    }
+
+    /// Now and then: memory that has lain idle goes back. Costs little where nothing is due.
+    pub fn tend(&self, heap: &Heap, seat: &Seat) {
+        let now = self.os.ticks();
+        heap.tend(seat, &self.os, self.options.partitions, now);
+        self.pool.decay(&self.os, now);
     }
 
     /// Lists an empty slab out of the pool, if there is one for this bin.

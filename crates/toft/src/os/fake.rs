@@ -65,6 +65,7 @@ struct State {
     reports: Vec<String>,
     /// Mappings that were refused because something was there.
     collisions: u64,
+    ticks: u32,
 }
 
 impl Fake {
@@ -81,6 +82,7 @@ impl Fake {
             limit: usize::MAX,
             reports: Vec::new(),
             collisions: 0,
+            ticks: 0,
         };
         Fake {
             machine,
@@ -159,6 +161,12 @@ impl Fake {
         let mapped = state.space.within(self.host.range());
         let mapped = mapped.filter(|&(_, page)| page == PageState::Mapped);
         mapped.map(|(range, _)| self.host.resident(range)).sum()
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, ticks: u32) {
+        let mut state = self.state();
+        state.ticks = state.ticks.wrapping_add(ticks);
     }
 
     /// Separate mappings, as a kernel would count them.
@@ -311,6 +319,10 @@ unsafe impl Os for Fake {
                 Err(error)
             }
         }
+    }
+
+    fn ticks(&self) -> u32 {
+        self.state().ticks
     }
 
     fn random(&self) -> Result<u64, Error> {

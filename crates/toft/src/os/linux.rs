@@ -128,6 +128,10 @@ unsafe impl Os for Linux {
         })
     }
 
+    fn ticks(&self) -> u32 {
+        process::ticks()
+    }
+
     fn random(&self) -> Result<u64, Error> {
         let mut word = 0u64;
         let mut filled = 0;

@@ -92,6 +92,10 @@ pub unsafe trait Os {
     /// 2. Nobody needs what is in `to`, and nobody uses `from` meanwhile.
     unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error>;
 
+    /// The time, in ticks of 10 to 40 milliseconds from some moment on; it wraps round. Costs no
+    /// system call.
+    fn ticks(&self) -> u32;
+
     /// A word that an attacker cannot predict, or an error: never a weak one.
     fn random(&self) -> Result<u64, Error>;
 

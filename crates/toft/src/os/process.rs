@@ -180,6 +180,25 @@ pub fn arm_thread_exit(key: u32, value: usize) {
     unsafe { libc::pthread_setspecific(key, core::ptr::with_exposed_provenance(value)) };
 }
 
+/// Time in ticks of 10 to 40 milliseconds, by the processor's own counter.
+pub fn ticks() -> u32 {
+    // Of 1.7 to 6.7 GHz; no x86-64 processor's counter is far from that.
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction.
+    let ticks = unsafe { core::arch::x86_64::_rdtsc() } >> 26;
+    #[cfg(target_arch = "aarch64")]
+    let ticks = {
+        let (count, frequency): (u64, u64);
+        // SAFETY: Linux lets programs read both registers.
+        unsafe {
+            core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack));
+            core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack));
+        }
+        count / (frequency >> 6).max(1)
+    };
+    ticks as u32
+}
+
 /// Dies by SIGABRT; a handler may run, but the process does not go on after it.
 pub fn abort() -> ! {
     // Block everything else, restore the default action, raise, and unblock: a handler installed

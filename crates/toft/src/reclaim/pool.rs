@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! stacks[partition][class]   kept  --> slab --next--> slab ... 0      pages as they were
+//!                            aging --> slab --next--> slab ... 0      the same, for longer
 //!                            clean --> slab --next--> slab ... 0      pages given back
 //! a head    | tag : 32 | slab number + 1 : 32 |     zero: empty
 //! ```
@@ -17,41 +18,36 @@
 //! - E4 a partition with kept slabs has its bit set.
 //! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its pages.
 
-use crate::os::{Error, Os};
-use crate::slab::{CLASSES, Class, SLAB_BYTES, Slab, Violation};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::os::Os;
+use crate::slab::{CLASSES, SLAB_BYTES, Slab, Violation};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed};
-
-/// Slabs in use and kept ones may together be larger than the most that were ever in use by so many
-/// bytes,
-const ROOM_LEAST: usize = 256 << 10;
-/// and by this share of it, as a divisor.
-const ROOM_SLACK: usize = 8;
-/// Touched bytes of a slab from which on its pages are moved rather than given back: moving costs the
-/// same for any number of pages, as much as four page faults.
-const MOVED_LEAST: usize = 32 << 10;
-/// Slabs that may get pages of another: each may cost two mappings, and a process may have 65 530.
-const RECEIVERS_MAX: usize = 8192;
 
 /// The stacks of one (partition, class). Any thread, by compare and exchange.
 #[derive(Debug)]
-struct Stacks {
-    kept: AtomicU64,
+pub(super) struct Stacks {
+    pub(super) kept: AtomicU64,
+    pub(super) aging: AtomicU64,
     clean: AtomicU64,
 }
 
 /// Counters, by any thread; lives in the metadata tables, zero at first.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     /// Bytes of slots in slabs that have an owner, and the most there ever were.
-    used: AtomicUsize,
-    peak: AtomicUsize,
+    pub(super) used: AtomicUsize,
+    pub(super) peak: AtomicUsize,
     /// Bytes of slots in kept slabs.
-    kept: AtomicUsize,
+    pub(super) kept: AtomicUsize,
+    /// The tick at which slabs last grew old, and the pair of stacks at which that goes on, or 0.
+    pub(super) decayed_at: AtomicU32,
+    pub(super) aged: AtomicUsize,
+    /// Not zero while a thread does so.
+    pub(super) decaying: AtomicU32,
     /// The partition where the last search for kept slabs ended.
-    cursor: AtomicUsize,
+    pub(super) cursor: AtomicUsize,
     /// Slabs that have ever got pages of another.
-    receivers: AtomicUsize,
+    pub(super) receivers: AtomicUsize,
 }
 
 /// All empty slabs that are nobody's.
@@ -61,7 +57,7 @@ pub struct Pool {
     stacks: *const Stacks,
     /// A bit for each partition that may have kept slabs. Any thread.
     rows: *const AtomicU64,
-    partitions: usize,
+    pub(super) partitions: usize,
     /// Address of the descriptor with number 0.
     slabs: usize,
 }
@@ -105,25 +101,25 @@ impl Pool {
         }
     }
 
-    fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &State {
         // SAFETY: `new` duty 1; all-zero is a `State`.
         unsafe { &*self.state }
     }
 
-    fn stacks(&self, number: usize) -> &Stacks {
+    pub(super) fn stacks(&self, number: usize) -> &Stacks {
         debug_assert!(number < self.partitions * CLASSES);
         // SAFETY: `new` duty 1: one for each partition and class.
         unsafe { &*self.stacks.add(number) }
     }
 
     /// The word and the bit that say whether a partition may have kept slabs.
-    fn row(&self, partition: usize) -> (&AtomicU64, u64) {
+    pub(super) fn row(&self, partition: usize) -> (&AtomicU64, u64) {
         debug_assert!(partition < self.partitions);
         // SAFETY: `new` duty 1: a bit for each partition.
         (unsafe { &*self.rows.add(partition / 64) }, 1 << (partition % 64))
     }
 
-    fn stacks_of(&self, slab: &Slab) -> &Stacks {
+    pub(super) fn stacks_of(&self, slab: &Slab) -> &Stacks {
         self.stacks(slab.partition() * CLASSES + slab.class().index())
     }
 
@@ -140,7 +136,7 @@ impl Pool {
     /// An empty slab for its new owner: one with pages before one without. It may be dormant.
     pub fn take(&self, os: &impl Os, partition: usize, class: usize) -> Option<&'static Slab> {
         let stacks = self.stacks(partition * CLASSES + class);
-        if let Some(slab) = self.pop(&stacks.kept) {
+        if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
             let bytes = slot_bytes(slab);
             self.state().kept.fetch_sub(bytes, Relaxed);
             self.count(bytes);
@@ -151,65 +147,7 @@ impl Pool {
         Some(slab)
     }
 
-    /// The pages of this slab, of which there are none, are about to be used.
-    pub fn grow(&self, os: &impl Os, slab: &Slab) {
-        let bytes = slot_bytes(slab);
-        let used = self.count(bytes);
-        let state = self.state();
-        let kept = state.kept.load(Relaxed);
-        if kept == 0 {
-            return;
-        }
-        let peak = state.peak.load(Relaxed);
-        let room = peak + peak / ROOM_SLACK + ROOM_LEAST;
-        if let Some(excess) = (used + kept).checked_sub(room) {
-            let moved = self.hand_over(os, slab);
-            self.drop_some(os, excess.saturating_sub(moved), false);
-        }
-    }
-
-    /// Moves the pages of a kept slab under one that has none, if there is one of the same tier; says
-    /// how many bytes are not kept any more. That costs less than to give pages back and to fault
-    /// others in, which the system must clear.
-    fn hand_over(&self, os: &impl Os, to: &Slab) -> usize {
-        let state = self.state();
-        if to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
-            return 0;
-        }
-        let small = to.class().is_small();
-        let Some(from) = self.find_kept(|class| Class::new(class).is_small() == small) else {
-            return 0;
-        };
-        let touched = from.touched_bytes();
-        if touched < MOVED_LEAST {
-            release(os, from, false);
-        } else {
-            // SAFETY: (1) a slab is a part of one mapping: of its plot's, or of its own where pages
-            // were moved there before; (2) both are empty and held here, `to` is clean.
-            match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
-                Ok(()) => {
-                    from.lie_dormant();
-                    from.wake(true);
-                    if !to.has_received() {
-                        state.receivers.fetch_add(1, Relaxed);
-                    }
-                    to.receive(touched);
-                }
-                Err(error) => {
-                    if error == Error::Unsupported {
-                        state.receivers.store(RECEIVERS_MAX, Relaxed);
-                    } else {
-                        to.lie_dormant();
-                    }
-                    release(os, from, false);
-                }
-            }
-        }
-        self.push(&self.stacks_of(from).clean, from);
-        slot_bytes(from)
-    }
-
-    fn count(&self, bytes: usize) -> usize {
+    pub(super) fn count(&self, bytes: usize) -> usize {
         let used = self.state().used.fetch_add(bytes, Relaxed) + bytes;
         self.state().peak.fetch_max(used, Relaxed);
         used
@@ -220,55 +158,21 @@ impl Pool {
         self.state().kept.load(Relaxed)
     }
 
-    /// Gives the pages of kept slabs back until so many bytes went or there are no more; with
-    /// `unmap` their address space as well. Says how many bytes went.
-    pub fn drop_some(&self, os: &impl Os, bytes: usize, unmap: bool) -> usize {
-        let mut dropped = 0;
-        while dropped < bytes
-            && let Some(slab) = self.find_kept(|_| true)
-        {
-            release(os, slab, unmap);
-            self.push(&self.stacks_of(slab).clean, slab);
-            dropped += slot_bytes(slab);
-        }
-        dropped
+    /// Gives the pages of a slab back that was kept; says how many bytes.
+    pub(super) fn clean_out(&self, os: &impl Os, slab: &Slab, unmap: bool) -> usize {
+        release(os, slab, unmap);
+        self.shelve(slab)
     }
 
-    /// Takes a kept slab of a class for which `choose` says yes. Begins where the last search ended.
-    fn find_kept(&self, choose: impl Fn(usize) -> bool) -> Option<&'static Slab> {
-        let start = self.state().cursor.load(Relaxed);
-        for step in 0..self.partitions {
-            let partition = (start + step) % self.partitions;
-            let (word, bit) = self.row(partition);
-            if word.load(Relaxed) & bit == 0 {
-                continue;
-            }
-            // Cleared first: what is put there meanwhile sets it again.
-            word.fetch_and(!bit, AcqRel);
-            let mut found = None;
-            for class in 0..CLASSES {
-                let stacks = self.stacks(partition * CLASSES + class);
-                if stacks.kept.load(Relaxed) as u32 == 0 {
-                    continue;
-                }
-                word.fetch_or(bit, AcqRel);
-                if choose(class) {
-                    found = self.pop(&stacks.kept);
-                    if found.is_some() {
-                        break;
-                    }
-                }
-            }
-            if let Some(slab) = found {
-                self.state().cursor.store(partition, Relaxed);
-                self.state().kept.fetch_sub(slot_bytes(slab), Relaxed);
-                return found;
-            }
-        }
-        None
+    /// A slab that was kept has no pages any more.
+    pub(super) fn shelve(&self, slab: &Slab) -> usize {
+        let bytes = slot_bytes(slab);
+        self.state().kept.fetch_sub(bytes, Relaxed);
+        self.push(&self.stacks_of(slab).clean, slab);
+        bytes
     }
 
-    fn push(&self, head: &AtomicU64, slab: &Slab) {
+    pub(super) fn push(&self, head: &AtomicU64, slab: &Slab) {
         let number = ((&raw const *slab).addr() - self.slabs) / SLAB_BYTES;
         let mut seen = head.load(Relaxed);
         loop {
@@ -282,7 +186,7 @@ impl Pool {
         }
     }
 
-    fn pop(&self, head: &AtomicU64) -> Option<&'static Slab> {
+    pub(super) fn pop(&self, head: &AtomicU64) -> Option<&'static Slab> {
         let mut seen = head.load(Acquire);
         loop {
             let slab = self.slab((seen as u32).checked_sub(1)?);
@@ -308,7 +212,8 @@ impl Pool {
     pub fn check(&self) -> Result<(), Violation> {
         for number in 0..self.partitions * CLASSES {
             let stacks = self.stacks(number);
-            for (head, clean) in [(&stacks.kept, false), (&stacks.clean, true)] {
+            let heads = [(&stacks.kept, false), (&stacks.aging, false), (&stacks.clean, true)];
+            for (head, clean) in heads {
                 let mut next = head.load(Acquire) as u32;
                 let (word, bit) = self.row(number / CLASSES);
                 if next != 0 && !clean && word.load(Acquire) & bit == 0 {
@@ -352,10 +257,25 @@ pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
     slab.wake(zero);
 }
 
-fn slot_bytes(slab: &Slab) -> usize {
+/// Whether there is a slab that has its pages.
+pub(super) fn has_any(stacks: &Stacks) -> bool {
+    stacks.kept.load(Relaxed) as u32 != 0 || stacks.aging.load(Relaxed) as u32 != 0
+}
+
+/// Takes everything off a stack; says what was the top.
+pub(super) fn take_all(head: &AtomicU64) -> u32 {
+    let mut seen = head.load(Relaxed);
+    // pairs: put slab.
+    while let Err(now) = head.compare_exchange_weak(seen, tagged(seen, 0), AcqRel, Relaxed) {
+        seen = now;
+    }
+    seen as u32
+}
+
+pub(super) fn slot_bytes(slab: &Slab) -> usize {
     slab.slots() * slab.size()
 }
 
-fn tagged(seen: u64, top: u32) -> u64 {
+pub(super) fn tagged(seen: u64, top: u32) -> u64 {
     (seen & !0xFFFF_FFFF).wrapping_add(1 << 32) | u64::from(top)
 }

@@ -5,6 +5,7 @@ mod claim;
 mod class;
 mod credit;
 mod others;
+mod pages;
 #[allow(clippy::module_inception)]
 mod slab;
 mod states;
@@ -17,4 +18,5 @@ pub use class::{
     class_of_small, small_classes,
 };
 pub use credit::Spent;
+pub use pages::Look;
 pub use slab::{LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};

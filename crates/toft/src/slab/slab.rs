@@ -6,7 +6,7 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous
+//! line 7     owner writes     previous  seen  tidy_at
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`]):
@@ -134,6 +134,10 @@ pub struct Slab {
     pub(super) states: States,
     /// Slab before this one on its bin's list. Owner.
     previous: AtomicUsize,
+    /// What the slab looked like at the last look, and the frees it had seen when its pages were last
+    /// given back. Owner.
+    pub(super) seen: AtomicU32,
+    pub(super) tidy_at: AtomicU32,
     _line_7: Line,
 }
 
@@ -142,7 +146,7 @@ type Rest = [AtomicU64; 3];
 #[cfg(loom)]
 type Rest = ();
 #[cfg(not(loom))]
-type Line = [AtomicU64; 7];
+type Line = [AtomicU64; 6];
 #[cfg(loom)]
 type Line = ();
 

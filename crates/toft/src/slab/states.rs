@@ -17,8 +17,10 @@ pub const ZERO_CLEAN: u8 = 4;
 
 /// Bit of a state that says that the slot is not free.
 const TAKEN_BIT: u32 = 0;
+pub const TAKEN: u8 = 1 << TAKEN_BIT;
 /// Bit of a free slot's state that says that its memory may not be zero.
 const DIRTY_BIT: u32 = 1;
+pub const SOILED: u8 = 1 << DIRTY_BIT;
 
 /// The bits of a group for which there are states: all, but under the model checker.
 const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });

@@ -33,6 +33,10 @@ pub struct Heap {
     /// Not zero in the child of a fork until the heap is adopted: its thread may have been stopped in
     /// the middle of `Bins::pop`.
     pub(crate) doubtful: AtomicU32,
+    /// The tick at which this heap's slabs were last looked at, and the bin at which that goes on, or
+    /// 0. Holder only.
+    pub(crate) tended_at: AtomicU32,
+    pub(crate) tend_next: AtomicU32,
     bins: BinsHead,
 }
 
@@ -67,13 +71,16 @@ impl Heap {
             exit_rounds: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             doubtful: AtomicU32::new(0),
+            tended_at: AtomicU32::new(0),
+            tend_next: AtomicU32::new(0),
             bins: BinsHead::new(),
         }
     }
 
-    /// A new heap.
-    pub(crate) fn new(hash: SiteHash, number: u32) -> Heap {
-        Heap { hash, number, busy: AtomicU32::new(0), ..Heap::empty() }
+    /// A new heap, at tick `now`.
+    pub(crate) fn new(hash: SiteHash, number: u32, now: u32) -> Heap {
+        let tended_at = AtomicU32::new(now);
+        Heap { hash, number, busy: AtomicU32::new(0), tended_at, ..Heap::empty() }
     }
 
     /// The heap's address, as slabs keep it in `owner`.

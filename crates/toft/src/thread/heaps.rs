@@ -202,7 +202,7 @@ impl Heaps {
             let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
             // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
             // the state says otherwise nobody else looks at it, not even the child of a fork.
-            unsafe { heap.write(Heap::new(self.hash, number)) };
+            unsafe { heap.write(Heap::new(self.hash, number, os.ticks())) };
             self.state_of(number).store(HeapState::Live as u8, Release);
             return Ok(self.heap(number));
         }

@@ -7,6 +7,7 @@
 mod fork;
 mod heap;
 mod heaps;
+mod tend;
 mod tls;
 
 pub use fork::repair_after_fork;

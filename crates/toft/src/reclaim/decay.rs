@@ -1,0 +1,60 @@
+//! How long slabs are kept.
+
+use super::Pool;
+use super::pool::{slot_bytes, tagged, take_all};
+use crate::os::Os;
+use crate::slab::CLASSES;
+use crate::sync::Ordering::{AcqRel, Relaxed, Release};
+
+/// Ticks after which kept slabs grow old, and after as many again their pages go: an empty slab keeps
+/// its pages for 40 to 320 milliseconds.
+pub const DECAY: u32 = 4;
+/// Bytes that one call gives back, so that none takes long.
+const DECAY_MOST: usize = 4 << 20;
+impl Pool {
+    /// Gives the pages of slabs back that have been kept for [`DECAY`] ticks, some at a time. Costs a
+    /// comparison where nothing is due.
+    pub fn decay(&self, os: &impl Os, now: u32) {
+        let state = self.state();
+        let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= DECAY;
+        if (!due && state.aged.load(Relaxed) == 0)
+            || state.kept.load(Relaxed) == 0
+            || state.decaying.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
+        {
+            return;
+        }
+        let mut given = 0;
+        let mut number = state.aged.load(Relaxed);
+        if number == 0 {
+            state.decayed_at.store(now, Relaxed);
+        }
+        while number < self.partitions * CLASSES && given < DECAY_MOST {
+            let (word, bit) = self.row(number / CLASSES);
+            if word.load(Relaxed) & bit == 0 {
+                number = (number / CLASSES + 1) * CLASSES;
+                continue;
+            }
+            let stacks = self.stacks(number);
+            while given < DECAY_MOST
+                && let Some(slab) = self.pop(&stacks.aging)
+            {
+                given += slot_bytes(slab);
+                self.clean_out(os, slab, false);
+            }
+            if given < DECAY_MOST {
+                // Only the thread that holds `decaying` puts anything there, and it is empty.
+                let empty = stacks.aging.load(Relaxed);
+                stacks.aging.store(tagged(empty, take_all(&stacks.kept)), Release);
+                number += 1;
+            }
+        }
+        let rest = if number < self.partitions * CLASSES { number } else { 0 };
+        state.aged.store(rest, Relaxed);
+        state.decaying.store(0, Release);
+    }
+
+    /// In the child of a fork: nobody is giving pages back.
+    pub fn repair(&self) {
+        self.state().decaying.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,62 @@
+//! What a thread does now and then for its own slabs: pages that have lain idle go back.
+//!
+//! Each list of slabs is looked through twice, some ticks apart. What has not changed in between gives
+//! back the pages of its free slots. It is done in pieces, on paths that are slow anyway, so that no
+//! call takes long; a thread that sleeps does nothing.
+
+use super::{Heap, Seat};
+use crate::bin::BIN_WORDS;
+use crate::os::Os;
+use crate::slab::{CLASSES, Look};
+use crate::sync::Ordering::Relaxed;
+
+/// Ticks between two looks (40 to 160 milliseconds).
+const LOOK_EVERY: u32 = 4;
+/// Bytes that one call gives back, and bins that it looks at, at most.
+const BYTES_MOST: usize = 4 << 20;
+const BINS_MOST: usize = 8192;
+
+impl Heap {
+    /// Looks for idle slabs, if it is time, and gives back the pages of their free slots. Holder only.
+    #[inline]
+    pub fn tend(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32) {
+        let next = self.tend_next.load(Relaxed);
+        if next != 0 || now.wrapping_sub(self.tended_at.load(Relaxed)) >= LOOK_EVERY {
+            self.tend_bins(seat, os, partitions, now, next as usize);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tend_bins(&self, _seat: &Seat, os: &impl Os, partitions: usize, now: u32, first: usize) {
+        if first == 0 {
+            self.tended_at.store(now, Relaxed);
+        }
+        let bins = self.bins();
+        let all = partitions * CLASSES;
+        let end = all.min(first + BINS_MOST);
+        let page = os.page_size();
+        let mut given = 0;
+        let mut number = first;
+        while number < end && given < BYTES_MOST {
+            let index = number * BIN_WORDS;
+            let mut is_current = true;
+            for slab in bins.listed(index) {
+                if !slab.is_dormant() && slab.look(is_current) == Look::Idle {
+                    given += slab.give_back_pages(page, |start, bytes| {
+                        // SAFETY: (1) the pages belong to free slots, which nobody can claim while
+                        // this thread is here.
+                        unsafe { os.discard(start, bytes) }.is_ok()
+                    });
+                }
+                is_current = false;
+                if given >= BYTES_MOST {
+                    break;
+                }
+            }
+            // A list that was not finished is begun again: what is tidy costs a look.
+            number += usize::from(given < BYTES_MOST);
+        }
+        self.tend_next.store(if number < all { number as u32 } else { 0 }, Relaxed);
+    }
+}
