@@ -32,6 +32,7 @@ extern crate std;
 
 pub mod sync;
 
+pub mod large;
 pub mod remote;
 pub mod slab;
 
@@ -39,8 +40,6 @@ pub mod slab;
 pub mod bin;
 #[cfg(not(loom))]
 pub mod entry;
-#[cfg(not(loom))]
-pub mod large;
 #[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]

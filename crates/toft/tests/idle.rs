@@ -141,6 +141,35 @@ fn empty_slabs_keep_their_pages_for_a_while() {
     program.allocator.check().unwrap();
 }
 
+/// Free large blocks go in the period after the next, in pieces; one that was freed just now does not.
+#[test]
+fn large_blocks_keep_their_pages_for_a_while() {
+    const MIB: usize = 1 << 20;
+    let program = Program::new();
+    let blocks: Vec<usize> = (0..40).map(|_| program.take(MIB, 1)).collect();
+    for &address in &blocks[1..20] {
+        program.free(address);
+    }
+    let full = program.resident();
+    let pass = || {
+        program.fake.pass(DECAY);
+        program.free(program.take(MIB, 2));
+        program.allocator.check().unwrap();
+    };
+    pass();
+    assert!(full.saturating_sub(program.resident()) < MIB);
+    pass();
+    let first = full - program.resident();
+    assert!((14 * MIB..=18 * MIB).contains(&first), "{} MB in the first piece", first >> 20);
+    // The block that is in use all the time has its pages still, and the rest goes.
+    program.free(program.take(MIB, 2));
+    let rest = full - program.resident();
+    assert!((17 * MIB..=19 * MIB).contains(&rest), "{} MB in all", rest >> 20);
+    for &address in &blocks[20..] {
+        assert!(bytes_of(address, MIB).iter().all(|&byte| byte == 1));
+    }
+}
+
 /// What the system does not take back does not count as zero.
 #[test]
 fn pages_that_the_system_refuses_are_not_zero() {

@@ -1,13 +1,16 @@
-//! The protocol between a slab's owner and the threads that free into it, in every interleaving.
+//! The protocol between a slab's owner and the threads that free into it, and that of the places of
+//! free large blocks, in every interleaving.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p toft --release --test loom`
 //!
-//! What runs here is the code of `remote/` and `slab/` itself, over loom's atomics.
+//! What runs here is the code of `remote/`, `slab/` and `large/` itself, over loom's atomics.
 #![cfg(loom)]
 
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
+use toft::large::{Kept, Places};
 use toft::remote::{Inbox, Marked, announce, mark_remote};
 use toft::slab::{Class, PENDING, Slab};
 use toft::sync::{AtomicU8, AtomicU32, Ordering};
@@ -262,5 +265,81 @@ fn looking_before_marking_is_seen() {
         first.join().unwrap();
         hasty.join().unwrap();
         world.settle(2);
+    });
+}
+
+/// The places of free large blocks, and what only the holder of each may touch.
+struct Waiting {
+    places: Places,
+    blocks: [UnsafeCell<usize>; 3],
+}
+
+// SAFETY: loom itself reports two threads that touch a block at once.
+unsafe impl Sync for Waiting {}
+// SAFETY: as above.
+unsafe impl Send for Waiting {}
+
+impl Waiting {
+    fn new() -> Arc<Waiting> {
+        Arc::new(Waiting { places: Places::default(), blocks: [0; 3].map(UnsafeCell::new) })
+    }
+
+    fn put(&self, unit: usize) -> bool {
+        self.places.put(unit, 1, 2, unit << 16)
+    }
+
+    /// Takes the first block there is, and touches what only its holder may.
+    fn take(&self) -> Option<usize> {
+        let kept = self.places.all().find(|&kept| self.places.take(kept))?;
+        assert!(kept.is_of(1, 2) && !kept.is_of(2, 1) && !kept.is_of(1, 3));
+        assert_eq!(kept.resident(), kept.unit() << 16);
+        // SAFETY: loom says when two threads touch it at once.
+        self.blocks[kept.unit()].with_mut(|block| unsafe { *block += 1 });
+        Some(kept.unit())
+    }
+}
+
+/// Two threads take and put back: never is a block with both, and what one has written the other
+/// sees.
+#[test]
+fn a_waiting_block_has_one_holder() {
+    model(|| {
+        let waiting = Waiting::new();
+        assert!(waiting.put(0));
+        let threads = [0, 1].map(|_| {
+            let waiting = waiting.clone();
+            thread::spawn(move || {
+                let taken = waiting.take();
+                taken.is_some_and(|unit| waiting.put(unit))
+            })
+        });
+        let times = threads.map(|thread| usize::from(thread.join().unwrap())).iter().sum::<usize>();
+        assert!(times > 0, "somebody must have had it");
+        assert_eq!(waiting.take(), Some(0));
+        // SAFETY: as above.
+        waiting.blocks[0].with(|block| assert_eq!(unsafe { *block }, times + 1));
+        assert_eq!(waiting.take(), None);
+    });
+}
+
+/// While the last places in use become empty, and a search need not look so far any more, another
+/// thread puts a block there.
+#[test]
+fn no_waiting_block_is_overlooked() {
+    model(|| {
+        let waiting = Waiting::new();
+        assert!(waiting.put(0) && waiting.put(1));
+        assert!(!waiting.put(2), "there are two places");
+        let takers = waiting.places.all().collect::<Vec<Kept>>().into_iter().map(|kept| {
+            let waiting = waiting.clone();
+            thread::spawn(move || assert!(waiting.places.take(kept)))
+        });
+        let takers: Vec<_> = takers.collect();
+        let put = waiting.put(2);
+        for taker in takers {
+            taker.join().unwrap();
+        }
+        let found: Vec<usize> = waiting.places.all().map(Kept::unit).collect();
+        assert_eq!(found, if put { vec![2] } else { vec![] }, "overlooked");
     });
 }

@@ -239,7 +239,7 @@ impl<O: Os> Allocator<O> {
         (small + medium, metadata)
     }
 
-    /// Verifies every slab, and every heap's lists. For tests and the fuzzer: no other thread may be
+    /// Verifies every slab, the large blocks, and every heap's lists. For tests and the fuzzer: no other thread may be
     /// using the allocator.
     pub fn check(&self) -> Result<(), Violation> {
         let mut result = Ok(());
@@ -250,6 +250,7 @@ impl<O: Os> Allocator<O> {
         });
         result?;
         self.pool.check()?;
+        self.large.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
 

@@ -140,8 +140,9 @@ impl<O: Os> Allocator<O> {
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {
         if !self.large.free(&self.os, block) {
-            self.misused(call, address);
+            return self.misused(call, address);
         }
+        self.large.decay(&self.os);
     }
 
     /// Bytes that the program may use at `address`; names what is wrong with it otherwise.

@@ -35,10 +35,8 @@ impl<O: Os> Allocator<O> {
     #[inline]
     pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         if size > MEDIUM_MAX {
-            let (address, zero) = self.allocate_large(heap, size, 1, site)?;
-            if !zero {
-                clear(address, size);
-            }
+            let (address, dirty) = self.allocate_large(heap, size, 1, site)?;
+            clear(address, size.min(dirty));
             return Some(address);
         }
         let address = self.allocate(heap, size, site)?;
@@ -171,6 +169,7 @@ impl<O: Os> Allocator<O> {
         let now = self.os.ticks();
         heap.tend(seat, &self.os, self.options.partitions, now);
         self.pool.decay(&self.os, now);
+        self.large.decay(&self.os);
     }
 
     /// Lists an empty slab out of the pool, if there is one for this bin.
@@ -184,7 +183,7 @@ impl<O: Os> Allocator<O> {
         true
     }
 
-    /// A block of its own extent, and whether it is all zero.
+    /// A block of its own extent, and how many of its first bytes may be other than zero.
     #[cold]
     #[inline(never)]
     pub fn allocate_large(
@@ -193,7 +192,7 @@ impl<O: Os> Allocator<O> {
         size: usize,
         align: usize,
         site: usize,
-    ) -> Option<(usize, bool)> {
+    ) -> Option<(usize, usize)> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }

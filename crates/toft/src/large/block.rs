@@ -1,6 +1,6 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// What a unit's descriptor says.
@@ -18,8 +18,12 @@ const NONE: u32 = 0;
 const LIVE: u32 = 1;
 const FREE: u32 = 2;
 
-/// A large block. Whoever takes it from a stack, or wins the change from live to free, holds it and
-/// is the only one to write its fields until the state is published again.
+/// A large block. Whoever takes it from a stack or from the places of `kept.rs`, or wins the change
+/// from live to free, holds it and is the only one to write its fields until it is published, put or
+/// pushed again; that release pairs with the acquire of the next taking. `partition`, `class` and
+/// `extent` never change once the block has been published (law 1), so anybody may read them.
+///
+/// `bytes <= resident <= mapped` while it is live, and `resident <= mapped` while it is free.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Block {
@@ -28,14 +32,21 @@ pub struct Block {
     pub(super) below: AtomicU32,
     pub(super) class: AtomicU32,
     pub(super) partition: AtomicU32,
-    /// Bytes that the program may use.
+    /// Bytes that the program may use, or could when it was live last.
     pub(super) bytes: AtomicUsize,
     /// Bytes mapped from the start of the block.
     pub(super) mapped: AtomicUsize,
+    /// Bytes from the start that may have pages. Those behind were never written since they were
+    /// mapped or given back: they have no pages, and are zero.
+    pub(super) resident: AtomicUsize,
     /// Bytes of address space, guard included.
     pub(super) extent: AtomicUsize,
     pub(super) site: AtomicUsize,
+    /// `Blocks::now` when the block was freed last. The holder writes it; others read it as a hint.
+    pub(super) freed: AtomicU64,
 }
+
+const _: () = assert!(size_of::<Block>() == 64, "the layout reserves so much for each");
 
 impl Block {
     /// The state now.
@@ -55,6 +66,11 @@ impl Block {
     /// Publishes a block that was never live as free.
     pub(super) fn publish_free(&self) {
         self.state.store(FREE, Release);
+    }
+
+    /// Gives a block that `take` took back to the program.
+    pub(super) fn untake(&self) {
+        self.state.store(LIVE, Release);
     }
 
     /// Takes the block from the program: exactly one of any number of frees succeeds.

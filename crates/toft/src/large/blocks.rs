@@ -1,58 +1,77 @@
 //! Allocation, growth and release of large blocks.
 
 use super::extents::CHUNK_SHIFT;
-use super::{Block, BlockState, stack};
+use super::kept::Places;
+use super::{Block, BlockState};
 use crate::os::{Error, Os};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
 pub(super) const UNIT_SHIFT: u32 = 16;
 pub(super) const UNIT: usize = 1 << UNIT_SHIFT;
-/// Live blocks with a mapping of their own. Beyond these, whole extents are mapped so that
-/// neighbours share one mapping, and the guards are page-table guards where the kernel has them:
-/// the number of mappings that a process may have is limited (65 530 by default).
-const SEPARATE_MAX: usize = 8192;
 /// Places to try when something foreign lies in the way, and stack entries to try for an alignment.
-const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 
 /// log2 of the largest request that is not large.
-const CLASS_BASE: u32 = 17;
+pub(super) const CLASS_BASE: u32 = 17;
+/// Classes that span two doublings: up to 32 MiB.
+const WIDE_CLASSES: u32 = 4;
 /// Number of large classes.
-pub const LARGE_CLASSES: usize = (usize::BITS - CLASS_BASE) as usize;
-/// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top;
-/// `TOFT_LARGE_KEEP` is the limit of both together.
-const KEEP_LEAST: usize = 1 << 20;
-/// Live and kept bytes together may be larger than the most that were ever live by this share, as a
-/// divisor (decision 0010).
-const ROOM_SLACK: usize = 8;
+pub const LARGE_CLASSES: usize = (usize::BITS - CLASS_BASE - WIDE_CLASSES) as usize;
 
-/// The class of a large block: one per doubling. Address space costs nothing and only what is asked
-/// for is mapped, so few classes are best: a freed block fits more requests, and a growing one is
-/// moved less often.
+/// The class of a large block: one for two doublings, and from 32 MiB on one for each. Address space
+/// costs nothing and only what is asked for is mapped, so few classes are best: a freed block fits
+/// more requests, and a growing one is moved less often.
 pub fn large_class(bytes: usize) -> usize {
-    ((bytes - 1).ilog2() - CLASS_BASE) as usize
+    let doubling = (bytes - 1).ilog2() - CLASS_BASE;
+    (if doubling < 2 * WIDE_CLASSES { doubling / 2 } else { doubling - WIDE_CLASSES }) as usize
 }
 
 /// Bytes that the largest request of a class needs.
 pub(super) fn class_bytes(class: usize) -> usize {
-    1usize << (CLASS_BASE + class as u32 + 1).min(usize::BITS - 1)
+    let class = class as u32;
+    let doublings = if class < WIDE_CLASSES { 2 * class + 2 } else { class + WIDE_CLASSES + 1 };
+    1usize << (CLASS_BASE + doublings).min(usize::BITS - 1)
 }
 
-/// Counters and frontiers; lives in the metadata tables, zero at first.
+/// Counters and frontiers; lives in the metadata tables, zero at first. Any thread adds to and
+/// subtracts from any of them; they publish nothing, so their order does not matter, and a limit that
+/// is held by them may be passed by what threads are doing at that moment.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Units handed out from the first one on. Any thread.
+    /// Units handed out from the first one on.
     pub(super) next: AtomicUsize,
-    /// Bytes of free blocks that are still resident. Any thread.
+    /// Resident bytes of free blocks that nobody holds.
     pub(super) kept: AtomicUsize,
+    /// Usable bytes of live blocks, and the most that they ever were.
     pub(super) live_bytes: AtomicUsize,
-    pub(super) live_blocks: AtomicUsize,
     pub(super) peak_bytes: AtomicUsize,
-    pub(super) allocations: AtomicU64,
-    /// Blocks that have a mapping of their own, live or kept.
+    /// Resident bytes of live blocks behind what the program may use.
+    pub(super) slack: AtomicUsize,
+    /// Mapped bytes of blocks with a mapping of their own.
+    pub(super) mapped: AtomicUsize,
+    /// How many of those there are.
     pub(super) separate: AtomicUsize,
-    /// Where the last search for kept blocks ended, as a number of a stack.
-    pub(super) cursor: AtomicUsize,
+    pub(super) live_blocks: AtomicUsize,
+    pub(super) allocations: AtomicU64,
+    /// Frees ever, which is what time is measured in here.
+    pub(super) frees: AtomicU64,
+    /// The tick at which the last period of `decay` began, and what `frees` was then. One thread at a
+    /// time: whoever has moved `period` on.
+    pub(super) period: AtomicU32,
+    pub(super) period_frees: AtomicU64,
+    /// Free blocks with a mapping.
+    pub(super) places: Places,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    pub(super) partition: usize,
+    pub(super) class: usize,
+    /// Whole pages.
+    pub(super) bytes: usize,
+    pub(super) align: usize,
 }
 
 /// All large blocks.
@@ -65,7 +84,7 @@ pub struct Blocks {
     pub(super) first: usize,
     pub(super) page_size: usize,
     pub(super) keep: usize,
-    partitions: usize,
+    pub(super) partitions: usize,
     /// Where the descriptor of unit 0 would be.
     pub(super) blocks: usize,
     pub(super) state: *const State,
@@ -187,8 +206,8 @@ impl Blocks {
         None
     }
 
-    /// A block of at least `size` bytes at a multiple of `align` (a power of two), and whether it
-    /// is all zero.
+    /// A block of at least `size` bytes at a multiple of `align` (a power of two), and how many of
+    /// its first bytes may be other than zero.
     pub fn allocate(
         &self,
         os: &impl Os,
@@ -196,90 +215,50 @@ impl Blocks {
         align: usize,
         partition: usize,
         site: usize,
-    ) -> Result<(usize, bool), Error> {
+    ) -> Result<(usize, usize), Error> {
         let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
         let class = large_class(bytes.max(1 << CLASS_BASE | 1));
-        let (block, zero) = match self.reuse(os, partition, class, bytes, align) {
-            Some(taken) => taken?,
-            None => (self.fresh(os, partition, class, bytes, align)?, true),
+        let need = Need { partition, class, bytes, align };
+        let (block, dirty) = match self.reuse(os, &need) {
+            Some(found) => found,
+            None => self.map_vacant(os, &need)?,
         };
         block.site.store(site, Relaxed);
-        block.publish();
-        self.count(block.bytes());
-        Ok((self.address(block), zero))
+        self.begin(block, bytes);
+        Ok((self.address(block), dirty))
     }
 
-    /// A free block of this partition and class, mapped for `bytes`.
-    pub(super) fn reuse(
-        &self,
-        os: &impl Os,
-        partition: usize,
-        class: usize,
-        bytes: usize,
-        align: usize,
-    ) -> Option<Result<(&Block, bool), Error>> {
-        let head = self.stack(partition, class);
-        // Blocks that do not lie at such a multiple are held, linked by `below`, and put back.
-        let mut held = 0u32;
-        let mut found = None;
-        for _ in 0..TRIES {
-            let Some(unit) = stack::pop(head, |unit| self.block(unit)) else { break };
-            if (self.base + (unit << UNIT_SHIFT)) & (align - 1) == 0 {
-                found = Some(unit);
-                break;
-            }
-            self.block(unit).below.store(held, Relaxed);
-            held = unit as u32 + 1;
+    /// A block out of what free blocks have: the one of the same partition and class whose pages fit
+    /// best, or, where there is none or it has less than half of them, the pages of another.
+    fn reuse(&self, os: &impl Os, need: &Need) -> Option<(&Block, usize)> {
+        let fit = self.best_fit(need);
+        if let Some(donor) = fit.donor
+            && let Some(found) = self.take_over(os, donor, need)
+        {
+            return Some(found);
         }
-        self.put_back(head, held);
-        let unit = found?;
-        let block = self.block(unit);
-        let mapped = block.mapped.load(Relaxed);
-        let zero = mapped == 0;
-        self.state().kept.fetch_sub(mapped, Relaxed);
-        if let Err(error) = self.map_to(os, block, bytes) {
-            if error == Error::Occupied {
-                // Something foreign has come to lie here: leave the extent alone for ever.
-                self.drop_pages(os, block);
-                return None;
-            }
-            self.state().kept.fetch_add(block.mapped.load(Relaxed), Relaxed);
-            stack::push(head, unit, block);
-            return Some(Err(error));
+        let block = self.take_kept(fit.own?)?;
+        let dirty = block.resident.load(Relaxed);
+        if self.adapt(os, block, need.bytes).is_err() {
+            // Mapped anew it may have more luck, or else the request fails for good.
+            self.drop_pages(os, block);
+            self.push_free(block);
+            return None;
         }
-        Some(Ok((block, zero)))
+        Some((block, dirty))
     }
 
-    /// A block in an extent that nobody has had.
-    pub(super) fn fresh(
-        &self,
-        os: &impl Os,
-        partition: usize,
-        class: usize,
-        bytes: usize,
-        align: usize,
-    ) -> Result<&Block, Error> {
-        let extent = class_bytes(class)
-            .max(bytes)
-            .checked_add(self.page_size)
-            .and_then(|extent| extent.checked_next_multiple_of(UNIT))
-            .ok_or(Error::NoMemory)?;
+    /// A block in an extent without pages, and how many of its first bytes may be other than zero.
+    fn map_vacant(&self, os: &impl Os, need: &Need) -> Result<(&Block, usize), Error> {
         for _ in 0..TRIES {
-            let unit = self.take_units(extent >> UNIT_SHIFT, align)?;
-            let block = match self.prepare(os, unit, partition, class, extent) {
-                Ok(block) => block,
-                Err(Error::Occupied) => continue,
-                Err(error) => {
-                    self.return_units(unit, extent >> UNIT_SHIFT);
-                    return Err(error);
-                }
-            };
-            match self.map_to(os, block, bytes) {
-                Ok(()) => return Ok(block),
+            let block = self.vacant(os, need)?;
+            let dirty = block.resident.load(Relaxed);
+            match self.adapt(os, block, need.bytes) {
+                Ok(()) => return Ok((block, dirty)),
                 // Something foreign lies here: leave the extent alone for ever.
                 Err(Error::Occupied) => {}
                 Err(error) => {
-                    self.give_up(unit, block);
+                    self.put_vacant(block);
                     return Err(error);
                 }
             }
@@ -287,154 +266,25 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    /// Maps the held block for `bytes`, from whatever it has now.
-    pub(super) fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
-        let mapped = block.mapped.load(Relaxed);
-        let address = self.address(block);
-        if mapped >= bytes {
-            let mut usable = if self.is_shared(block) { bytes } else { mapped };
-            // What was kept for a larger request is not held for a smaller one.
-            if usable - bytes > bytes / 8 {
-                // SAFETY: (1) the tail of a free block that the caller holds.
-                let cut = unsafe { os.unmap(address + bytes, mapped - bytes) };
-                if cut.is_ok() {
-                    block.mapped.store(bytes, Relaxed);
-                    usable = bytes;
-                }
-            }
-            block.bytes.store(usable, Relaxed);
-            return Ok(());
-        }
-        self.make_room(os, bytes - mapped);
-        let state = self.state();
-        if mapped == 0 && state.separate.load(Relaxed) >= SEPARATE_MAX {
-            let extent = block.extent();
-            os.map(address, extent)?;
-            // SAFETY: (1) the tail of what the line above mapped; nobody has it.
-            let _ = unsafe { os.guard(address + bytes, extent - bytes) };
-            block.mapped.store(extent, Relaxed);
-        } else {
-            if mapped == 0 {
-                os.map(address, bytes)?;
-                state.separate.fetch_add(1, Relaxed);
-            } else {
-                // SAFETY: (1) the block's own mapping, within its extent.
-                unsafe { os.extend(address, mapped, bytes) }?;
-            }
-            block.mapped.store(bytes, Relaxed);
-        }
-        block.bytes.store(bytes, Relaxed);
-        Ok(())
-    }
-
-    /// Whether the block's whole extent is mapped, so that it may share a mapping with neighbours.
-    pub(super) fn is_shared(&self, block: &Block) -> bool {
-        block.mapped.load(Relaxed) == block.extent()
-    }
-
     /// Frees a block; says no when it is free already.
     pub fn free(&self, os: &impl Os, block: &Block) -> bool {
         if !block.take() {
             return false;
         }
-        self.uncount(block.bytes());
-        let mapped = block.mapped.load(Relaxed);
-        let kept = self.state().kept.fetch_add(mapped, Relaxed);
-        let live = self.state().live_bytes.load(Relaxed);
-        let budget = self.keep.min(KEEP_LEAST.saturating_add(live));
-        if kept.saturating_add(mapped) > budget || self.is_shared(block) {
-            self.state().kept.fetch_sub(mapped, Relaxed);
+        self.end(block);
+        let resident = block.resident.load(Relaxed);
+        // One of no bytes, asked for by its alignment alone, has no mapping.
+        let mapped = block.mapped.load(Relaxed) != 0;
+        if !mapped || self.is_shared(block) || resident > self.budget() {
             self.drop_pages(os, block);
+            self.push_free(block);
+            self.hold_budget(os);
+            return true;
         }
-        self.push_free(block);
+        block.freed.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
+        self.put_kept(os, block);
+        self.hold_budget(os);
         true
-    }
-
-    pub(super) fn push_free(&self, block: &Block) {
-        let class = block.class.load(Relaxed) as usize;
-        stack::push(self.stack(block.partition(), class), self.unit_of(block), block);
-    }
-
-    /// Gives the pages of a held, free block back; its address stays with its partition.
-    pub(super) fn drop_pages(&self, os: &impl Os, block: &Block) {
-        let (address, mapped) = (self.address(block), block.mapped.load(Relaxed));
-        let separate = !self.is_shared(block);
-        // SAFETY: (1) the block is free and held by the caller, so nobody needs its contents.
-        if mapped != 0 && unsafe { os.unmap(address, mapped) }.is_ok() {
-            block.mapped.store(0, Relaxed);
-            if separate {
-                self.state().separate.fetch_sub(1, Relaxed);
-            }
-        } else if mapped != 0 {
-            // At the limit of mappings even giving back can fail; the pages at least can go.
-            // SAFETY: (1) as above.
-            let _ = unsafe { os.discard(address, mapped) };
-            self.state().kept.fetch_add(mapped, Relaxed);
-        }
-    }
-
-    /// Before `bytes` more are mapped: what is kept must not make the process larger than its live
-    /// blocks have ever made it, or only by little.
-    fn make_room(&self, os: &impl Os, bytes: usize) {
-        let state = self.state();
-        let kept = state.kept.load(Relaxed);
-        if kept == 0 {
-            return;
-        }
-
-        let peak = state.peak_bytes.load(Relaxed);
-        let room = peak + peak / ROOM_SLACK;
-        let wanted = state.live_bytes.load(Relaxed).saturating_add(kept).saturating_add(bytes);
-        if let Some(excess) = wanted.checked_sub(room) {
-            self.drop_some(os, excess.min(kept));
-        }
-    }
-
-    /// Gives back the pages of every free block; says how many bytes went.
-    pub fn drop_kept(&self, os: &impl Os) -> usize {
-        self.drop_some(os, usize::MAX)
-    }
-
-    /// Gives back the pages of free blocks until so many bytes went, or there are no more; says how
-    /// many went. Begins where the last search ended, so that a search for little is short.
-    fn drop_some(&self, os: &impl Os, bytes: usize) -> usize {
-        let mut dropped = 0;
-        let stacks = self.partitions * LARGE_CLASSES;
-        let start = self.state().cursor.load(Relaxed);
-        for step in 0..stacks {
-            if dropped >= bytes {
-                break;
-            }
-            let index = (start + step) % stacks;
-            // SAFETY: `new` duty 1: there is one word for each partition and class.
-            let head = unsafe { &*self.stacks.add(index) };
-            let mut held = 0u32;
-            while dropped < bytes
-                && let Some(unit) = stack::pop(head, |unit| self.block(unit))
-            {
-                let block = self.block(unit);
-                let mapped = block.mapped.load(Relaxed);
-                if mapped != 0 {
-                    self.state().kept.fetch_sub(mapped, Relaxed);
-                    self.drop_pages(os, block);
-                    dropped += mapped;
-                }
-                block.below.store(held, Relaxed);
-                held = unit as u32 + 1;
-            }
-            self.put_back(head, held);
-            self.state().cursor.store(index, Relaxed);
-        }
-        dropped
-    }
-
-    /// Pushes a chain of held blocks, given as unit numbers plus one.
-    pub(super) fn put_back(&self, head: &AtomicU64, mut held: u32) {
-        while let Some(unit) = held.checked_sub(1) {
-            let block = self.block(unit as usize);
-            held = block.below.load(Relaxed);
-            stack::push(head, unit as usize, block);
-        }
     }
 }
 

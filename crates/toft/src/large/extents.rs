@@ -1,7 +1,7 @@
 //! Where extents come from: units of address space, and the descriptors for them.
 
-use super::Block;
-use super::blocks::{Blocks, UNIT_SHIFT};
+use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT, class_bytes};
+use super::{Block, BlockState, stack};
 use crate::os::{Error, Os, wait_for};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
@@ -74,7 +74,7 @@ impl Blocks {
     }
 
     /// The descriptor of a new extent, filled in but for the mapping.
-    pub(super) fn prepare(
+    fn prepare(
         &self,
         os: &impl Os,
         unit: usize,
@@ -90,22 +90,82 @@ impl Blocks {
         Ok(block)
     }
 
-    /// An extent could not be mapped: its units go back if nobody has taken more since, else it
-    /// waits on its stack for a request that has more luck.
-    pub(super) fn give_up(&self, unit: usize, block: &Block) {
-        if !self.return_units(unit, block.extent() >> UNIT_SHIFT) {
-            block.publish_free();
-            self.push_free(block);
+    /// A held block of this partition and class without pages, or nearly so: from the stack, else in
+    /// an extent that nobody has had.
+    pub(super) fn vacant(&self, os: &impl Os, need: &Need) -> Result<&Block, Error> {
+        if let Some(block) = self.pop_vacant(need) {
+            return Ok(block);
         }
+        let extent = class_bytes(need.class)
+            .max(need.bytes)
+            .checked_add(self.page_size)
+            .and_then(|extent| extent.checked_next_multiple_of(UNIT))
+            .ok_or(Error::NoMemory)?;
+        for _ in 0..TRIES {
+            let unit = self.take_units(extent >> UNIT_SHIFT, need.align)?;
+            match self.prepare(os, unit, need.partition, need.class, extent) {
+                Ok(block) => return Ok(block),
+                // Something foreign lies where the descriptor would.
+                Err(Error::Occupied) => {}
+                Err(error) => {
+                    self.return_units(unit, extent >> UNIT_SHIFT);
+                    return Err(error);
+                }
+            }
+        }
+        Err(Error::NoMemory)
     }
 
-    pub(super) fn return_units(&self, unit: usize, units: usize) -> bool {
+    fn pop_vacant(&self, need: &Need) -> Option<&Block> {
+        let head = self.stack(need.partition, need.class);
+        // Blocks that do not lie at such a multiple are held, linked by `below`, and put back.
+        let mut held = 0u32;
+        let mut found = None;
+        for _ in 0..TRIES {
+            let Some(unit) = stack::pop(head, |unit| self.block(unit)) else { break };
+            if (self.base + (unit << UNIT_SHIFT)) & (need.align - 1) == 0 {
+                found = Some(self.block(unit));
+                break;
+            }
+            self.block(unit).below.store(held, Relaxed);
+            held = unit as u32 + 1;
+        }
+        while let Some(unit) = held.checked_sub(1) {
+            let block = self.block(unit as usize);
+            held = block.below.load(Relaxed);
+            stack::push(head, unit as usize, block);
+        }
+        let block = found?;
+        self.state().kept.fetch_sub(block.resident.load(Relaxed), Relaxed);
+        Some(block)
+    }
+
+    /// Puts a held, free block on its stack.
+    pub(super) fn push_free(&self, block: &Block) {
+        self.state().kept.fetch_add(block.resident.load(Relaxed), Relaxed);
+        let class = block.class.load(Relaxed) as usize;
+        stack::push(self.stack(block.partition(), class), self.unit_of(block), block);
+    }
+
+    /// What `vacant` gave was of no use. Units that nobody has had go back if nobody has taken more
+    /// since, else the block waits on its stack for a request that has more luck.
+    pub(super) fn put_vacant(&self, block: &Block) {
+        if block.state() == BlockState::None {
+            if self.return_units(self.unit_of(block), block.extent() >> UNIT_SHIFT) {
+                return;
+            }
+            block.publish_free();
+        }
+        self.push_free(block);
+    }
+
+    fn return_units(&self, unit: usize, units: usize) -> bool {
         let (end, begin) = (unit + units - self.first, unit - self.first);
         self.state().next.compare_exchange(end, begin, AcqRel, Relaxed).is_ok()
     }
 
     /// The first of `units` units that nobody has had, at a multiple of `align`.
-    pub(super) fn take_units(&self, units: usize, align: usize) -> Result<usize, Error> {
+    fn take_units(&self, units: usize, align: usize) -> Result<usize, Error> {
         let next = &self.state().next;
         let mut seen = next.load(Relaxed);
         loop {

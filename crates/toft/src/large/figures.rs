@@ -6,21 +6,38 @@ use super::{Block, BlockState};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
 impl Blocks {
-    pub(super) fn count(&self, bytes: usize) {
+    /// A held block that is mapped for `bytes` becomes the program's.
+    pub(super) fn begin(&self, block: &Block, bytes: usize) {
         self.state().allocations.fetch_add(1, Relaxed);
-        self.count_bytes(bytes);
+        self.begin_bytes(block, bytes);
+        block.publish();
     }
 
-    pub(super) fn count_bytes(&self, bytes: usize) {
+    /// As `begin`, for a block that is live already or not to be published yet.
+    pub(super) fn begin_bytes(&self, block: &Block, bytes: usize) {
         let state = self.state();
+        let resident = block.resident.load(Relaxed).max(bytes);
+        block.bytes.store(bytes, Relaxed);
+        block.resident.store(resident, Relaxed);
         state.live_blocks.fetch_add(1, Relaxed);
+        if resident > bytes {
+            state.slack.fetch_add(resident - bytes, Relaxed);
+        }
         let live = state.live_bytes.fetch_add(bytes, Relaxed) + bytes;
-        state.peak_bytes.fetch_max(live, Relaxed);
+        if state.peak_bytes.load(Relaxed) < live {
+            state.peak_bytes.fetch_max(live, Relaxed);
+        }
     }
 
-    pub(super) fn uncount(&self, bytes: usize) {
-        self.state().live_blocks.fetch_sub(1, Relaxed);
-        self.state().live_bytes.fetch_sub(bytes, Relaxed);
+    /// A live block is the holder's.
+    pub(super) fn end(&self, block: &Block) {
+        let (state, bytes) = (self.state(), block.bytes());
+        let slack = block.resident.load(Relaxed) - bytes;
+        state.live_blocks.fetch_sub(1, Relaxed);
+        state.live_bytes.fetch_sub(bytes, Relaxed);
+        if slack > 0 {
+            state.slack.fetch_sub(slack, Relaxed);
+        }
     }
 
     /// Live blocks, live bytes, most live bytes ever, allocations ever, and resident free bytes.

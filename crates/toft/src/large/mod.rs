@@ -1,21 +1,52 @@
 //! L3: blocks above 128 KiB, one to an extent of address space.
 //!
 //! ```text
-//! extent   | mapped pages of the block ............ | not mapped: the guard | next extent
+//!          | bytes ........ |          |          |
+//!          | resident ................ |          |
+//!          | mapped ............................. |
+//! extent   | pages                                | not mapped: the guard | next extent
 //!          ^ 64 KiB unit, or the alignment asked for
 //! ```
 //!
-//! An extent belongs to one (partition, large class) for ever (law 1): when its block is freed it
-//! goes on that pair's stack, and only a request of the same pair takes it from there. Growth moves
-//! page tables into a larger extent, never bytes. The gap behind every block is at least one page.
+//! An extent belongs to one (partition, large class) for ever (law 1). Its pages do not:
+//!
+//! - a freed block with a mapping waits in a place (`kept.rs`), where a request of the same pair finds
+//!   it, the one whose resident bytes fit best;
+//! - where none fits, the pages of any other waiting block are moved to the new one's address
+//!   (`pages.rs`), so that they need not be cleared by the kernel again;
+//! - what waits gives back the pages of the oldest first, no more than a limit asks for (`room.rs`);
+//! - a block without pages waits on its pair's stack (`stack.rs`).
+//!
+//! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
+//! least one page.
 
+mod kept;
+
+#[cfg(loom)]
+pub use kept::{Kept, Places};
+
+#[cfg(not(loom))]
 mod block;
+#[cfg(not(loom))]
 mod blocks;
+#[cfg(not(loom))]
+mod check;
+#[cfg(not(loom))]
 mod extents;
+#[cfg(not(loom))]
 mod figures;
+#[cfg(not(loom))]
+mod pages;
+#[cfg(not(loom))]
 mod resize;
+#[cfg(not(loom))]
+mod room;
+#[cfg(not(loom))]
 mod stack;
 
+#[cfg(not(loom))]
 pub use block::{Block, BlockState};
+#[cfg(not(loom))]
 pub use blocks::{Blocks, large_class};
+#[cfg(not(loom))]
 pub use resize::Resize;

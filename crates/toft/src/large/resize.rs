@@ -1,8 +1,8 @@
 //! Growing and shrinking a block without copying it.
 
 use super::Block;
-use super::blocks::{Blocks, UNIT, UNIT_SHIFT, class_bytes, large_class};
-use crate::os::Os;
+use super::blocks::{Blocks, Need, UNIT, large_class};
+use crate::os::{Error, Os};
 use crate::sync::Ordering::Relaxed;
 
 /// What `resize` did.
@@ -20,70 +20,65 @@ impl Blocks {
     /// Changes the size of a live block without copying, where that can be done.
     pub fn resize(&self, os: &impl Os, block: &Block, size: usize) -> Resize {
         let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
-        let (old, address) = (block.bytes(), self.address(block));
+        let old = block.bytes();
         if self.is_shared(block) {
             return if bytes <= old && bytes >= old / 2 { Resize::InPlace } else { Resize::No };
         }
-        if bytes <= old {
-            if bytes < old {
-                // SAFETY: (1) the tail that the program has just given up.
-                if unsafe { os.unmap(address + bytes, old - bytes) }.is_err() {
-                    return Resize::InPlace;
-                }
-                self.change_size(block, bytes);
-            }
+        if bytes == old {
             return Resize::InPlace;
         }
-        if bytes <= block.extent() - self.page_size {
-            // SAFETY: (1) the block's own mapping, within its extent.
-            if unsafe { os.extend(address, old, bytes) }.is_err() {
-                return Resize::No;
-            }
-            self.change_size(block, bytes);
-            return Resize::InPlace;
+        // Held from here on: a free at the same time is named.
+        if !block.take() {
+            return Resize::No;
         }
-        self.relocate(os, block, bytes)
+        self.end(block);
+        let done = if bytes < old {
+            self.shrink(os, block, bytes);
+            Resize::InPlace
+        } else if bytes <= block.extent() - self.page_size {
+            self.make_room(os, block.resident.load(Relaxed).max(bytes));
+            match self.map_to(os, block, bytes) {
+                Ok(()) => Resize::InPlace,
+                Err(_) => Resize::No,
+            }
+        } else if let Some(to) = self.relocate(os, block, bytes) {
+            return Resize::Moved(to);
+        } else {
+            Resize::No
+        };
+        self.begin_bytes(block, if done == Resize::No { old } else { bytes });
+        block.untake();
+        done
     }
 
-    pub(super) fn change_size(&self, block: &Block, bytes: usize) {
-        self.uncount(block.bytes());
-        block.mapped.store(bytes, Relaxed);
-        block.bytes.store(bytes, Relaxed);
-        self.count_bytes(bytes);
-    }
-
-    /// Moves a block's pages to a larger extent of the same partition.
-    pub(super) fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Resize {
-        let (old, address) = (block.bytes(), self.address(block));
+    /// Moves the pages of a held block to a larger extent of the same partition.
+    fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
         let class = large_class(bytes);
-        let Some(extent) = class_bytes(class)
-            .checked_add(self.page_size)
-            .and_then(|extent| extent.checked_next_multiple_of(UNIT))
-        else {
-            return Resize::No;
+        let need = Need { partition: block.partition(), class, bytes, align: UNIT };
+        let target = self.vacant(os, &need).ok()?;
+        let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
+        let (from, to) = (self.address(block), self.address(target));
+        self.make_room(os, resident.max(bytes));
+        let moved = match target.mapped.load(Relaxed) {
+            // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
+            0 => unsafe { os.relocate(from, mapped, to, bytes) },
+            // What could not be given back once.
+            _ => Err(Error::NoMemory),
         };
-        let Ok(unit) = self.take_units(extent >> UNIT_SHIFT, UNIT) else { return Resize::No };
-        let Ok(target) = self.prepare(os, unit, block.partition(), class, extent) else {
-            self.return_units(unit, extent >> UNIT_SHIFT);
-            return Resize::No;
-        };
+        if let Err(error) = moved {
+            // Where something foreign lies the extent is left alone for ever.
+            if error != Error::Occupied {
+                self.put_vacant(target);
+            }
+            return None;
+        }
+        self.set_extent_of_pages(block, 0, 0);
+        self.set_extent_of_pages(target, bytes, resident);
         target.site.store(block.site(), Relaxed);
-        let to = self.address(target);
-        // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
-        if unsafe { os.relocate(address, old, to, bytes) }.is_err() {
-            self.give_up(unit, target);
-            return Resize::No;
-        }
-        target.mapped.store(bytes, Relaxed);
-        target.bytes.store(bytes, Relaxed);
+        self.begin_bytes(target, bytes);
         target.publish();
-        self.uncount(old);
-        self.count_bytes(bytes);
         // The old extent keeps its address and has no pages.
-        block.mapped.store(0, Relaxed);
-        if block.take() {
-            self.push_free(block);
-        }
-        Resize::Moved(to)
+        self.push_free(block);
+        Some(to)
     }
 }

@@ -69,7 +69,8 @@ pub unsafe trait Os {
     /// 1. The range was mapped by `map` of this object.
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error>;
 
-    /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`.
+    /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`, or
+    /// gives back what does not fit. Where it fails, the part that does not fit may be gone.
     ///
     /// # Safety
     /// 1. The old range was mapped by `map` of this object, and nothing refers into it afterwards.

@@ -1,0 +1,94 @@
+//! The invariants of large blocks, verified.
+
+use super::blocks::{Blocks, LARGE_CLASSES};
+use super::kept::PLACES;
+use super::{Block, BlockState};
+use crate::sync::Ordering::Relaxed;
+
+/// Sums over all blocks.
+#[derive(Default)]
+struct Sums {
+    live_blocks: usize,
+    live_bytes: usize,
+    slack: usize,
+    kept: usize,
+    mapped: usize,
+    separate: usize,
+}
+
+impl Blocks {
+    /// Verifies L1 to L4, and names what does not hold. With no other thread in the allocator.
+    ///
+    /// - L1: of a live block, `bytes <= resident <= mapped`; of a free one `resident <= mapped`; a page
+    ///   of the extent is never mapped, or all of it is.
+    /// - L2: a block in a place is free, has a mapping, and is there once.
+    /// - L3: a block on a stack is free, of that partition and class, and in no place.
+    /// - L4: the counters are the sums over all blocks.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
+        let (mut sums, mut result) = (Sums::default(), Ok(()));
+        self.for_each(|block| {
+            if result.is_ok() {
+                result = self.check_block(block, &mut sums);
+            }
+        });
+        result?;
+        let mut waiting = [usize::MAX; PLACES];
+        for (number, kept) in self.state().places.all().enumerate() {
+            let (unit, block) = (kept.unit(), self.block(kept.unit()));
+            let class = block.class.load(Relaxed) as usize;
+            ensure(kept.is_of(block.partition(), class), "L2: in a place as another's")?;
+            ensure(block.state() == BlockState::Free, "L2: in a place but not free")?;
+            ensure(block.mapped.load(Relaxed) != 0, "L2: in a place without a mapping")?;
+            ensure(!waiting.contains(&unit), "L2: in two places")?;
+            if let Some(entry) = waiting.get_mut(number) {
+                *entry = unit;
+            }
+        }
+        for index in 0..self.partitions * LARGE_CLASSES {
+            let (partition, class) = (index / LARGE_CLASSES, index % LARGE_CLASSES);
+            let mut next = self.stack(partition, class).load(Relaxed) as u32;
+            let mut left = self.units;
+            while let Some(unit) = next.checked_sub(1) {
+                let block = self.block(unit as usize);
+                ensure(block.state() == BlockState::Free, "L3: on a stack but not free")?;
+                let same =
+                    block.partition() == partition && block.class.load(Relaxed) as usize == class;
+                ensure(same, "L3: on another's stack")?;
+                ensure(!waiting.contains(&(unit as usize)), "L3: on a stack and in a place")?;
+                ensure(left > 0, "L3: a stack without an end")?;
+                left -= 1;
+                next = block.below.load(Relaxed);
+            }
+        }
+        let state = self.state();
+        ensure(sums.live_blocks == state.live_blocks.load(Relaxed), "L4: live blocks")?;
+        ensure(sums.live_bytes == state.live_bytes.load(Relaxed), "L4: live bytes")?;
+        ensure(sums.slack == state.slack.load(Relaxed), "L4: slack")?;
+        ensure(sums.kept == state.kept.load(Relaxed), "L4: kept")?;
+        ensure(sums.mapped == state.mapped.load(Relaxed), "L4: mapped")?;
+        ensure(sums.separate == state.separate.load(Relaxed), "L4: mappings")
+    }
+
+    fn check_block(&self, block: &Block, sums: &mut Sums) -> Result<(), &'static str> {
+        let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
+        let (bytes, resident) = (block.bytes(), block.resident.load(Relaxed));
+        let mapped = block.mapped.load(Relaxed);
+        ensure(resident <= mapped, "L1: resident but not mapped")?;
+        let shared = self.is_shared(block);
+        ensure(shared || mapped <= block.extent() - self.page_size, "L1: no guard")?;
+        if block.state() == BlockState::Live {
+            ensure(bytes <= resident, "L1: usable but not resident")?;
+            sums.live_blocks += 1;
+            sums.live_bytes += bytes;
+            sums.slack += resident - bytes;
+        } else {
+            sums.kept += resident;
+        }
+        if !shared && mapped != 0 {
+            sums.mapped += mapped;
+            sums.separate += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The pages of one block that the caller holds: mapping, growing, cutting off, handing on.
+
+use super::Block;
+use super::blocks::{Blocks, Need};
+use super::kept::Kept;
+use crate::os::{Error, Os};
+use crate::sync::Ordering::Relaxed;
+
+/// Blocks with a mapping of their own. Beyond these, whole extents are mapped so that neighbours
+/// share one mapping, and the guards are page-table guards where the kernel has them: the number of
+/// mappings that a process may have is limited (65 530 by default).
+const SEPARATE_MAX: usize = 8192;
+/// A block may have resident bytes behind what the program asked for up to this share of that, as a
+/// divisor: cutting them off costs a call now, and faults later.
+const SLACK: usize = 2;
+/// A mapping that has become too short is made longer than it must be by this share, as a divisor:
+/// address space, so that the next time costs no call.
+const AHEAD: usize = 4;
+/// Mapped bytes that a block may have for each one that it needs before its address space is cut, too.
+const CUT_MAPPED: usize = 8;
+/// As `SLACK`, of a block that the program itself has made smaller.
+const SHRINK_SLACK: usize = 8;
+
+impl Blocks {
+    /// Whether the block's whole extent is mapped, so that it may share a mapping with neighbours.
+    pub(super) fn is_shared(&self, block: &Block) -> bool {
+        block.mapped.load(Relaxed) == block.extent()
+    }
+
+    fn may_be_separate(&self) -> bool {
+        self.state().separate.load(Relaxed) < SEPARATE_MAX
+    }
+
+    /// Writes how much of a block is mapped and may have pages, and keeps the counters with it. Only
+    /// for blocks that have, or had, a mapping of their own.
+    pub(super) fn set_extent_of_pages(&self, block: &Block, mapped: usize, resident: usize) {
+        let (state, before) = (self.state(), block.mapped.load(Relaxed));
+        block.mapped.store(mapped, Relaxed);
+        block.resident.store(resident, Relaxed);
+        if mapped > before {
+            state.mapped.fetch_add(mapped - before, Relaxed);
+        } else {
+            state.mapped.fetch_sub(before - mapped, Relaxed);
+        }
+        match (before, mapped) {
+            (0, 0) => 0,
+            (0, _) => state.separate.fetch_add(1, Relaxed),
+            (_, 0) => state.separate.fetch_sub(1, Relaxed),
+            _ => 0,
+        };
+    }
+
+    /// Maps a held, free block for `bytes` from whatever it has now, and gives back what it has far
+    /// too much of.
+    pub(super) fn adapt(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
+        let resident = block.resident.load(Relaxed);
+        if resident > bytes + bytes / SLACK {
+            self.cut(os, block, bytes);
+        } else if resident < bytes {
+            self.make_room(os, bytes);
+        }
+        self.map_to(os, block, bytes)
+    }
+
+    /// Maps a held block for at least `bytes`.
+    pub(super) fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
+        let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
+        let address = self.address(block);
+        if self.is_shared(block) && bytes > block.bytes() {
+            // It could not be unmapped, and its guards are where the new one has bytes.
+            self.drop_pages(os, block);
+            if block.mapped.load(Relaxed) != 0 {
+                return Err(Error::Occupied);
+            }
+            return self.map_to(os, block, bytes);
+        }
+        if mapped >= bytes {
+            return Ok(());
+        }
+        let mut bytes = bytes;
+        if mapped != 0 {
+            let most = block.extent() - self.page_size;
+            let ahead = ((bytes + bytes / AHEAD) & !(self.page_size - 1)).min(most);
+            // SAFETY: (1) the block's own mapping, within its extent.
+            let more = unsafe { os.extend(address, mapped, ahead) };
+            if more.is_ok() {
+                bytes = ahead;
+            } else {
+                // SAFETY: (1) as above.
+                unsafe { os.extend(address, mapped, bytes) }?;
+            }
+        } else if self.may_be_separate() {
+            os.map(address, bytes)?;
+        } else {
+            let extent = block.extent();
+            os.map(address, extent)?;
+            // SAFETY: (1) the tail of what the line above mapped; nobody has it.
+            let _ = unsafe { os.guard(address + bytes, extent - bytes) };
+            block.mapped.store(extent, Relaxed);
+            return Ok(());
+        }
+        self.set_extent_of_pages(block, bytes, resident);
+        Ok(())
+    }
+
+    /// Gives the pages behind the first `bytes` back, of a held block or of a live one that its
+    /// program is making smaller; not always the address space, which costs more to have again.
+    pub(super) fn cut(&self, os: &impl Os, block: &Block, bytes: usize) {
+        let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
+        let address = self.address(block);
+        if resident > bytes && mapped / CUT_MAPPED <= bytes {
+            // SAFETY: (1) nobody needs what lies behind `bytes`.
+            if unsafe { os.discard(address + bytes, resident - bytes) }.is_ok() {
+                return block.resident.store(bytes, Relaxed);
+            }
+        }
+        // Locked pages cannot be discarded, but unmapped.
+        // SAFETY: (1) as above.
+        if mapped > bytes && unsafe { os.unmap(address + bytes, mapped - bytes) }.is_ok() {
+            self.set_extent_of_pages(block, bytes, bytes.min(resident));
+        }
+    }
+
+    /// As `cut`, unless it is too little to be worth a call.
+    pub(super) fn shrink(&self, os: &impl Os, block: &Block, bytes: usize) {
+        if block.resident.load(Relaxed) > bytes + bytes / SHRINK_SLACK {
+            self.cut(os, block, bytes);
+        }
+    }
+
+    /// Gives the pages of a held, free block back; its address stays with its partition.
+    pub(super) fn drop_pages(&self, os: &impl Os, block: &Block) {
+        let (address, mapped) = (self.address(block), block.mapped.load(Relaxed));
+        if mapped == 0 {
+            return;
+        }
+        let shared = self.is_shared(block);
+        // SAFETY: (1) the block is free and held by the caller, so nobody needs its contents.
+        if unsafe { os.unmap(address, mapped) }.is_ok() {
+            if shared {
+                block.mapped.store(0, Relaxed);
+                block.resident.store(0, Relaxed);
+            } else {
+                self.set_extent_of_pages(block, 0, 0);
+            }
+            return;
+        }
+        // At the limit of mappings even giving back can fail; the pages at least can go.
+        // SAFETY: (1) as above.
+        if unsafe { os.discard(address, mapped) }.is_ok() {
+            block.resident.store(0, Relaxed);
+        }
+    }
+
+    /// A block that gets the last pages of another free one, whoever's that was: moving page tables
+    /// costs a hundredth of having the kernel clear pages. Says how many bytes came along.
+    pub(super) fn take_over(
+        &self,
+        os: &impl Os,
+        donor: Kept,
+        need: &Need,
+    ) -> Option<(&Block, usize)> {
+        if !self.may_be_separate() {
+            return None;
+        }
+        let donor = self.take_kept(donor)?;
+        let Ok(block) = self.vacant(os, need) else {
+            self.put_kept(os, donor);
+            return None;
+        };
+        if block.mapped.load(Relaxed) != 0 {
+            // Its pages could not be given back once; it is as good as any.
+            self.put_vacant(block);
+            self.put_kept(os, donor);
+            return None;
+        }
+        let (mapped, resident) = (donor.mapped.load(Relaxed), donor.resident.load(Relaxed));
+        // What would be left is taken along, if it is little.
+        let most = (need.bytes + need.bytes / SLACK).min(block.extent() - self.page_size);
+        let moved = if resident <= most { resident } else { need.bytes };
+        self.make_room(os, resident + need.bytes.saturating_sub(moved));
+        let (left, len) = (resident - moved, moved.max(need.bytes));
+        let (from, to) = (self.address(donor) + left, self.address(block));
+        // SAFETY: (1) the donor is free and held, and what lies before `left` stays with it; (2) the
+        // extent is the caller's.
+        if let Err(error) = unsafe { os.relocate(from, mapped - left, to, len) } {
+            // How much of the donor is still there is not known.
+            self.drop_pages(os, donor);
+            self.push_free(donor);
+            if error != Error::Occupied {
+                self.put_vacant(block);
+            }
+            return None;
+        }
+        self.set_extent_of_pages(donor, left, left);
+        self.set_extent_of_pages(block, len, moved);
+        if left == 0 {
+            self.push_free(donor);
+        } else {
+            self.put_kept(os, donor);
+        }
+        Some((block, moved))
+    }
+}
