@@ -90,7 +90,8 @@ impl Pool {
     fn find_kept(&self, choose: impl Fn(usize) -> bool) -> Option<&'static Slab> {
         let start = self.state().cursor.load(Relaxed);
         for step in 0..self.partitions {
-            let partition = (start + step) % self.partitions;
+            // A power of two.
+            let partition = (start + step) & (self.partitions - 1);
             let (word, bit) = self.row(partition);
             if word.load(Relaxed) & bit == 0 {
                 continue;

@@ -72,7 +72,7 @@ impl Slab {
 
     /// Offsets of the pages within the slots `first..end`, the pages behind the last slot included.
     fn pages_of(&self, first: usize, end: usize, page: usize) -> (usize, usize) {
-        let start = (first * self.size()).next_multiple_of(page);
+        let start = (first * self.size() + page - 1) & !(page - 1);
         let bytes = self.tier().slab_bytes();
         let end = if end == self.slots() { bytes } else { end * self.size() };
         (start, end & !(page - 1))
