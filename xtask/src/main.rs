@@ -22,6 +22,7 @@ mod suites;
 mod tally;
 
 use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tally::Tally;
 
@@ -57,6 +58,11 @@ enum Task {
     Docs,
     /// Build the allocators that Toft is compared with
     Peers,
+    /// Write the figures and the plots of the README, from a run that `toft bench --json` wrote
+    Readme {
+        /// The file that --json wrote
+        run: PathBuf,
+    },
     /// Measure what the bars ask for, and say which are met
     Bars {
         /// Passed on to toft-bench
@@ -78,12 +84,20 @@ fn main() -> ExitCode {
         Task::Golden { bless } => golden::main(bless),
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
+        Task::Readme { run } => readme(&run),
         Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
         ExitCode::from(2)
     })
+}
+
+fn readme(run: &Path) -> Result<ExitCode, String> {
+    // Cargo runs at the root, and the file is named from here.
+    let run = std::path::absolute(run).map_err(|error| format!("{}: {error}", run.display()))?;
+    let readme = place::root().join("README.md");
+    step::passed_on(bench().arg("report").arg(run).arg("--readme").arg(readme))
 }
 
 fn bench() -> std::process::Command {

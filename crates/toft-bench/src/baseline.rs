@@ -7,7 +7,8 @@
 
 use crate::interval::{Interval, unpaired};
 use crate::measured::apart;
-use crate::outcome::{Better, INSTRUCTIONS, Metric, Outcome, metric};
+use crate::metrics::{Better, INSTRUCTIONS, Metric, metric};
+use crate::outcome::Outcome;
 use crate::record::{CaseRecord, Record, SeriesRecord};
 use crate::stats::Summary;
 use crate::table::plain;
@@ -274,7 +275,7 @@ fn judge(interval: &Interval, better: Better, threshold: f64) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{MOPS, NS};
+    use crate::metrics::{MOPS, NS};
 
     #[test]
     fn worse_is_up_for_times_and_down_for_rates() {

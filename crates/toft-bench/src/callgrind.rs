@@ -5,8 +5,9 @@
 //! what the operations cost; start-up, filling and draining are in both and drop out.
 
 use crate::child::{self, Ended, Limits};
-use crate::measured::{Measured, Series};
-use crate::outcome::{INSTRUCTIONS, Outcome};
+use crate::measured::Measured;
+use crate::metrics::INSTRUCTIONS;
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::runner::{Job, Of, Plan, numbers};
@@ -19,55 +20,51 @@ const LENGTHS: &[&str] = &["ops", "repeat", "batches", "functions", "count", "ro
 /// Of the operations of a run that is timed, one in so many is enough to count.
 const SHARE: u64 = 100;
 
-/// What was counted, and what was left out and why.
-pub struct Counted {
-    /// Every case that can be counted, on every peer.
-    pub measured: Vec<Measured>,
-    /// A line for each case that cannot.
-    pub left_out: Vec<String>,
-}
-
-/// Counts every job on every peer.
+/// Says whether valgrind is there.
 ///
 /// # Errors
-/// When valgrind is not there.
-pub fn run(jobs: &[Job], peers: &[Peer], plan: &Plan) -> Result<Counted, String> {
+/// When it is not, and how to get it.
+pub fn is_there() -> Result<(), String> {
     match Command::new("valgrind").arg("--version").output() {
-        Ok(output) if output.status.success() => {}
-        _ => {
-            return Err("--callgrind needs valgrind, which is not there: \
-                        apt-get install valgrind"
-                .to_owned());
-        }
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err("--callgrind needs valgrind, which is not there: apt-get install valgrind".into()),
     }
-    let bar = plan.bar(jobs.len() * peers.len());
-    let mut counted = Counted { measured: Vec::new(), left_out: Vec::new() };
-    for job in jobs {
+}
+
+/// The job with the instructions after its own metrics, if they can be counted.
+#[must_use]
+pub fn job(job: Job, plan: &Plan) -> Job {
+    if countable(&job, plan).is_ok() { job.showing(&[INSTRUCTIONS]) } else { job }
+}
+
+/// Counts once for each case and peer, and adds the count to the outcomes of all rounds, since it
+/// is the same in each. Gives a line for each case that cannot be counted, and each count that
+/// failed.
+#[must_use]
+pub fn add(measured: &mut [Measured], peers: &[Peer], plan: &Plan) -> Vec<String> {
+    let bar = plan.bar(measured.len() * peers.len());
+    let mut lines = Vec::new();
+    for Measured { job, series } in measured {
         let name = &job.case.name;
-        match countable(job, plan) {
-            Ok((workload, once, twice)) => {
-                let series = peers.iter().map(|peer| -> Series {
-                    bar.set_message(format!("{name} on {}", peer.name));
-                    let outcome = difference(workload, peer, (&once, &twice), plan)?;
-                    bar.inc(1);
-                    Ok(vec![outcome])
-                });
-                let series = series.collect();
-                counted.measured.push(Measured { job: *job, series });
+        bar.inc(peers.len() as u64);
+        let (workload, once, twice) = match countable(job, plan) {
+            Ok(found) => found,
+            Err(why) => {
+                lines.push(format!("{name} is not counted: {why}"));
+                continue;
             }
-            Err(why) => counted.left_out.push(format!("{name} is not counted: {why}")),
+        };
+        for (peer, series) in peers.iter().zip(series) {
+            let Ok(outcomes) = series else { continue };
+            bar.set_message(format!("{name} on {}, counting", peer.name));
+            match difference(workload, peer, (&once, &twice), plan) {
+                Ok(count) => outcomes.iter_mut().for_each(|one| one.set(INSTRUCTIONS.key, count)),
+                Err(why) => lines.push(format!("{name} on {} is not counted: {why}", peer.name)),
+            }
         }
     }
     bar.finish_and_clear();
-    Ok(counted)
-}
-
-/// The job with instructions as what it is about.
-#[must_use]
-pub fn job(job: &Job) -> Job {
-    let mut case = job.case.clone();
-    case.metrics = vec![INSTRUCTIONS];
-    Job { case: Box::leak(Box::new(case)), of: job.of }
+    lines
 }
 
 /// The workload of a job and its numbers, once and with twice the operations, or why its
@@ -98,7 +95,7 @@ fn difference(
     peer: &Peer,
     (once, twice): (&Params, &Params),
     plan: &Plan,
-) -> Result<Outcome, String> {
+) -> Result<f64, String> {
     let (few, few_instructions) = count(workload, peer, once, plan)?;
     let (many, many_instructions) = count(workload, peer, twice, plan)?;
     if many.ops <= few.ops || many_instructions <= few_instructions {
@@ -108,8 +105,7 @@ fn difference(
         ));
     }
     let ops = many.ops - few.ops;
-    let instructions = (many_instructions - few_instructions) as f64 / ops as f64;
-    Ok(Outcome { ops, ..Outcome::default() }.with(INSTRUCTIONS.key, instructions))
+    Ok((many_instructions - few_instructions) as f64 / ops as f64)
 }
 
 /// Runs a workload under callgrind.

@@ -3,7 +3,7 @@
 //! row is to add four lines there.
 
 use crate::host::scripted::Program;
-use crate::outcome::{Metric, metric};
+use crate::metrics::{About, Metric, metric};
 use crate::params::Params;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -20,6 +20,14 @@ pub struct Case {
     pub quick: Params,
     /// What is compared; the first is the one that the case is about.
     pub metrics: Vec<Metric>,
+}
+
+impl Case {
+    /// The metric that says how fast it is, unless it is about other things alone.
+    #[must_use]
+    pub fn pace(&self) -> Option<Metric> {
+        self.metrics.iter().copied().find(|metric| metric.about == About::Speed)
+    }
 }
 
 /// What a workload's file says.
@@ -107,5 +115,17 @@ mod tests {
             let error = Listed::parse(&text.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(named), "{error}");
         }
+    }
+
+    #[test]
+    fn the_pace_is_the_first_metric_that_is_about_speed() {
+        let pace = |name: &str| {
+            let job = crate::runner::choose(&[name.into()]).unwrap()[0];
+            job.case.pace().map(|metric| metric.key)
+        };
+        assert_eq!(pace("larson-2"), Some("mops"));
+        assert_eq!(pace("churn"), Some("ns"));
+        assert_eq!(pace("micro-lifo-64"), Some("ns"));
+        assert_eq!(pace("rss"), None);
     }
 }

@@ -3,22 +3,28 @@
 use crate::baseline::Comparison;
 use crate::machine::Machine;
 use crate::measured::Measured;
-use crate::outcome::{METRICS, Metric, megabytes, metric, status_kib};
+use crate::metrics::{METRICS, Metric, metric};
+use crate::outcome::{megabytes, status_kib};
 use crate::params::Params;
 use crate::peers::{self, Peer};
 use crate::program::{Program, without_peak};
 use crate::record::Record;
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
+use crate::standing::Standing;
 use crate::{bars, callgrind, child, peer_build, peer_table, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Exit status: a bar is missed, a figure became worse, or a program failed.
 const MISSED: u8 = 1;
+
+/// Rounds when nothing is said, and of a quick run.
+const ROUNDS: u16 = 5;
+const QUICK_ROUNDS: u16 = 3;
 
 /// How the bench is part of a program.
 #[derive(Clone, Copy, Default)]
@@ -62,11 +68,22 @@ enum Sub {
         /// The file that --json wrote
         file: PathBuf,
         /// Write a page with every plot and the whole table to this file
-        #[arg(long, value_name = "OUT", required_unless_present = "svg")]
+        #[arg(
+            long,
+            value_name = "OUT",
+            required_unless_present_any = ["svg", "cases_svg", "readme"]
+        )]
         html: Option<PathBuf>,
-        /// Write one plot for a README to this file: ratio to the best peer, case by case
+        /// Write one plot to this file: time and peak memory of every peer, over all cases
         #[arg(long, value_name = "OUT")]
         svg: Option<PathBuf>,
+        /// Write a long plot to this file: ratio to the best peer, case by case
+        #[arg(long, value_name = "OUT")]
+        cases_svg: Option<PathBuf>,
+        /// Write the figures into this README, between its marks, and the plots and what is kept of
+        /// the run into docs/figures beside it
+        #[arg(long, value_name = "FILE")]
+        readme: Option<PathBuf>,
     },
     /// Hold one JSON file against an earlier one; exit status 1 when a figure became worse
     Compare {
@@ -94,9 +111,9 @@ struct Run {
     /// Peers to run them on: names, or name=/path/of/a/library.so
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
-    /// Rounds
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    runs: u16,
+    /// Rounds; 5, or with --quick 3, when not given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
     /// Smaller numbers: a look, not a claim
     #[arg(long)]
     quick: bool,
@@ -124,8 +141,8 @@ struct Run {
     /// Percent by which a figure must be worse than the baseline to count
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     threshold: f64,
-    /// Count the instructions of an operation with valgrind, once per peer, instead of timing
-    #[arg(long, conflicts_with_all = ["bars", "metrics", "pin"])]
+    /// Count the instructions of an operation, too, with valgrind, once per case and peer
+    #[arg(long)]
     callgrind: bool,
     /// Write a page with every plot and the whole table to this file
     #[arg(long, value_name = "FILE")]
@@ -171,7 +188,18 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
         Some(Sub::Compare { old, new, threshold }) => {
             compare(&Record::read(new)?, &Record::read(old)?, *threshold)
         }
-        Some(Sub::Report { file, html, svg }) => draw(file, html.as_deref(), svg.as_deref()),
+        Some(Sub::Report { file, html, svg, cases_svg, readme }) => {
+            let report = Report::read(file)?;
+            let page = |path: &PathBuf| write(path, &report.html());
+            html.as_ref().map_or(Ok(()), page)?;
+            let plot = |path: &PathBuf| write(path, &picture(&report)?);
+            svg.as_ref().map_or(Ok(()), plot)?;
+            let cases = |path: &PathBuf| write(path, &report.cases_svg());
+            cases_svg.as_ref().map_or(Ok(()), cases)?;
+            let figures = |path: &PathBuf| write_readme(path, &Record::read(file)?, &report);
+            readme.as_ref().map_or(Ok(()), figures)?;
+            Ok(0)
+        }
         Some(Sub::Work { words }) => work(words),
     }
 }
@@ -222,10 +250,13 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         // SAFETY: there is one thread yet.
         unsafe { std::env::set_var(workloads::trace::VARIABLE, file) };
     }
-    let jobs = jobs(run)?;
-    let peers = choose_peers(&run.peers, mount)?;
+    if run.callgrind {
+        callgrind::is_there()?;
+    }
+    let peers = choose_peers(&run.peers, run.quick, mount)?;
+    let start = Instant::now();
     let plan = Plan {
-        runs: if run.callgrind { 1 } else { usize::from(run.runs) },
+        runs: usize::from(run.runs.unwrap_or(if run.quick { QUICK_ROUNDS } else { ROUNDS })),
         quick: run.quick,
         pin: run.pin,
         timeout: Duration::from_secs(run.timeout),
@@ -233,20 +264,20 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         progress: std::io::stderr().is_terminal(),
         prefix: mount.prefix.iter().map(ToString::to_string).collect(),
     };
+    let jobs = jobs(run, &plan)?;
     let machine = Machine::here();
     println!("{}", machine.header(&peers, plan.runs, plan.quick));
-    let measured = if run.callgrind {
-        let counted = callgrind::run(&jobs, &peers, &plan)?;
-        for line in counted.left_out {
+    let mut measured = runner::run(&jobs, &peers, &plan);
+    if run.callgrind {
+        for line in callgrind::add(&mut measured, &peers, &plan) {
             println!("{line}");
         }
-        counted.measured
-    } else {
-        runner::run(&jobs, &peers, &plan)
-    };
+    }
+    let took = start.elapsed();
     show(&measured, &peers);
+    println!("took {}", humantime::format_duration(Duration::from_secs(took.as_secs().max(1))));
     let numbers = |result: &Measured| runner::numbers(result.job.case, &plan);
-    let rounds = (plan.runs, plan.quick);
+    let rounds = (plan.runs, plan.quick, took);
     let record = Record::of(&machine, rounds, &peers, &measured, numbers, table::ours(&peers));
     if let Some(path) = &run.json {
         write(path, &record.text()?)?;
@@ -272,18 +303,18 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     Ok(status)
 }
 
-fn jobs(run: &Run) -> Result<Vec<Job>, String> {
+fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
     if !run.program.is_empty() {
         let job = Program::new(&run.program)?.job(&run.program);
         return Ok(vec![job.showing(&run.metrics)]);
     }
     let names =
         if run.bars && run.workloads.is_empty() { bars::cases() } else { run.workloads.clone() };
-    let jobs = runner::choose(&names)?.into_iter();
+    let jobs = runner::choose(&names)?.into_iter().map(|job| job.showing(&run.metrics));
     Ok(if run.callgrind {
-        jobs.map(|job| callgrind::job(&job)).collect()
+        jobs.map(|job| callgrind::job(job, plan)).collect()
     } else {
-        jobs.map(|job| job.showing(&run.metrics)).collect()
+        jobs.collect()
     })
 }
 
@@ -295,6 +326,10 @@ fn show(measured: &[Measured], peers: &[Peer]) {
     }
     for line in table::failures(measured, peers) {
         println!("failed: {line}");
+    }
+    // Of a single case the table says it all.
+    if measured.len() > 1 && peers.len() > 1 {
+        println!("{}", Standing::of(measured, peers).draw());
     }
 }
 
@@ -310,38 +345,59 @@ fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
 
 /// The peers that are asked for. The library that the program carries takes the place of one that
 /// would be looked for in the workspace.
-fn choose_peers(names: &[String], mount: Mount) -> Result<Vec<Peer>, String> {
-    let Some(carried) = mount.carried else {
-        return peers::choose(names);
-    };
-    let carried = carried()?;
+fn choose_peers(names: &[String], quick: bool, mount: Mount) -> Result<Vec<Peer>, String> {
+    let carried = mount.carried.map(|carried| carried()).transpose()?;
     if names.is_empty() {
-        let mut found = peers::choose(&[])?;
-        found.retain(|peer| peer.name != carried.name);
-        found.insert(0, carried);
+        let mut found = if quick { quick_peers() } else { peers::choose(&[])? };
+        if let Some(carried) = carried {
+            found.retain(|peer| peer.name != carried.name);
+            found.insert(0, carried);
+        }
         return Ok(found);
     }
     let mut chosen = Vec::new();
     for name in names {
-        if *name == carried.name {
-            chosen.push(carried.clone());
-        } else {
-            chosen.extend(peers::choose(std::slice::from_ref(name))?);
+        match &carried {
+            Some(carried) if *name == carried.name => chosen.push(carried.clone()),
+            _ => chosen.extend(peers::choose(std::slice::from_ref(name))?),
         }
     }
     Ok(chosen)
 }
 
-/// `report FILE`: draws what `--json` wrote.
-fn draw(file: &Path, html: Option<&Path>, svg: Option<&Path>) -> Result<u8, String> {
-    let report = Report::read(file)?;
-    if let Some(path) = html {
-        write(path, &report.html())?;
+/// A look has no time for every allocator: those that are left out are named.
+fn quick_peers() -> Vec<Peer> {
+    let (chosen, left_out) = peers::choose_quick();
+    if !left_out.is_empty() {
+        println!(
+            "left out, since this is a quick run (--peers names them): {}",
+            left_out.join(", ")
+        );
     }
-    if let Some(path) = svg {
-        write(path, &report.svg())?;
-    }
-    Ok(0)
+    chosen
+}
+
+fn picture(report: &Report) -> Result<String, String> {
+    report.svg().ok_or_else(|| "there are no two peers that ended most of the cases".to_owned())
+}
+
+/// `report FILE --readme README`: everything is drawn of what is kept, so that it can be drawn again.
+fn write_readme(path: &Path, record: &Record, report: &Report) -> Result<(), String> {
+    const FOLDER: &str = "docs/figures";
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let kept = report::kept(record, report).lines()?;
+    let report = Report::parse(&kept)?;
+    let section = report::section(&report, FOLDER);
+    let text =
+        report::placed(&text, &section).map_err(|error| format!("{}: {error}", path.display()))?;
+    let plot = picture(&report)?;
+    let folder = path.parent().unwrap_or(Path::new("")).join(FOLDER);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    write(&folder.join("run.json"), &kept)?;
+    write(&folder.join("peers.svg"), &plot)?;
+    write(&folder.join("cases.svg"), &report.cases_svg())?;
+    write(path, &text)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

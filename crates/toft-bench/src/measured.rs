@@ -1,7 +1,8 @@
 //! The outcomes of a case on every peer, and what can be said of them.
 
 use crate::interval::{self, Interval};
-use crate::outcome::{Better, INSTRUCTIONS, Metric, Outcome};
+use crate::metrics::{Better, INSTRUCTIONS, Metric};
+use crate::outcome::Outcome;
 use crate::runner::Job;
 use crate::stats::{Summary, paired};
 
@@ -50,6 +51,19 @@ impl Measured {
     pub fn ratio(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
         let (mine, others) = self.rounds(ours, theirs, metric)?;
         paired(&mine, &others)
+    }
+
+    /// How many times the cost of one peer is that of another, round by round. Of a rate, which is
+    /// better when it is more, this is the inverse of the ratio.
+    #[must_use]
+    pub fn cost(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Summary> {
+        let ratio = self.ratio(ours, theirs, metric)?;
+        Some(match metric.better {
+            Better::Less => ratio,
+            Better::More => {
+                Summary { median: 1.0 / ratio.median, min: 1.0 / ratio.max, max: 1.0 / ratio.min }
+            }
+        })
     }
 
     /// The same ratio as a geometric mean with its confidence interval.
@@ -113,8 +127,8 @@ mod tests {
             ],
         };
         assert!(measured.moved());
-        assert_eq!(measured.ratio(0, 1, &crate::outcome::MOPS).unwrap().median, 1.25);
-        assert_eq!(measured.interval(0, 1, &crate::outcome::MOPS), None);
+        assert_eq!(measured.ratio(0, 1, &crate::metrics::MOPS).unwrap().median, 1.25);
+        assert_eq!(measured.interval(0, 1, &crate::metrics::MOPS), None);
     }
 
     #[test]
@@ -123,12 +137,12 @@ mod tests {
             |value| Ok(vec![Outcome::default().with("instructions", value).with("ns", value)]);
         let measured = Measured { job: jobs()[0], series: vec![outcome(30.0), outcome(20.0)] };
         assert_eq!(measured.interval(0, 1, &INSTRUCTIONS), Some(Interval::exact(1.5)));
-        assert_eq!(measured.interval(0, 1, &crate::outcome::NS), None);
+        assert_eq!(measured.interval(0, 1, &crate::metrics::NS), None);
     }
 
     #[test]
     fn the_best_follows_the_direction_of_the_metric() {
-        use crate::outcome::{MOPS, NS};
+        use crate::metrics::{MOPS, NS};
         let series =
             |ns: f64| Ok(vec![Outcome::default().with("ns", ns).with("mops", 1000.0 / ns)]);
         let measured = Measured {

@@ -5,6 +5,7 @@ use crate::peer_cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 const FILES: &[&str] = &[
     include_str!("../peers/toft.toml"),
@@ -41,6 +42,11 @@ pub struct Recipe {
     /// Only compared when it is asked for by name.
     #[serde(default)]
     pub extra: bool,
+    /// As fast as they come: what others are held against.
+    #[serde(default)]
+    pub fast: bool,
+    /// The later version of the same, in whose presence a quick run leaves this one out.
+    pub later: Option<String>,
     /// The system's own malloc.
     #[serde(default)]
     pub system: bool,
@@ -95,6 +101,15 @@ pub struct Peer {
 #[must_use]
 pub fn recipes() -> Vec<Recipe> {
     FILES.iter().map(|text| toml::from_str(text).expect("a peer's file does not parse")).collect()
+}
+
+/// The names of the peers that are as fast as they come.
+#[must_use]
+pub fn fast() -> &'static [String] {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        recipes().into_iter().filter(|recipe| recipe.fast).map(|recipe| recipe.name).collect()
+    });
+    &NAMES
 }
 
 impl Recipe {
@@ -180,13 +195,38 @@ impl FromCrate {
 pub fn choose(names: &[String]) -> Result<Vec<Peer>, String> {
     let recipes = recipes();
     if names.is_empty() {
-        return Ok(recipes
-            .iter()
-            .filter(|recipe| !recipe.extra)
-            .filter_map(|recipe| recipe.find().ok())
-            .collect());
+        return Ok(found(&recipes).map(|(_, peer)| peer).collect());
     }
     names.iter().map(|name| choose_one(name, &recipes)).collect()
+}
+
+fn found(recipes: &[Recipe]) -> impl Iterator<Item = (&Recipe, Peer)> {
+    let wanted = recipes.iter().filter(|recipe| !recipe.extra);
+    wanted.filter_map(|recipe| Some((recipe, recipe.find().ok()?)))
+}
+
+/// Of the peers that are there, those that a quick run needs: our own, the system's, and the fast
+/// ones in their latest version. The second list says which are left out, and why.
+#[must_use]
+pub fn choose_quick() -> (Vec<Peer>, Vec<String>) {
+    let recipes = recipes();
+    quick(found(&recipes).collect())
+}
+
+fn quick(found: Vec<(&Recipe, Peer)>) -> (Vec<Peer>, Vec<String>) {
+    let names: Vec<String> = found.iter().map(|(recipe, _)| recipe.name.clone()).collect();
+    let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+    for (recipe, peer) in found {
+        let later = recipe.later.as_ref().filter(|later| names.contains(later));
+        if let Some(later) = later {
+            left_out.push(format!("{} (an earlier {later})", recipe.name));
+        } else if recipe.system || recipe.built.is_some() || recipe.fast {
+            chosen.push(peer);
+        } else {
+            left_out.push(format!("{} (not among the fastest)", recipe.name));
+        }
+    }
+    (chosen, left_out)
 }
 
 fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
@@ -289,6 +329,35 @@ mod tests {
         assert!(!["glibc", "tbbmalloc", "rpmalloc"].map(extra).iter().any(|&e| e));
         let names: Vec<String> = choose(&[]).unwrap().into_iter().map(|peer| peer.name).collect();
         assert!(names.iter().all(|name| !extra(name)), "{names:?}");
+    }
+
+    #[test]
+    fn a_quick_run_leaves_out_earlier_versions_and_the_slow_and_says_so() {
+        let recipes = recipes();
+        let chosen = |names: &[&str]| {
+            let peer =
+                |name: &str| Peer { name: name.into(), library: None, version: String::new() };
+            let there = recipes.iter().filter(|recipe| names.contains(&recipe.name.as_str()));
+            let (chosen, left_out) = quick(there.map(|r| (r, peer(&r.name))).collect());
+            (chosen.into_iter().map(|peer| peer.name).collect::<Vec<_>>().join(" "), left_out)
+        };
+        let all = ["toft", "glibc", "jemalloc", "jemalloc53", "tcmalloc", "tbbmalloc"];
+        let (names, left_out) = chosen(&all);
+        assert_eq!(names, "toft glibc jemalloc53 tcmalloc");
+        assert_eq!(
+            left_out,
+            ["jemalloc (an earlier jemalloc53)", "tbbmalloc (not among the fastest)"]
+        );
+        // Where there is no later version, the earlier one stands for it.
+        assert_eq!(chosen(&["glibc", "jemalloc"]), ("glibc jemalloc".to_owned(), Vec::new()));
+        // All that can be there are few enough for a quick run.
+        let every: Vec<&str> =
+            recipes.iter().filter(|r| !r.extra).map(|r| r.name.as_str()).collect();
+        assert_eq!(chosen(&every).0.split(' ').count(), 7);
+        for recipe in &recipes {
+            let known = |later: &String| recipes.iter().any(|other| other.name == *later);
+            assert!(recipe.later.as_ref().is_none_or(known), "{}", recipe.name);
+        }
     }
 
     #[test]

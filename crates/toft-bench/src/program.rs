@@ -3,7 +3,8 @@
 use crate::cases::Case;
 use crate::child::{self, Limits};
 use crate::measured::Measured;
-use crate::outcome::{CPU, FAULTS, Outcome, PEAK, SECONDS, megabytes};
+use crate::metrics::{CPU, FAULTS, PEAK, SECONDS};
+use crate::outcome::{Outcome, megabytes};
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::preloadable::{self, Found};

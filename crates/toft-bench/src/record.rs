@@ -5,10 +5,12 @@ use crate::measured::Measured;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
+use crate::standing::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -29,10 +31,16 @@ pub struct Record {
     /// Whether the numbers were the smaller ones.
     #[serde(default)]
     pub quick: bool,
+    /// How long it took.
+    #[serde(default)]
+    pub took_seconds: f64,
     /// The peers, in the order of the table.
     pub peers: Vec<PeerRecord>,
     /// The cases, in the order of the table.
     pub cases: Vec<CaseRecord>,
+    /// How the peers stand over all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Standing>,
 }
 
 /// A peer.
@@ -106,7 +114,7 @@ impl Record {
     #[must_use]
     pub fn of(
         machine: &Machine,
-        (runs, quick): (usize, bool),
+        (runs, quick, took): (usize, bool, Duration),
         peers: &[Peer],
         measured: &[Measured],
         numbers: impl Fn(&Measured) -> Params,
@@ -128,8 +136,10 @@ impl Record {
             machine: serde_json::to_value(machine).unwrap_or(Value::Null),
             runs,
             quick,
+            took_seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
             peers: peers.iter().map(peer).collect(),
             cases: measured.iter().map(case).collect(),
+            summary: Some(Standing::of(measured, peers)),
         }
     }
 
@@ -155,6 +165,26 @@ impl Record {
     pub fn text(&self) -> Result<String, String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         Ok(text + "\n")
+    }
+
+    /// The same with a line for each case: short, and a difference is where it belongs.
+    ///
+    /// # Errors
+    /// As [`Record::text`].
+    pub fn lines(&self) -> Result<String, String> {
+        let line = |value: &Value| serde_json::to_string(value).map_err(|error| error.to_string());
+        let mut whole = serde_json::to_value(self).map_err(|error| error.to_string())?;
+        let cases = whole.as_object_mut().and_then(|whole| whole.remove("cases"));
+        let cases: Vec<String> = cases
+            .as_ref()
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(line)
+            .collect::<Result<_, _>>()?;
+        let head = line(&whole)?;
+        let head = head.strip_suffix('}').unwrap_or(&head);
+        Ok(format!("{head},\"cases\":[\n{}\n]}}\n", cases.join(",\n")))
     }
 }
 
@@ -206,12 +236,27 @@ mod tests {
         }];
         let numbers = |result: &Measured| result.job.case.quick.clone();
         let machine = Machine::here();
-        let record = Record::of(&machine, (3, true), &peers, &measured, numbers, Some(0));
+        let record = Record::of(
+            &machine,
+            (3, true, Duration::from_millis(1250)),
+            &peers,
+            &measured,
+            numbers,
+            Some(0),
+        );
+        let lines = record.lines().unwrap();
+        assert_eq!(lines.lines().count(), 2 + record.cases.len());
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(value(&lines), value(&record.text().unwrap()));
         let path = std::env::temp_dir().join(format!("toft-record-{}.json", std::process::id()));
         std::fs::write(&path, record.text().unwrap()).unwrap();
         let back = Record::read(&path).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&record).unwrap());
-        assert!(back.quick && back.runs == 3 && back.machine["kernel"].is_string());
+        assert!(back.quick && back.runs == 3 && back.took_seconds == 1.3);
+        let summary = back.summary.unwrap();
+        assert_eq!((summary.base.as_str(), summary.peers[2].failed), ("glibc", 1));
+        assert!((summary.peers[0].time.as_ref().unwrap().mean - 1.21).abs() < 1e-9);
+        assert!(back.machine["kernel"].is_string());
         let case = &back.cases[0];
         assert_eq!(case.numbers, measured[0].job.case.quick.words());
         assert!(

@@ -4,7 +4,8 @@ use crate::cases::Case;
 use crate::child::{self, Limits};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
-use crate::outcome::{Metric, Outcome};
+use crate::metrics::Metric;
+use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::program::Program;
@@ -245,6 +246,31 @@ mod tests {
         }
     }
 
+    /// How much a case does: its operations, or what else it counts, times its rounds.
+    fn effort(params: &Params) -> u64 {
+        let counts = ["ops", "requests", "repeat", "batches", "functions", "count", "pages"];
+        let others = ["files", "rows", "array", "bodies", "times"];
+        let is_there = |key: &&str| params.get(key, u64::MAX) != u64::MAX;
+        let most = counts.iter().chain(&others).copied().find(is_there);
+        most.map_or(1, |key| params.get(key, 1)) * params.get("rounds", 1)
+    }
+
+    /// Seven peers and three rounds must end in three minutes, so of a case there are some 300
+    /// milliseconds for all of them. Times depend on the machine; what is asked for does not.
+    #[test]
+    fn a_quick_run_does_a_fraction_of_the_work() {
+        let quick = |job: &Job| effort(&job.case.full.clone().with(&job.case.quick));
+        for job in jobs() {
+            let (quick, full) = (quick(&job), effort(&job.case.full));
+            assert!(quick <= full && quick <= 20_000_000, "{}: {quick} of {full}", job.case.name);
+            // What is long must become shorter.
+            assert!(full < 2_000_000 || 3 * quick <= full, "{}: {quick} of {full}", job.case.name);
+        }
+        let sum = |effort: &dyn Fn(&Job) -> u64| jobs().iter().map(effort).sum::<u64>();
+        let (all, full) = (sum(&quick), sum(&|job| effort(&job.case.full)));
+        assert!(all < 250_000_000 && 5 * all < full, "{all} of {full}");
+    }
+
     #[test]
     fn cases_and_whole_workloads_can_be_chosen() {
         let names = |names: &[&str]| {
@@ -258,7 +284,7 @@ mod tests {
 
     #[test]
     fn metrics_are_added_once_and_after_those_of_the_case() {
-        use crate::outcome::{CPU, FAULTS, NS};
+        use crate::metrics::{CPU, FAULTS, NS};
         let job = choose(&["pair-64".into()]).unwrap()[0];
         assert_eq!(job.case.metrics[0], NS);
         let keys: Vec<&str> =

@@ -2,7 +2,7 @@
 
 use crate::interval::{Interval, TOO_WIDE};
 use crate::measured::Measured;
-use crate::outcome::{Better, Metric};
+use crate::metrics::{Better, Metric};
 use crate::peers::Peer;
 use crate::stats::Summary;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -112,10 +112,11 @@ pub fn figure(summary: &Summary) -> String {
 /// Three digits that mean something.
 #[must_use]
 pub fn plain(value: f64) -> String {
+    // Rounded, 9.999 is 10.0: the bounds are the least values that round up to a power of ten.
     let digits = match value.abs() {
-        v if v >= 100.0 || v == 0.0 => 0,
-        v if v >= 10.0 => 1,
-        v if v >= 1.0 => 2,
+        v if v >= 99.95 || v == 0.0 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
         v if v >= 0.01 => 3,
         _ => 5,
     };
@@ -212,6 +213,18 @@ mod tests {
         assert_eq!(summary(0.0301, 0.0301, 0.0301), "0.030");
         assert_eq!(summary(0.000_421, 0.000_421, 0.000_421), "0.00042");
         assert_eq!(summary(1234.0, 1234.0, 1234.0), "1234");
+        for (value, text) in [
+            (9.999, "10.0"),
+            (9.994, "9.99"),
+            (99.96, "100"),
+            (99.94, "99.9"),
+            (0.9996, "1.00"),
+            (0.9994, "0.999"),
+            (-9.999, "-10.0"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(plain(value), text);
+        }
     }
 
     fn series(values: &[f64]) -> crate::measured::Series {
@@ -283,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_metric_that_nobody_has_makes_no_row_and_long_names_are_cut() {
-        use crate::outcome::P99;
+        use crate::metrics::P99;
         let line: Vec<std::ffi::OsString> = ["true".into(), "x".repeat(60).into()].into();
         let job = crate::program::Program::new(&line).unwrap().job(&line).showing(&[P99]);
         let outcome = Outcome::default().with("seconds", 1.0);

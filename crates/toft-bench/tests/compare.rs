@@ -80,13 +80,48 @@ fn a_library_that_is_no_library_fails_its_cases_and_no_others() {
         "--peers",
         &format!("glibc,{peer}"),
         "--workloads",
-        "pair-64",
+        "pair-64,spawn-true",
         "--set",
         "ops=10k",
+        "--set",
+        "count=3",
     ];
-    let table = text(&bench(&words));
+    let output = bench(&words);
+    let table = text(&output);
     assert!(table.contains("failed: pair-64 on broken"), "{table}");
+    assert!(table.contains("failed: spawn-true on broken: the library was not loaded"), "{table}");
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(!complaints.contains("ld.so"), "{complaints}");
     assert!(!table.contains("on glibc:"), "{table}");
+}
+
+/// Two cases on two peers that are the same: what is said of all cases together, and how long it
+/// took. Of a single case there is nothing more to say.
+#[test]
+fn a_run_ends_with_how_the_peers_stand_over_all_cases() {
+    let library = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand.so");
+    let source = library.with_extension("c");
+    std::fs::write(&source, "int nothing_at_all;\n").unwrap();
+    let mut gcc = Command::new("gcc");
+    let made = gcc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(made.expect("the tests need gcc").success());
+    let peers = format!("glibc,mine={}", library.display());
+    let json = library.with_extension("json");
+    let run = |cases: &str| {
+        let words = ["--quick", "--peers", &peers, "--workloads", cases, "--set", "ops=10k"];
+        text(&bench(&[&words[..], &["--json", json.to_str().unwrap()]].concat()))
+    };
+    let table = run("pair-64,local-2");
+    assert!(table.contains("3 interleaved rounds, quick"), "{table}");
+    let row = table.lines().find(|line| line.starts_with("| mine ")).unwrap();
+    assert!(row.matches(" of 2 ").count() == 3 && row.ends_with("0 |"), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("took ") && line.ends_with('s')), "{table}");
+    let record: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(record["summary"]["base"], "glibc");
+    assert_eq!(record["summary"]["peers"][1]["memory"]["cases"], 2);
+    assert!(record["took_seconds"].as_f64().unwrap() > 0.0);
+    assert!(!run("pair-64").contains("over all cases"));
 }
 
 #[test]

@@ -32,20 +32,40 @@ fn run(name: &str) -> (PathBuf, PathBuf) {
     (html, json)
 }
 
+/// The text of a run in which Toft is another name for glibc: the plots that need it are there, too.
+fn with_toft(text: &str) -> String {
+    let mut whole: serde_json::Value = serde_json::from_str(text).unwrap();
+    let glibc = serde_json::json!({"name": "toft", "version": ""});
+    whole["peers"].as_array_mut().unwrap().push(glibc);
+    for case in whole["cases"].as_array_mut().unwrap() {
+        case["peers"]["toft"] = case["peers"]["glibc"].clone();
+    }
+    whole.to_string()
+}
+
 #[test]
 fn the_page_of_a_run_is_that_of_its_json() {
     let (html, json) = run("same");
-    let (later, svg) = (scratch("later.html"), scratch("later.svg"));
+    let (later, svg, cases) =
+        (scratch("later.html"), scratch("later.svg"), scratch("later-cases.svg"));
     let words = ["report", json.to_str().unwrap(), "--html", later.to_str().unwrap()];
-    done(&[&words[..], &["--svg", svg.to_str().unwrap()]].concat());
+    // Glibc under another name: one peer alone makes no plot of the means.
+    let twins = scratch("twins.json");
+    let text = std::fs::read_to_string(&json).unwrap();
+    std::fs::write(&twins, with_toft(&text)).unwrap();
+    done(&words);
+    let words = ["report", twins.to_str().unwrap(), "--svg", svg.to_str().unwrap()];
+    done(&[&words[..], &["--cases-svg", cases.to_str().unwrap()]].concat());
     let page = std::fs::read_to_string(&html).unwrap();
     assert_eq!(page, std::fs::read_to_string(&later).unwrap());
     for part in ["glibc 2.", "2, interleaved, quick", " UTC", "pair-64", "&lt;x&gt;&amp;&quot;"] {
         assert!(page.contains(part), "{part}");
     }
     let picture = std::fs::read_to_string(&svg).unwrap();
-    assert!(picture.starts_with("<svg") && picture.contains("replace-100k"), "{picture}");
-    let without_space = picture.replace("http://www.w3.org/2000/svg", "");
+    assert!(picture.starts_with("<svg") && picture.contains("toft: time 1.00"), "{picture}");
+    let long = std::fs::read_to_string(&cases).unwrap();
+    assert!(long.starts_with("<svg") && long.contains("replace-100k"), "{long}");
+    let without_space = (picture + &long).replace("http://www.w3.org/2000/svg", "");
     for outside in ["http://", "https://", "src="] {
         assert!(!page.contains(outside) && !without_space.contains(outside), "{outside}");
     }
@@ -89,23 +109,18 @@ fn dom(chromium: &Path, page: &Path, name: &str) -> String {
 fn a_browser_finds_every_plot_and_every_row() {
     let Some(chromium) = chromium() else { return };
     let (html, json) = run("browser");
-    // Toft is another name for glibc here: the plots that need it are on the page too.
     let text = std::fs::read_to_string(&json).unwrap();
-    let mut whole: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let glibc = serde_json::json!({"name": "toft", "version": ""});
-    whole["peers"].as_array_mut().unwrap().push(glibc);
-    for case in whole["cases"].as_array_mut().unwrap() {
-        case["peers"]["toft"] = case["peers"]["glibc"].clone();
-    }
-    std::fs::write(&json, whole.to_string()).unwrap();
+    std::fs::write(&json, with_toft(&text)).unwrap();
     done(&["report", json.to_str().unwrap(), "--html", html.to_str().unwrap()]);
     let dom = dom(&chromium, &html, "profile");
     let count = |part: &str| dom.matches(part).count();
     // One for the means, two against the others, one over sizes, and one for each figure.
     assert_eq!(count("<figure class=\"plot"), 1 + 2 + 1 + 5, "{dom}");
     assert_eq!(count("<tr class=\"result\""), 5, "{dom}");
-    // The script has run: it makes a button of the head of each column, 4 and 7.
-    assert_eq!(count("<button>"), 4 + 7, "{dom}");
+    // The script has run: it makes a button of the head of each column, 10 and 7.
+    assert_eq!(count("<button>"), 10 + 7, "{dom}");
+    // How all of them stand: its own name in the head, and a row for each.
+    assert_eq!(count("time × glibc</button>"), 1, "{dom}");
     // A browser reads the name as text, and writes it as such.
     assert!(!dom.contains("<x>") && dom.contains("&lt;x&gt;&amp;\""), "{dom}");
 }

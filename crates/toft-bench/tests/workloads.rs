@@ -72,7 +72,6 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("rptest", "threads=3 ops=10k slots=100 law=1 cross=1", 30_000..=30_000),
     ("alloc-test", "threads=2 ops=2000 slots=100 exponent=12", 4000..=4000),
     ("barnes", "bodies=200 steps=3", 3..=3),
-    ("glibc-thread", "threads=2 ops=3000", 6000..=6000),
 ];
 
 /// Workloads of which an operation is one call of any kind, and not a block.

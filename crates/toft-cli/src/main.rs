@@ -52,7 +52,7 @@ enum Verb {
     ///
     /// Interleaved rounds in fresh processes, medians with their spread, ratios taken round by round with their 95 %
     /// confidence intervals, resident memory from the kernel.
-    Bench(toft_bench::cli::Bench),
+    Bench(Box<toft_bench::cli::Bench>),
     Record(record::Record),
     Trace(trace::Show),
     /// Print a completion script for a shell

@@ -89,6 +89,7 @@ fn as_json(trace: &Trace, all: &Summary, most: usize) -> Value {
         "lifetimes": classes(&all.lifetimes, "below_events"),
         "top_sites": sites,
         "stray_events": all.strays,
+        "calls_without_site": all.siteless,
         "unrecorded_calls": trace.unrecorded,
         "unknown_frees": trace.unknown_frees,
         "warnings": trace.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -133,6 +134,12 @@ fn as_text(trace: &Trace, all: &Summary, most: usize) -> String {
                 count(trace.unknown_frees),
                 count(all.strays)
             ),
+        );
+    }
+    if all.siteless > 0 {
+        row(
+            "no call site",
+            format!("{} calls of sites beyond the number that is kept", count(all.siteless)),
         );
     }
     let sizes = all.sizes.iter().map(|(size, blocks)| (format!("<= {}", bytes(*size)), *blocks));

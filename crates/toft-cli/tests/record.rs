@@ -183,3 +183,153 @@ fn children_are_recorded_when_that_is_asked_for() {
     let output = toft().args(["record", "--", "/nowhere/at-all"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
 }
+
+/// Ends after 10 allocations: by what is named, in a program that has written nothing yet.
+const ENDS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern char **environ;
+static void late(void) { malloc(77); }
+int main(int count, char **words) {
+    char *none[] = {"true", 0};
+    const char *how = words[1], *path = "/bin/true";
+    for (int i = 0; i < 10; i++) malloc(100 + i);
+    if (!strcmp(how, "_exit")) _exit(0);
+    if (!strcmp(how, "_Exit")) _Exit(0);
+    if (!strcmp(how, "exit")) exit(0);
+    if (!strcmp(how, "quick_exit")) { at_quick_exit(late); quick_exit(0); }
+    if (!strcmp(how, "execve")) execve(path, none, environ);
+    if (!strcmp(how, "execv")) execv(path, none);
+    if (!strcmp(how, "execvp")) execvp("true", none);
+    if (!strcmp(how, "execvpe")) execvpe("true", none, environ);
+    if (!strcmp(how, "fexecve")) fexecve(open(path, O_RDONLY), none, environ);
+    if (!strcmp(how, "execveat")) execveat(AT_FDCWD, path, none, environ, 0);
+    char *many[] = {"/bin/sh", "-c", "test $# = 9", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    #define MANY many[0], many[1], many[2], many[3], many[4], many[5], many[6], many[7], many[8], \
+        many[9], many[10], many[11], many[12], (char *)0
+    if (!strcmp(how, "execl")) execl("/bin/sh", MANY);
+    if (!strcmp(how, "execlp")) execlp("sh", MANY);
+    char *own[] = {"GIVEN=7", 0};
+    if (!strcmp(how, "execle")) execle("/bin/sh", "sh", "-c", "test $GIVEN = 7", (char *)0, own);
+    return 9;
+}"#;
+
+/// A list of arguments arrives whole, and what was gathered is in the file.
+#[test]
+fn what_is_gathered_is_written_at_every_end_and_before_every_exec() {
+    let directory = directory();
+    let program = compile(directory.path(), "ends", ENDS, &["-fno-builtin"]);
+    let ends = ["exit", "_exit", "_Exit", "quick_exit"];
+    let execs = ["execve", "execv", "execvp", "execvpe", "fexecve", "execveat"];
+    for how in ends.iter().chain(&execs).chain(&["execl", "execlp", "execle"]) {
+        let file = directory.path().join(format!("{how}.trace"));
+        let output =
+            toft().args(["record", "-o", text(&file), "--", text(&program), how]).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{how}");
+        let all = summary(&file);
+        let sizes = all["bytes"].as_u64().unwrap();
+        let late = u64::from(*how == "quick_exit");
+        assert_eq!((&all["allocations"], sizes), (&(10 + late).into(), 1045 + 77 * late), "{how}");
+    }
+}
+
+const NAMES: &str = r#"
+#include <cstdlib>
+#include <new>
+struct alignas(64) Wide { char bytes[64]; };
+int main() {
+    auto al = std::align_val_t(64);
+    std::nothrow_t const &no = std::nothrow;
+    ::operator delete(::operator new(101));
+    ::operator delete[](::operator new[](102));
+    ::operator delete(::operator new(103, no), no);
+    ::operator delete[](::operator new[](104, no), no);
+    ::operator delete(::operator new(105, al), al);
+    ::operator delete[](::operator new[](106, al), al);
+    ::operator delete(::operator new(107, al, no), al, no);
+    ::operator delete[](::operator new[](108, al, no), al, no);
+    ::operator delete(::operator new(109), 109);
+    ::operator delete[](::operator new[](110), 110);
+    ::operator delete(::operator new(111, al), 111, al);
+    ::operator delete[](::operator new[](112, al), 112, al);
+    delete new int;
+    delete new Wide;
+    ::operator new(1000);
+    int caught = 0;
+    try { ::operator new(static_cast<size_t>(-1) >> 1); } catch (std::bad_alloc const &) { caught = 1; }
+    return caught == 1 && ::operator new(static_cast<size_t>(-1) >> 1, no) == nullptr ? 0 : 1;
+}"#;
+
+#[test]
+fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
+    let directory = directory();
+    let source = directory.path().join("names.cc");
+    fs::write(&source, NAMES).unwrap();
+    let program = directory.path().join("names");
+    let words = ["-std=c++17", "-O0", "-g", "-o"];
+    let made = std::process::Command::new("g++").args(words).arg(&program).arg(&source).output();
+    let made = made.expect("the tests need g++");
+    assert!(made.status.success(), "{}", stderr(&made));
+    let file = directory.path().join("names.trace");
+    let all = record(&file, &program);
+    // The C++ library has a block of its own for the time when memory is out, and an exception is one.
+    let (allocations, frees) = (&all["allocations"], &all["frees"]);
+    let library = allocations.as_u64().unwrap() - 15;
+    assert!(library <= 4 && frees.as_u64().unwrap() >= 14, "{all}");
+    assert_eq!((&all["aligned"], &all["unknown_frees"]), (&7.into(), &0.into()), "{all}");
+    assert_eq!(all["stray_events"], 0);
+    // Each call site is the program's, and not one inside of the C++ library.
+    let output = toft().args(["trace", "--json", "--sites", "40", text(&file)]).output().unwrap();
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let own = all["top_sites"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|site| site["site"].as_str().unwrap().starts_with("names+0x"));
+    assert_eq!(own.count(), 15, "{all}");
+}
+
+/// Calls `malloc` once from each of so many places, which it writes itself.
+#[cfg(target_arch = "x86_64")]
+const PLACES: &str = r#"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int count, char **words) {
+    long places = atol(words[1]);
+    unsigned char *code = mmap(0, places * 32, PROT_READ | PROT_WRITE | PROT_EXEC,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *here = code;
+    void *(*function)(size_t) = malloc;
+    for (long i = 0; i < places; i++, here += 32) {
+        /* sub rsp, 8; mov edi, 8; mov rax, function; call rax; add rsp, 8; ret */
+        memcpy(here, "\x48\x83\xec\x08\xbf\x08\0\0\0\x48\xb8", 11);
+        memcpy(here + 11, &function, 8);
+        memcpy(here + 19, "\xff\xd0\x48\x83\xc4\x08\xc3", 7);
+        free(((void *(*)(void))here)());
+    }
+    return 0;
+}"#;
+
+/// A hundred thousand call sites keep their numbers, and of more it is said how many do not.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn many_call_sites_are_told_apart_and_too_many_are_counted() {
+    let directory = directory();
+    let program = compile(directory.path(), "places", PLACES, &["-fno-builtin"]);
+    for (places, without) in [(100_000u64, 0), (140_000, 140_000 - (1 << 17))] {
+        let file = directory.path().join(format!("{places}.trace"));
+        let words = ["record", "-o", text(&file), "--", text(&program), &places.to_string()];
+        assert_clean(&toft().args(words).output().unwrap());
+        let all = summary(&file);
+        assert_eq!(all["allocations"], places);
+        assert_eq!(all["calls_without_site"], without);
+        let sites = places - without + u64::from(without > 0);
+        assert_eq!(all["call_sites"], sites);
+        let output = toft().args(["trace", text(&file)]).output().unwrap();
+        assert_eq!(stdout(&output).contains("no call site"), without > 0, "{}", stdout(&output));
+    }
+}

@@ -139,16 +139,34 @@ shim!(posix_memalign, posix_memalign_at, "rcx", "x3");
 shim!(valloc, valloc_at, "rsi", "x1");
 shim!(pvalloc, pvalloc_at, "rsi", "x1");
 
-/// `new!(name, target, as the shim)`: a block for C++. What cannot be had from `malloc` is asked of
-/// the function behind, which knows about handlers and exceptions.
+extern "C" fn new_at(size: usize, site: usize) -> Pointer {
+    malloc_at(size.max(1), site)
+}
+
+extern "C" fn new_nothrow_at(size: usize, _nothrow: usize, site: usize) -> Pointer {
+    malloc_at(size.max(1), site)
+}
+
+extern "C" fn new_aligned_at(size: usize, align: usize, site: usize) -> Pointer {
+    memalign_at(align, size.max(1), site)
+}
+
+extern "C" fn new_aligned_nothrow_at(
+    size: usize,
+    align: usize,
+    _nothrow: usize,
+    site: usize,
+) -> Pointer {
+    memalign_at(align, size.max(1), site)
+}
+
+/// `new!(name, function behind, target, as the shim)`: a block for C++. Where there is none, it jumps
+/// to the C++ library's function of the same name, with its own arguments and return address: that
+/// knows about handlers and throws, and no exception passes through Rust code, which would end the
+/// process. The frame is described for whoever walks the stack in a signal handler.
 macro_rules! new {
-    ($name:ident, $target:ident, ($($argument:ident: $type:ty),*), $get:expr, $x86:literal, $arm:literal) => {
-        extern "C-unwind" fn $target(size: usize $(, $argument: $type)*, site: usize) -> Pointer {
-            let get: fn(usize $(, $type)*, usize) -> Pointer = $get;
-            let block = get(size $(, $argument)*, site);
-            if !block.is_null() {
-                return block;
-            }
+    ($name:ident, $behind:ident, $target:ident, $x86:literal, $arm:literal) => {
+        extern "C" fn $behind() -> usize {
             static NEXT: Next = Next::new(
                 // SAFETY: ends in its only zero.
                 unsafe {
@@ -157,53 +175,102 @@ macro_rules! new {
                     )
                 },
             );
-            // SAFETY: the function of this name has this type; null where there is none, which C++
-            // programs never are without.
-            unsafe {
-                type Function = extern "C-unwind" fn(usize $(, $type)*) -> Pointer;
-                let next: Option<Function> = std::mem::transmute(NEXT.address());
-                next.map_or(block, |next| next(size $(, $argument)*))
-            }
+            NEXT.address()
         }
-        shim!($name, $target, $x86, $arm);
+
+        #[doc = concat!("`", stringify!($name), "`, a form of `operator new`.")]
+        ///
+        /// # Safety
+        /// 1. As in C++.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 8",
+                concat!("mov ", $x86, ", [rsp + 24]"),
+                "call {target}",
+                "test rax, rax",
+                "jz 2f",
+                "add rsp, 24",
+                ".cfi_adjust_cfa_offset -24",
+                "ret",
+                ".cfi_adjust_cfa_offset 24",
+                "2:",
+                "call {behind}",
+                "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "test rax, rax",
+                "jz 3f",
+                "jmp rax",
+                // Nobody is behind in a program that is none of C++: null says what there is to say.
+                "3:",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+                behind = sym $behind,
+            );
+            #[cfg(target_arch = "aarch64")]
+            std::arch::naked_asm!(
+                ".cfi_startproc",
+                "stp x29, x30, [sp, -48]!",
+                ".cfi_adjust_cfa_offset 48",
+                ".cfi_rel_offset x29, 0",
+                ".cfi_rel_offset x30, 8",
+                "stp x0, x1, [sp, 16]",
+                "str x2, [sp, 32]",
+                concat!("mov ", $arm, ", x30"),
+                "bl {target}",
+                "cbz x0, 2f",
+                "ldp x29, x30, [sp], 48",
+                "ret",
+                "2:",
+                "bl {behind}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, 16]",
+                "ldr x2, [sp, 32]",
+                "ldp x29, x30, [sp], 48",
+                "cbz x16, 3f",
+                "br x16",
+                "3:",
+                "mov x0, xzr",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+                behind = sym $behind,
+            );
+        }
     };
 }
 
-fn plain(size: usize, site: usize) -> Pointer {
-    malloc_at(size.max(1), site)
-}
-
-fn plain_nothrow(size: usize, _nothrow: usize, site: usize) -> Pointer {
-    malloc_at(size.max(1), site)
-}
-
-fn aligned(size: usize, align: usize, site: usize) -> Pointer {
-    memalign_at(align, size.max(1), site)
-}
-
-fn aligned_nothrow(size: usize, align: usize, _nothrow: usize, site: usize) -> Pointer {
-    memalign_at(align, size.max(1), site)
-}
-
-new!(_Znwm, new_at, (), plain, "rsi", "x1");
-new!(_Znam, new_array_at, (), plain, "rsi", "x1");
-new!(_ZnwmRKSt9nothrow_t, new_nothrow_at, (nothrow: usize), plain_nothrow, "rdx", "x2");
-new!(_ZnamRKSt9nothrow_t, new_array_nothrow_at, (nothrow: usize), plain_nothrow, "rdx", "x2");
-new!(_ZnwmSt11align_val_t, new_aligned_at, (align: usize), aligned, "rdx", "x2");
-new!(_ZnamSt11align_val_t, new_array_aligned_at, (align: usize), aligned, "rdx", "x2");
+new!(_Znwm, behind_new, new_at, "rsi", "x1");
+new!(_Znam, behind_new_array, new_at, "rsi", "x1");
+new!(_ZnwmRKSt9nothrow_t, behind_new_nothrow, new_nothrow_at, "rdx", "x2");
+new!(_ZnamRKSt9nothrow_t, behind_new_array_nothrow, new_nothrow_at, "rdx", "x2");
+new!(_ZnwmSt11align_val_t, behind_new_aligned, new_aligned_at, "rdx", "x2");
+new!(_ZnamSt11align_val_t, behind_new_array_aligned, new_aligned_at, "rdx", "x2");
 new!(
     _ZnwmSt11align_val_tRKSt9nothrow_t,
+    behind_new_aligned_nothrow,
     new_aligned_nothrow_at,
-    (align: usize, nothrow: usize),
-    aligned_nothrow,
     "rcx",
     "x3"
 );
 new!(
     _ZnamSt11align_val_tRKSt9nothrow_t,
-    new_array_aligned_nothrow_at,
-    (align: usize, nothrow: usize),
-    aligned_nothrow,
+    behind_new_array_aligned_nothrow,
+    new_aligned_nothrow_at,
     "rcx",
     "x3"
 );

@@ -2,7 +2,7 @@
 
 use crate::next::{Next, Words};
 use crate::{current, file, objects, session, sites, thread};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The variable that lets programs that the program starts be recorded, too.
@@ -18,6 +18,8 @@ static ON_END: extern "C" fn() = ended;
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
+    /// What glibc's `at_quick_exit` is made of, which itself is in no shared library.
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
 }
 
 /// Calls before this one were recorded on the chance that there is a file.
@@ -31,6 +33,9 @@ extern "C" fn loaded() {
     // SAFETY: three functions of the type that is asked for; they live as long as this library,
     // which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    // SAFETY: a function of the type that is asked for, which lives as long as this library. Those
+    // for `quick_exit` are called in the reverse order, and nobody is before us.
+    unsafe { __cxa_at_quick_exit(ended_quickly, std::ptr::null_mut()) };
     current::set(word);
     // SAFETY: (1) the loader has not started the program yet.
     unsafe { leave_out_of_children() };
@@ -90,6 +95,11 @@ fn finish(late: bool) {
 }
 
 extern "C" fn ended() {
+    finish(true);
+}
+
+/// `quick_exit` calls no function that can be stood before, and none of `.fini_array`.
+extern "C" fn ended_quickly(_: *mut c_void) {
     finish(true);
 }
 
@@ -190,4 +200,83 @@ exec! {
     execvp(file: *const c_char, words: Words);
     execvpe(file: *const c_char, words: Words, environment: Words);
     fexecve(descriptor: c_int, words: Words, environment: Words);
+    execveat(directory: c_int, path: *const c_char, words: Words, environment: Words, flags: c_int);
+}
+
+/// `list!(name, function)`: as `exec!` for those whose arguments are a list of any length, which must
+/// stay where they are.
+macro_rules! list {
+    ($($name:ident, $before:ident;)*) => {
+        $(
+            /// Writes what was gathered; gives the function behind.
+            extern "C" fn $before() -> usize {
+                static NEXT: Next = Next::new(
+                    // SAFETY: ends in its only zero.
+                    unsafe {
+                        CStr::from_bytes_with_nul_unchecked(
+                            concat!(stringify!($name), "\0").as_bytes(),
+                        )
+                    },
+                );
+                finish(false);
+                NEXT.address()
+            }
+
+            #[doc = concat!("C's `", stringify!($name), "`.")]
+            ///
+            /// # Safety
+            /// 1. As in C.
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            pub unsafe extern "C" fn $name() {
+                // The registers that hold arguments are kept over the call, and the stack is aligned.
+                #[cfg(target_arch = "x86_64")]
+                std::arch::naked_asm!(
+                    "sub rsp, 56",
+                    "mov [rsp], rdi",
+                    "mov [rsp + 8], rsi",
+                    "mov [rsp + 16], rdx",
+                    "mov [rsp + 24], rcx",
+                    "mov [rsp + 32], r8",
+                    "mov [rsp + 40], r9",
+                    "mov [rsp + 48], rax",
+                    "call {}",
+                    "mov r11, rax",
+                    "mov rdi, [rsp]",
+                    "mov rsi, [rsp + 8]",
+                    "mov rdx, [rsp + 16]",
+                    "mov rcx, [rsp + 24]",
+                    "mov r8, [rsp + 32]",
+                    "mov r9, [rsp + 40]",
+                    "mov rax, [rsp + 48]",
+                    "add rsp, 56",
+                    "jmp r11",
+                    sym $before,
+                );
+                #[cfg(target_arch = "aarch64")]
+                std::arch::naked_asm!(
+                    "stp x29, x30, [sp, -80]!",
+                    "stp x0, x1, [sp, 16]",
+                    "stp x2, x3, [sp, 32]",
+                    "stp x4, x5, [sp, 48]",
+                    "stp x6, x7, [sp, 64]",
+                    "bl {}",
+                    "mov x16, x0",
+                    "ldp x0, x1, [sp, 16]",
+                    "ldp x2, x3, [sp, 32]",
+                    "ldp x4, x5, [sp, 48]",
+                    "ldp x6, x7, [sp, 64]",
+                    "ldp x29, x30, [sp], 80",
+                    "br x16",
+                    sym $before,
+                );
+            }
+        )*
+    };
+}
+
+list! {
+    execl, before_execl;
+    execlp, before_execlp;
+    execle, before_execle;
 }

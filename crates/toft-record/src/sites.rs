@@ -5,9 +5,11 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-const PLACES: usize = 1 << 16;
-/// Beyond this many, a site has no number: the table must keep free places.
-const MOST: u32 = 1 << 15;
+/// Memory is only taken for those that are used.
+const PLACES: usize = 1 << 18;
+/// Beyond this many, a site has no number: the table must keep free places. Readers of the file count
+/// the calls of such sites, so that nobody takes them for few.
+const MOST: u32 = 1 << 17;
 
 /// Written once, by whoever finds the place free.
 static ADDRESSES: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
@@ -18,7 +20,8 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// The number of a site, and whether this is the first time that it is asked for; 0 when there are
 /// too many.
 pub fn number(address: usize) -> (u32, bool) {
-    let mut place = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 48;
+    let mut place = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize
+        >> (usize::BITS - PLACES.ilog2());
     loop {
         place &= PLACES - 1;
         let mut found = ADDRESSES[place].load(Relaxed);
@@ -52,6 +55,9 @@ pub fn number(address: usize) -> (u32, bool) {
 /// Forgets all sites, so that they are defined again: for the child of a fork, which writes a file
 /// of its own.
 pub fn forget() {
+    if COUNT.load(Relaxed) == 0 {
+        return;
+    }
     for (address, number) in ADDRESSES.iter().zip(&NUMBERS) {
         if address.load(Relaxed) != 0 {
             address.store(0, Relaxed);

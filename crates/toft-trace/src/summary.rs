@@ -23,6 +23,8 @@ pub struct Summary {
     pub resizes: u64,
     /// Events about objects that the trace does not know, or does not know any more.
     pub strays: u64,
+    /// Allocations and resizes of call sites that the recorder had no number for.
+    pub siteless: u64,
     /// Threads.
     pub threads: u64,
     /// Bytes that were asked for, resizes included.
@@ -79,6 +81,7 @@ impl Summary {
             match action {
                 Action::Allocate { size, align, site, zeroed } => {
                     all.allocations += 1;
+                    all.siteless += u64::from(site == 0);
                     all.zeroed += u64::from(zeroed);
                     all.aligned += u64::from(align > 1);
                     all.bytes = all.bytes.saturating_add(size);
@@ -99,8 +102,9 @@ impl Summary {
                         None => all.strays += 1,
                     }
                 }
-                Action::Resize { object, size, .. } => {
+                Action::Resize { object, size, site } => {
                     all.resizes += 1;
+                    all.siteless += u64::from(site == 0);
                     all.bytes = all.bytes.saturating_add(size);
                     match live.get_mut(&object) {
                         Some(block) => {

@@ -1,7 +1,7 @@
 //! What an allocator costs a program that does nothing: `true`, started again and again.
 
 use super::{HostWorkload, Stage};
-use crate::child::Limits;
+use crate::child::{self, Limits};
 use crate::outcome::{Outcome, megabytes, status_kib};
 use crate::params::Params;
 use crate::peers::Peer;
@@ -9,6 +9,7 @@ use crate::stats::Summary;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::null;
 use std::time::Instant;
 
@@ -23,6 +24,8 @@ pub const WORKLOAD: HostWorkload = HostWorkload {
 fn run(peer: &Peer, params: &Params, _: &Stage, _: Limits) -> Result<Outcome, String> {
     let program = c"/bin/true";
     let environment = environment(peer)?;
+    // First, since whoever cannot be loaded is seen here.
+    let peak = peak_kib(program, &environment, peer.library.as_deref())?;
     let count = params.get("count", 100);
     let mut times = Vec::new();
     for _ in 0..count {
@@ -33,7 +36,6 @@ fn run(peer: &Peer, params: &Params, _: &Stage, _: Limits) -> Result<Outcome, St
     }
     let total: f64 = times.iter().sum();
     let median = Summary::of(&times).ok_or("no processes")?.median;
-    let peak = peak_kib(program, &environment)?;
     Ok(Outcome::timed(count, total).with("ms", median * 1e3).with("peak_mb", megabytes(peak)))
 }
 
@@ -79,16 +81,23 @@ fn wait(pid: libc::pid_t) -> Result<(), String> {
 
 /// The peak resident set of one such process, read from `/proc` while it is stopped at its exit.
 /// `ru_maxrss` would not do: it also counts the image that the process was started from, which is
-/// this program and larger than `true`.
-fn peak_kib(program: &std::ffi::CStr, environment: &[CString]) -> Result<u64, String> {
+/// this program and larger than `true`. The loader goes on when it cannot load a library, so whether
+/// it did is looked for there, too.
+fn peak_kib(
+    program: &std::ffi::CStr,
+    environment: &[CString],
+    library: Option<&Path>,
+) -> Result<u64, String> {
     let text = || io::Error::last_os_error().to_string();
     let arguments = [program.as_ptr(), null()];
     let environment = pointers(environment);
-    // SAFETY: this program has one thread here; the child makes only the three calls below.
+    // SAFETY: this program has one thread here; the child makes only the calls below.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         // SAFETY: system calls with terminated vectors; `_exit` where exec fails.
         unsafe {
+            // What the loader complains of is said by us, once.
+            libc::dup2(libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY), 2);
             libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
             libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr().cast());
             libc::_exit(127);
@@ -97,7 +106,7 @@ fn peak_kib(program: &std::ffi::CStr, environment: &[CString]) -> Result<u64, St
     if pid < 0 {
         return Err(text());
     }
-    let mut peak = 0;
+    let (mut peak, mut loaded) = (0, true);
     loop {
         let mut status = 0;
         // SAFETY: the pointer is to a live local.
@@ -105,10 +114,16 @@ fn peak_kib(program: &std::ffi::CStr, environment: &[CString]) -> Result<u64, St
             return Err(text());
         }
         if !libc::WIFSTOPPED(status) {
-            return if peak > 0 { Ok(peak) } else { Err("`true` was not seen to exit".to_owned()) };
+            return match (peak, loaded) {
+                (0, _) => Err("`true` was not seen to exit".to_owned()),
+                (_, false) => Err("the library was not loaded into `true`".to_owned()),
+                _ => Ok(peak),
+            };
         }
         if status >> 8 == libc::SIGTRAP | (libc::PTRACE_EVENT_EXIT << 8) {
-            peak = status_kib(&pid.to_string(), "VmHWM");
+            let pid = pid.to_string();
+            peak = status_kib(&pid, "VmHWM");
+            loaded = library.is_none_or(|library| child::is_loaded(&pid, library));
         } else {
             // SAFETY: the process is our tracee and stopped; the option is a plain number.
             unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, pid, 0, libc::PTRACE_O_TRACEEXIT) };

@@ -2,10 +2,10 @@
 //! per cent of the room that is left: nothing overlaps, and nothing shrinks on a phone.
 
 use super::Report;
-use super::compare::{PACES, Standing, against_best, is_noisy, ranked};
+use super::compare::{Ending, against_best, is_noisy, ranked};
 use super::scale::{Scale, label};
 use crate::measured::Measured;
-use crate::outcome::{Better, Metric};
+use crate::metrics::{Better, Metric};
 use crate::stats::Summary;
 use crate::table::plain;
 use maud::{Markup, html};
@@ -77,18 +77,20 @@ pub(super) fn standings(
     let ends = rows.iter().flat_map(|(.., cost)| [cost.min, cost.median, cost.max]);
     let scale = Scale::log(ends.chain([0.9, 1.1]), 1.05, 0.0, 100.0);
     // On a phone the scale is some 80 pixels wide, and a label and its gap take 18 of them.
-    let ticks = apart(&scale, &scale.ticks(6), 23.0);
+    let ticks = scale.apart(&scale.ticks(6), 23.0);
     // The unit is said where it is not the time that the title speaks of.
-    let unit = |metric: &Metric| if PACES.contains(metric) { "" } else { metric.unit };
-    let count = |standing| rows.iter().filter(|row| Standing::of(&row.3) == standing).count();
+    let unit = |result: &Measured, metric: &Metric| {
+        if result.job.case.pace() == Some(*metric) { "" } else { metric.unit }
+    };
+    let count = |standing| rows.iter().filter(|row| Ending::of(&row.3) == standing).count();
     let name = &report.peers[ours].name;
     (!rows.is_empty()).then(|| html! {
         figure.plot {
             figcaption {
                 b { (title) } " "
                 span.hint {
-                    "worse on " (count(Standing::Loss)) ", better on " (count(Standing::Win))
-                    ", even on " (count(Standing::Even)) ", undecided on " (count(Standing::Open))
+                    "worse on " (count(Ending::Loss)) ", better on " (count(Ending::Win))
+                    ", even on " (count(Ending::Even)) ", undecided on " (count(Ending::Open))
                 }
             }
             div.bars.standings {
@@ -97,9 +99,9 @@ pub(super) fn standings(
                 span {}
                 span.rival { "best other" }
                 @for (result, metric, rival, cost) in &rows {
-                    @let standing = Standing::of(cost);
+                    @let standing = Ending::of(cost);
                     @let (one, here) = (scale.at(1.0), scale.at(cost.median));
-                    span.name { (result.job.case.name) " " span.hint { (unit(metric)) } }
+                    span.name { (result.job.case.name) " " span.hint { (unit(result, metric)) } }
                     svg.(standing.word()) aria-hidden="true" {
                         @for tick in &ticks {
                             @let x = percent(scale.at(*tick));
@@ -111,7 +113,7 @@ pub(super) fn standings(
                         (whisker(&scale, cost))
                     }
                     span.figure.(standing.word()) {
-                        (format!("{:.2}", cost.median)) @if standing == Standing::Open { "?" }
+                        (format!("{:.2}", cost.median)) @if standing == Ending::Open { "?" }
                     }
                     span.rival { (report.peers[*rival].name) }
                 }
@@ -129,18 +131,6 @@ fn axis(scale: &Scale, ticks: &[f64]) -> Markup {
             }
         }
     }
-}
-
-/// Of ticks, those that are at least so far from each other, and always 1.
-fn apart(scale: &Scale, ticks: &[f64], gap: f64) -> Vec<f64> {
-    let mut kept = vec![1.0];
-    for tick in ticks {
-        let free = |other: &f64| (scale.at(*other) - scale.at(*tick)).abs() >= gap;
-        if kept.iter().all(free) {
-            kept.push(*tick);
-        }
-    }
-    kept
 }
 
 fn whisker(scale: &Scale, summary: &Summary) -> Markup {
@@ -166,7 +156,7 @@ fn percent(place: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::NS;
+    use crate::metrics::NS;
     use crate::report::tests::TEXT;
 
     #[test]
@@ -211,6 +201,6 @@ mod tests {
     #[test]
     fn ticks_that_would_touch_are_left_out_but_1_stays() {
         let scale = Scale::log([0.5, 8.0], 1.0, 0.0, 100.0);
-        assert_eq!(apart(&scale, &[0.5, 0.9, 1.0, 2.0, 2.1, 4.0], 14.0), [1.0, 0.5, 2.0, 4.0]);
+        assert_eq!(scale.apart(&[0.5, 0.9, 1.0, 2.0, 2.1, 4.0], 14.0), [1.0, 0.5, 2.0, 4.0]);
     }
 }

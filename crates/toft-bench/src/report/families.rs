@@ -3,7 +3,7 @@
 
 use super::Report;
 use crate::measured::Measured;
-use crate::outcome::Metric;
+use crate::metrics::Metric;
 use std::collections::BTreeMap;
 
 /// The numbers that make a line, and what the axis calls them.

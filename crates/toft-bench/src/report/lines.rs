@@ -4,7 +4,7 @@ use super::Report;
 use super::families::Family;
 use super::place::spread;
 use super::scale::{Scale, label};
-use crate::outcome::Better;
+use crate::metrics::Better;
 use crate::stats::Summary;
 use maud::{Markup, html};
 
@@ -87,7 +87,8 @@ fn number(place: f64) -> String {
 mod tests {
     use super::*;
     use crate::measured::Measured;
-    use crate::outcome::{MOPS, Outcome};
+    use crate::metrics::MOPS;
+    use crate::outcome::Outcome;
     use crate::report::tests::TEXT;
     use crate::runner::jobs;
 

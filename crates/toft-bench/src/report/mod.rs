@@ -8,6 +8,7 @@ mod lines;
 mod page;
 mod place;
 mod ratios;
+mod readme;
 mod scale;
 mod scatter;
 mod summary;
@@ -17,6 +18,8 @@ use crate::machine::Machine;
 use crate::measured::{Measured, Series};
 use crate::peers::Peer;
 use crate::runner;
+use crate::standing::Standing;
+pub use readme::{kept, placed, section, section_of};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -100,9 +103,16 @@ impl Report {
         page::draw(self)
     }
 
-    /// The plot for a README: each case's ratio to the best peer, for Toft and the fast peers.
+    /// The plot for a README: time and peak memory of every peer over all cases, if there are two
+    /// peers that can be drawn.
     #[must_use]
-    pub fn svg(&self) -> String {
+    pub fn svg(&self) -> Option<String> {
+        scatter::picture(self, &Standing::of(&self.measured, &self.peers))
+    }
+
+    /// The long plot: each case's ratio to the best peer, for Toft and the fast peers.
+    #[must_use]
+    pub fn cases_svg(&self) -> String {
         ratios::draw(self)
     }
 
@@ -121,7 +131,7 @@ impl Report {
 
     /// Whether a peer is a build of Toft, and so stands out in the plots.
     fn is_ours(&self, peer: usize) -> bool {
-        self.peers[peer].name.starts_with("toft")
+        crate::standing::is_ours(&self.peers[peer].name)
     }
 
     /// The class of a peer's colour in the style sheet, the same in every plot.
@@ -176,7 +186,7 @@ mod tests {
         assert_eq!((report.peers.len(), report.rounds(), report.ours()), (3, 2, Some(0)));
         assert_eq!((report.date.as_str(), report.quick), ("2026-01-31 12:00 UTC", Some(true)));
         let result = &report.measured[0];
-        assert_eq!(result.summary(0, &crate::outcome::NS).unwrap().median, 7.0);
+        assert_eq!(result.summary(0, &crate::metrics::NS).unwrap().median, 7.0);
         assert_eq!(result.series[2].as_ref().unwrap_err(), "signal: 11 <&>");
         assert_eq!(report.unknown, ["no-such-case"]);
     }

@@ -1,15 +1,16 @@
 //! The page: one file that asks for nothing else, and is read without a script.
 
-use super::compare::{PACES, base, overall};
 use super::{Report, bars, families, lines, scatter, summary, table};
 use crate::measured::Measured;
+use crate::metrics::About;
 use crate::runner::Of;
+use crate::standing::Standing;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Draws it.
 pub(super) fn draw(report: &Report) -> String {
     let title = summary::title(report);
-    let overall = overall(report);
+    let standing = Standing::of(&report.measured, &report.peers);
     let families = families::of(report);
     let workloads = by_workload(report);
     let page = html! {
@@ -37,14 +38,14 @@ pub(super) fn draw(report: &Report) -> String {
                 @if !report.peers.is_empty() {
                     h2 #summary { "Over all" }
                     p.dim {
-                        "Geometric means relative to " (report.peers[base(report)].name)
-                        " over the cases that both ended: time over those that are about speed, memory "
-                        "over those that compare its peak."
+                        "Geometric means over the cases that both ended, with their number: time over those that "
+                        "are about speed, memory over all, by the peak of the process. × " (standing.base)
+                        " is relative to it, × best to whichever other allocator is best on each case, "
+                        "× tightest to whichever other fast one uses the least on each case. More than 1 "
+                        "is a loss."
                     }
-                    div.halves {
-                        @if let Some(plot) = scatter::draw(report, &overall) { (plot) }
-                        (summary::means(report, &overall))
-                    }
+                    @if let Some(plot) = scatter::draw(&standing) { div.halves { (plot) } }
+                    (summary::means(report, &standing))
                     (standings(report))
                 }
                 @if !families.is_empty() {
@@ -83,9 +84,9 @@ pub(super) fn draw(report: &Report) -> String {
 fn standings(report: &Report) -> Markup {
     let Some(ours) = report.ours() else { return html! {} };
     let name = &report.peers[ours].name;
-    let speed = bars::standings(report, ours, "Time", |metric| PACES.contains(metric));
+    let speed = bars::standings(report, ours, "Time", |metric| metric.about == About::Speed);
     let other =
-        bars::standings(report, ours, "Memory and the rest", |metric| !PACES.contains(metric));
+        bars::standings(report, ours, "Memory and the rest", |metric| metric.about != About::Speed);
     html! {
         h3 { (name) " against the best of the others" }
         p.dim {

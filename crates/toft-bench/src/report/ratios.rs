@@ -2,16 +2,14 @@
 //! and each fast peer, across the time against the best of the others.
 
 use super::Report;
-use super::compare::{cost, pace};
 use super::place::text_width;
 use super::scale::{Scale, label};
-use crate::bars::FAST;
 use crate::measured::Measured;
+use crate::peers;
 use crate::table::plain;
 use maud::{Markup, PreEscaped, html};
 
 const WIDTH: f64 = 840.0;
-const LEFT: f64 = 170.0;
 const RIGHT: f64 = 825.0;
 const ROW: f64 = 20.0;
 const TEXT: f64 = 13.0;
@@ -31,10 +29,12 @@ pub(super) fn draw(report: &Report) -> String {
     let ours =
         |row: &Row| row.dots.iter().find(|dot| report.is_ours(dot.0)).map_or(0.0, |dot| dot.1);
     rows.sort_by(|a, b| ours(b).total_cmp(&ours(a)));
+    let longest = rows.iter().map(|row| text_width(row.name, TEXT)).fold(0.0, f64::max);
+    let left = (longest + 20.0).round();
     let across = Scale::log(
         rows.iter().flat_map(|row| &row.dots).map(|dot| dot.1).chain([1.0]),
         1.06,
-        LEFT,
+        left,
         RIGHT,
     );
     let legend = legend(report, &shown);
@@ -49,6 +49,7 @@ pub(super) fn draw(report: &Report) -> String {
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height) }
             width=(WIDTH) height=(height) role="img" aria-label="Time of each case against the best of the other allocators" {
             style { (PreEscaped(include_str!("plot.css"))) }
+            rect.ground x="0.5" y="0.5" width=(WIDTH - 1.0) height=(height - 1.0) rx="8" {}
             text.heading x="8" y="22" { "Time against the best of the other allocators, case by case" }
             text.tick x="8" y="41" { "1 is the best of the others; to the left is faster" }
             @for (peer, x, y) in &legend {
@@ -64,8 +65,8 @@ pub(super) fn draw(report: &Report) -> String {
             }
             @for (n, row) in rows.iter().enumerate() {
                 @let y = top + (n as f64 + 0.5) * ROW;
-                line.grid x1=(LEFT) x2=(RIGHT) y1=(number(y)) y2=(number(y)) {}
-                text.case x=(LEFT - 10.0) y=(number(y + 4.5)) text-anchor="end" { (row.name) }
+                line.grid x1=(left) x2=(RIGHT) y1=(number(y)) y2=(number(y)) {}
+                text.case x=(left - 10.0) y=(number(y + 4.5)) text-anchor="end" { (row.name) }
                 @for (peer, ratio) in &row.dots {
                     g.(report.colour(*peer)) { (titled(report, *peer, *ratio, dot(report, *peer, across.at(*ratio), y))) }
                 }
@@ -81,7 +82,7 @@ pub(super) fn draw(report: &Report) -> String {
 
 /// Builds of Toft last, so that they are drawn on the others; every peer, if none is a fast one.
 fn shown(report: &Report) -> Vec<usize> {
-    let fast = |peer: &usize| FAST.contains(&report.peers[*peer].name.as_str());
+    let fast = |peer: &usize| peers::fast().contains(&report.peers[*peer].name);
     let others = (0..report.peers.len()).filter(|&peer| !report.is_ours(peer));
     let mut shown: Vec<usize> = others.clone().filter(fast).collect();
     if shown.is_empty() {
@@ -92,11 +93,11 @@ fn shown(report: &Report) -> Vec<usize> {
 }
 
 fn row<'a>(report: &Report, result: &'a Measured, shown: &[usize]) -> Option<Row<'a>> {
-    let metric = pace(result)?;
+    let metric = result.job.case.pace()?;
     let others = (0..report.peers.len()).filter(|&peer| !report.is_ours(peer));
     let best = result.best(others, &metric)?;
     let dot = |&peer: &usize| {
-        let ratio = cost(result, peer, best, &metric)?.median;
+        let ratio = result.cost(peer, best, &metric)?.median;
         (ratio.is_finite() && ratio > 0.0).then_some((peer, ratio))
     };
     let dots: Vec<(usize, f64)> = shown.iter().filter_map(dot).collect();
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_file_is_a_whole_picture_of_its_own() {
-        let drawn = Report::parse(TEXT).unwrap().svg();
+        let drawn = Report::parse(TEXT).unwrap().cases_svg();
         assert!(drawn.starts_with("<svg xmlns=") && drawn.trim_end().ends_with("</svg>"));
         assert!(drawn.contains("&lt;x&gt;&amp;") && !drawn.contains("<x>"), "{drawn}");
         assert!(drawn.contains("prefers-color-scheme"), "{drawn}");

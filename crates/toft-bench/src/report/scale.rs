@@ -47,6 +47,18 @@ impl Scale {
         if self.log { self.log_ticks(wanted) } else { self.linear_ticks(wanted) }
     }
 
+    /// Of ticks, those that are at least so far from each other, and always 1.
+    pub(super) fn apart(&self, ticks: &[f64], gap: f64) -> Vec<f64> {
+        let mut kept = vec![1.0];
+        for tick in ticks {
+            let free = |other: &f64| (self.at(*other) - self.at(*tick)).abs() >= gap;
+            if kept.iter().all(free) {
+                kept.push(*tick);
+            }
+        }
+        kept
+    }
+
     fn linear_ticks(&self, wanted: usize) -> Vec<f64> {
         let rough = self.high / wanted.max(1) as f64;
         let unit = 10_f64.powf(rough.log10().floor());
@@ -60,7 +72,10 @@ impl Scale {
     /// The finest set of round values of which not too many are on the scale.
     fn log_ticks(&self, wanted: usize) -> Vec<f64> {
         const SETS: &[&[f64]] = &[
-            &[1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 5.0],
+            &[
+                1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0,
+                8.0, 9.0,
+            ],
             &[1.0, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
             &[1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.5],
             &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],

@@ -1,88 +1,149 @@
 //! The plot of the summary: time across, memory up, a dot for each peer.
 
 use super::Report;
-use super::compare::{Mean, Overall, base};
 use super::place::{Area, labels, text_width};
 use super::scale::{Scale, label};
-use maud::{Markup, html};
+use crate::standing::{Against, Standing, is_ours};
+use maud::{Markup, PreEscaped, html};
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 400.0;
 const INSIDE: Area = Area { x0: 48.0, y0: 10.0, x1: 450.0, y1: 356.0 };
 const RADIUS: f64 = 5.0;
 const TEXT: f64 = 12.5;
+/// Of the picture of its own: what stands above the plot, and below it.
+const ABOVE: f64 = 54.0;
+const BELOW: f64 = 22.0;
 
-/// Draws it, unless fewer than two peers have both means. A mean of less than half of the cases
-/// compares something else, and is left out.
-pub(super) fn draw(report: &Report, overall: &[Overall]) -> Option<Markup> {
-    let cases = |mean: Option<Mean>| mean.map_or(0, |mean| mean.cases);
-    let most = overall.iter().fold((0, 0), |most: (usize, usize), one| {
-        (most.0.max(cases(one.time)), most.1.max(cases(one.memory)))
-    });
-    let mut dots: Vec<(usize, f64, f64)> = overall
-        .iter()
-        .filter_map(|one| Some((one.peer, one.time?, one.memory?)))
-        .filter(|(_, time, memory)| 2 * time.cases >= most.0 && 2 * memory.cases >= most.1)
-        .map(|(peer, time, memory)| (peer, time.value, memory.value))
-        .collect();
-    let left_out: Vec<&str> = (0..report.peers.len())
-        .filter(|&peer| dots.iter().all(|dot| dot.0 != peer))
-        .map(|peer| report.peers[peer].name.as_str())
-        .collect();
-    // The label of ours has the first choice of a place, and its dot is drawn last, on the others.
-    dots.sort_by_key(|(peer, ..)| !report.is_ours(*peer));
-    if dots.len() < 2 {
-        return None;
+/// A peer with both means, and those that cannot be drawn.
+struct Dots<'a> {
+    base: &'a str,
+    dots: Vec<(&'a str, f64, f64)>,
+    left_out: Vec<&'a str>,
+}
+
+impl<'a> Dots<'a> {
+    /// `None` of fewer than two. A mean of less than half of the cases compares something else, and
+    /// is left out.
+    fn of(standing: &'a Standing) -> Option<Self> {
+        let cases = |mean: &Option<Against>| mean.as_ref().map_or(0, |mean| mean.cases);
+        let most = standing.peers.iter().fold((0, 0), |most: (usize, usize), one| {
+            (most.0.max(cases(&one.time)), most.1.max(cases(&one.memory)))
+        });
+        let (mut dots, mut left_out) = (Vec::new(), Vec::new());
+        for one in &standing.peers {
+            match (&one.time, &one.memory) {
+                (Some(time), Some(memory))
+                    if 2 * time.cases >= most.0 && 2 * memory.cases >= most.1 =>
+                {
+                    dots.push((one.name.as_str(), time.mean, memory.mean));
+                }
+                _ => left_out.push(one.name.as_str()),
+            }
+        }
+        // The label of ours has the first choice of a place, and its dot is drawn last, on the others.
+        dots.sort_by_key(|(name, ..)| !is_ours(name));
+        (dots.len() > 1).then_some(Self { base: &standing.base, dots, left_out })
     }
-    let across = Scale::log(dots.iter().map(|dot| dot.1).chain([1.0]), 1.12, INSIDE.x0, INSIDE.x1);
-    let up = Scale::log(dots.iter().map(|dot| dot.2).chain([1.0]), 1.12, INSIDE.y1, INSIDE.y0);
-    let points: Vec<(f64, f64)> =
-        dots.iter().map(|(_, time, memory)| (across.at(*time), up.at(*memory))).collect();
-    let name = |peer: usize| report.peers[peer].name.as_str();
-    let sizes: Vec<(f64, f64)> =
-        dots.iter().map(|dot| (text_width(name(dot.0), TEXT), TEXT + 1.0)).collect();
-    let areas = labels(&points, RADIUS, &sizes, &INSIDE);
-    let base = name(base(report));
-    let (middle_x, middle_y) = ((INSIDE.x0 + INSIDE.x1) / 2.0, (INSIDE.y0 + INSIDE.y1) / 2.0);
+
+    fn missing(&self) -> String {
+        if self.left_out.is_empty() {
+            return String::new();
+        }
+        format!("not here, since it failed or lacks too many cases: {}", self.left_out.join(", "))
+    }
+
+    /// Axes, dots and labels.
+    fn inside(&self) -> Markup {
+        let Self { base, dots, .. } = self;
+        let times = dots.iter().map(|dot| dot.1).chain([1.0]);
+        let peaks = dots.iter().map(|dot| dot.2).chain([1.0]);
+        let across = Scale::log(times, 1.12, INSIDE.x0, INSIDE.x1);
+        let up = Scale::log(peaks, 1.12, INSIDE.y1, INSIDE.y0);
+        let points: Vec<(f64, f64)> =
+            dots.iter().map(|(_, time, memory)| (across.at(*time), up.at(*memory))).collect();
+        let sizes: Vec<(f64, f64)> =
+            dots.iter().map(|dot| (text_width(dot.0, TEXT), TEXT + 1.0)).collect();
+        let areas = labels(&points, RADIUS, &sizes, &INSIDE);
+        let (middle_x, middle_y) = ((INSIDE.x0 + INSIDE.x1) / 2.0, (INSIDE.y0 + INSIDE.y1) / 2.0);
+        html! {
+            @for tick in across.apart(&across.ticks(7), 26.0) {
+                @let x = number(across.at(tick));
+                line.(rule(tick)) x1=(x) x2=(x) y1=(INSIDE.y0) y2=(INSIDE.y1) {}
+                text.tick x=(x) y=(INSIDE.y1 + 16.0) text-anchor="middle" { (label(tick)) }
+            }
+            @for tick in up.apart(&up.ticks(7), 15.0) {
+                @let y = up.at(tick);
+                line.(rule(tick)) x1=(INSIDE.x0) x2=(INSIDE.x1) y1=(number(y)) y2=(number(y)) {}
+                text.tick x=(INSIDE.x0 - 6.0) y=(number(y + 4.0)) text-anchor="end" { (label(tick)) }
+            }
+            text.title x=(middle_x) y=(HEIGHT - 6.0) text-anchor="middle" {
+                "← faster · time, × " (base) " · slower →"
+            }
+            text.title x="0" y="0" text-anchor="middle"
+                transform={ "translate(13 " (middle_y) ") rotate(-90)" } {
+                "← smaller · memory, × " (base) " · larger →"
+            }
+            @for (((name, time, memory), point), area) in dots.iter().zip(&points).zip(&areas).rev() {
+                @let class = if is_ours(name) { "ours" } else { "other" };
+                @if let Some((x, y)) = leader(*point, area) {
+                    line.leader x1=(number(point.0)) y1=(number(point.1)) x2=(number(x)) y2=(number(y)) {}
+                }
+                circle.(class) cx=(number(point.0)) cy=(number(point.1)) r=(RADIUS) {
+                    title { (name) ": time " (format!("{time:.2}")) ", memory " (format!("{memory:.2}")) }
+                }
+                text.label.(class) x=(number(area.x0)) y=(number(area.y1 - 3.0)) { (name) }
+            }
+        }
+    }
+}
+
+/// Draws it for the page, unless fewer than two peers have both means.
+pub(super) fn draw(standing: &Standing) -> Option<Markup> {
+    let dots = Dots::of(standing)?;
+    let missing = dots.missing();
     Some(html! {
         figure.plot.wide {
             figcaption {
-                b { "Time and peak memory, geometric means, × " (base) } " "
+                b { "Time and peak memory, geometric means, × " (dots.base) } " "
                 span.hint {
                     "nearer to the lower left corner is better"
-                    @if !left_out.is_empty() { "; not here, since it failed or lacks too many cases: " (left_out.join(", ")) }
+                    @if !missing.is_empty() { "; " (missing) }
                 }
             }
             svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-                aria-label="Time across and memory up, a dot for each allocator" {
-                @for tick in across.ticks(7) {
-                    @let x = number(across.at(tick));
-                    line.(rule(tick)) x1=(x) x2=(x) y1=(INSIDE.y0) y2=(INSIDE.y1) {}
-                    text.tick x=(x) y=(INSIDE.y1 + 16.0) text-anchor="middle" { (label(tick)) }
-                }
-                @for tick in up.ticks(7) {
-                    @let y = up.at(tick);
-                    line.(rule(tick)) x1=(INSIDE.x0) x2=(INSIDE.x1) y1=(number(y)) y2=(number(y)) {}
-                    text.tick x=(INSIDE.x0 - 6.0) y=(number(y + 4.0)) text-anchor="end" { (label(tick)) }
-                }
-                text.title x=(middle_x) y=(HEIGHT - 6.0) text-anchor="middle" {
-                    "← faster · time, × " (base) " · slower →"
-                }
-                text.title x="0" y="0" text-anchor="middle"
-                    transform={ "translate(13 " (middle_y) ") rotate(-90)" } {
-                    "← smaller · memory, × " (base) " · larger →"
-                }
-                @for (((peer, ..), point), area) in dots.iter().zip(&points).zip(&areas).rev() {
-                    @let class = if report.is_ours(*peer) { "ours" } else { "other" };
-                    @if let Some((x, y)) = leader(*point, area) {
-                        line.leader x1=(number(point.0)) y1=(number(point.1)) x2=(number(x)) y2=(number(y)) {}
-                    }
-                    circle.(class) cx=(number(point.0)) cy=(number(point.1)) r=(RADIUS) {}
-                    text.label.(class) x=(number(area.x0)) y=(number(area.y1 - 3.0)) { (name(*peer)) }
-                }
-            }
+                aria-label="Time across and memory up, a dot for each allocator" { (dots.inside()) }
         }
     })
+}
+
+/// Draws it as a file of its own, for a README. It has a ground of its own, since a reader's page
+/// may be dark where the system is not.
+pub(super) fn picture(report: &Report, standing: &Standing) -> Option<String> {
+    let dots = Dots::of(standing)?;
+    let height = ABOVE + HEIGHT + BELOW;
+    let place = format!(
+        "{} × {}, Linux {}, revision {}",
+        report.machine.cpus, report.machine.cpu, report.machine.kernel, report.machine.revision
+    );
+    let drawn = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height) }
+            width=(1.5 * WIDTH) height=(1.5 * height) role="img"
+            aria-label="Time across and memory up, a dot for each allocator" {
+            style { (PreEscaped(include_str!("plot.css"))) }
+            rect.ground x="0.5" y="0.5" width=(WIDTH - 1.0) height=(height - 1.0) rx="8" {}
+            text.heading x="14" y="25" { "Time and peak memory, geometric means" }
+            text.tick x="14" y="42" {
+                "× " (dots.base) "; nearer to the lower left corner is better"
+            }
+            @if report.quick == Some(true) {
+                text.tick x="14" y="57" { "a quick run: too short for claims" }
+            }
+            g.plot transform={ "translate(0 " (ABOVE) ")" } { (dots.inside()) }
+            text.tick x=(WIDTH - 12.0) y=(height - 12.0) text-anchor="end" { (place) }
+        }
+    };
+    Some(format!("{}\n", drawn.into_string()))
 }
 
 /// The end of a line to a label that is away from its point.
@@ -104,26 +165,65 @@ fn number(place: f64) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::TEXT;
+    use crate::standing::{PeerStanding, Worst};
+
+    /// A mean and its number of cases.
+    type MeanOf = Option<(f64, usize)>;
+
+    /// Peers with their means of time and of memory.
+    fn standing(peers: &[(&str, MeanOf, MeanOf)]) -> Standing {
+        let against = |mean: MeanOf| {
+            let worst = Worst { case: String::new(), ratio: 1.0, rival: String::new() };
+            mean.map(|(mean, cases)| Against { mean, cases, worse: 0, worst })
+        };
+        let peer = |&(name, time, memory): &(&str, _, _)| PeerStanding {
+            name: name.to_owned(),
+            time: against(time),
+            time_to_best: None,
+            memory: against(memory),
+            memory_to_tightest: None,
+            failed: 0,
+        };
+        Standing { base: "glibc".into(), peers: peers.iter().map(peer).collect() }
+    }
 
     #[test]
     fn a_dot_for_each_peer_that_has_both_means() {
+        let one = |mean| Some((mean, 1));
+        let glibc = ("glibc", one(1.0), one(1.0));
+        let toft = ("toft", one(0.5), one(1.5));
+        let drawn = |all: &[_]| draw(&standing(all)).map(Markup::into_string);
+        let text = drawn(&[toft, glibc, ("<x>", None, None)]).unwrap();
+        assert_eq!(text.matches("<circle").count(), 2);
+        assert!(text.contains(">toft<") && text.contains("too many cases: &lt;x"), "{text}");
+        let text = drawn(&[toft, glibc, ("<x>", one(3.0), one(1.0))]).unwrap();
+        assert_eq!(text.matches("<circle").count(), 3);
+        assert!(text.contains(">&lt;x&gt;<") && !text.contains("too many"), "{text}");
+        assert!(drawn(&[toft]).is_none());
+        // One case of three is not enough.
+        let three = |mean| Some((mean, 3));
+        let all = [
+            ("toft", three(0.5), one(1.5)),
+            ("glibc", three(1.0), one(1.0)),
+            ("few", one(3.0), one(1.0)),
+        ];
+        let text = drawn(&all).unwrap();
+        assert_eq!(text.matches("<circle").count(), 2);
+        assert!(text.contains("too many cases: few"), "{text}");
+    }
+
+    #[test]
+    fn the_picture_is_a_file_of_its_own_for_light_and_dark() {
         let report = Report::parse(TEXT).unwrap();
-        let mean = |value| Some(Mean { value, cases: 1 });
-        let peer = |peer, time, memory| Overall { peer, time, memory, failed: 0 };
-        let mut all =
-            vec![peer(0, mean(0.5), mean(1.5)), peer(1, mean(1.0), mean(1.0)), peer(2, None, None)];
-        let drawn = draw(&report, &all).unwrap().into_string();
-        assert_eq!(drawn.matches("<circle").count(), 2);
-        assert!(drawn.contains(">toft<") && !drawn.contains(">&lt;x"), "{drawn}");
-        all[2] = peer(2, mean(3.0), mean(1.0));
-        let drawn = draw(&report, &all).unwrap().into_string();
-        assert!(drawn.contains(">&lt;x&gt;&amp;&quot;<"), "{drawn}");
-        assert!(draw(&report, &all[..1]).is_none());
-        all[0].time = Some(Mean { value: 0.5, cases: 3 });
-        all[1].time = Some(Mean { value: 1.0, cases: 3 });
-        let drawn = draw(&report, &all).unwrap().into_string();
-        assert_eq!(drawn.matches("<circle").count(), 2);
-        assert!(drawn.contains("too many cases: &lt;x&gt;&amp;&quot;<"), "{drawn}");
+        let one = Some((1.0, 1));
+        let all = standing(&[("toft", Some((0.5, 1)), one), ("glibc", one, one)]);
+        let drawn = picture(&report, &all).unwrap();
+        assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>\n"), "{drawn}");
+        for part in
+            ["prefers-color-scheme", "rect class=\"ground\"", "too short for claims", "A CPU"]
+        {
+            assert!(drawn.contains(part), "{part} is not in {drawn}");
+        }
     }
 
     #[test]

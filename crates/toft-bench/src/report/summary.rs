@@ -1,7 +1,7 @@
 //! What the page begins with: where it was measured, what failed, and how the peers stand over all.
 
 use super::Report;
-use super::compare::{Mean, Overall};
+use crate::standing::{Against, Standing, WORSE, is_ours};
 use crate::table::failures;
 use maud::{Markup, html};
 
@@ -73,28 +73,34 @@ fn list(lines: &[String]) -> Markup {
 }
 
 /// The means in figures, the fastest first.
-pub(super) fn means(report: &Report, overall: &[Overall]) -> Markup {
-    let mut sorted: Vec<&Overall> = overall.iter().collect();
-    let key = |one: &Overall| one.time.map_or(f64::INFINITY, |time| time.value);
-    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
+pub(super) fn means(report: &Report, standing: &Standing) -> Markup {
     html! {
         div.scroll tabindex="0" {
             table.sortable.means {
                 thead {
                     tr {
                         th scope="col" { "allocator" }
-                        th scope="col" { "time" }
-                        th scope="col" { "peak memory" }
+                        th scope="col" { "time × " (standing.base) }
+                        th scope="col" { "× best" }
+                        th scope="col" { "above " (WORSE) }
+                        th.text scope="col" { "worst" }
+                        th scope="col" { "peak memory × " (standing.base) }
+                        th scope="col" { "× tightest" }
+                        th scope="col" { "above " (WORSE) }
+                        th.text scope="col" { "worst" }
                         th scope="col" { "failed" }
                     }
                 }
                 tbody {
-                    @for one in sorted {
-                        @let name = &report.peers[one.peer].name;
-                        tr.(if report.is_ours(one.peer) { "ours" } else { "" }) {
-                            td data-key=(name) { (name) }
-                            (mean(one.time))
-                            (mean(one.memory))
+                    @for one in standing.fastest_first() {
+                        tr.(if is_ours(&one.name) { "ours" } else { "" }) {
+                            td data-key=(one.name) {
+                                (one.name) " " span.hint { (version(report, &one.name)) }
+                            }
+                            (mean(one.time.as_ref()))
+                            (against(one.time_to_best.as_ref()))
+                            (mean(one.memory.as_ref()))
+                            (against(one.memory_to_tightest.as_ref()))
                             td.(if one.failed > 0 { "failed" } else { "" }) data-key=(one.failed) { (one.failed) }
                         }
                     }
@@ -104,13 +110,31 @@ pub(super) fn means(report: &Report, overall: &[Overall]) -> Markup {
     }
 }
 
-fn mean(mean: Option<Mean>) -> Markup {
+fn version<'a>(report: &'a Report, name: &str) -> &'a str {
+    report.peers.iter().find(|peer| peer.name == name).map_or("", |peer| &peer.version)
+}
+
+fn mean(mean: Option<&Against>) -> Markup {
     html! {
         @match mean {
-            Some(mean) => td data-key=(mean.value) {
-                (format!("{:.2}", mean.value)) " " span.hint { "of " (mean.cases) }
+            Some(mean) => td data-key=(mean.mean) {
+                (format!("{:.2}", mean.mean)) " " span.hint { "of " (mean.cases) }
             },
             None => td.dim { "–" },
+        }
+    }
+}
+
+/// A mean, how many cases are worse than they should be, and the worst of them.
+fn against(best: Option<&Against>) -> Markup {
+    html! {
+        (mean(best))
+        @match best {
+            Some(best) => {
+                td data-key=(best.worse) { (best.worse) }
+                td.text data-key=(best.worst.ratio) { (best.worst.text()) }
+            }
+            None => { td.dim { "–" } td.dim { "–" } },
         }
     }
 }
@@ -118,7 +142,6 @@ fn mean(mean: Option<Mean>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::compare::overall;
     use crate::report::tests::TEXT;
 
     #[test]
@@ -161,9 +184,9 @@ mod tests {
     #[test]
     fn the_means_begin_with_the_fastest_and_count_failures() {
         let report = Report::parse(TEXT).unwrap();
-        let drawn = means(&report, &overall(&report)).into_string();
+        let drawn = means(&report, &Standing::of(&report.measured, &report.peers)).into_string();
         let at = |part: &str| drawn.find(part).unwrap_or_else(|| panic!("{part} in {drawn}"));
-        assert!(at(">toft<") < at(">0.58 ") && at(">0.58 ") < at(">glibc<"));
-        assert!(at(">glibc<") < at(r#"<td class="failed" data-key="1">1<"#));
+        assert!(at(">toft ") < at(">0.58 ") && at(">0.58 ") < at(">glibc "));
+        assert!(at(">glibc ") < at(r#"<td class="failed" data-key="1">1<"#));
     }
 }

@@ -3,9 +3,9 @@
 
 use super::Report;
 use super::bars::spread;
-use super::compare::{Standing, against_best, cost, is_noisy};
+use super::compare::{Ending, against_best, is_noisy};
 use crate::measured::Measured;
-use crate::outcome::Metric;
+use crate::metrics::Metric;
 use crate::table::plain;
 use maud::{Markup, html};
 
@@ -63,7 +63,7 @@ fn cell(result: &Measured, peer: usize, best: Option<usize>, metric: &Metric) ->
             @if failed { td.failed { "failed" } } @else { td.dim { "–" } }
         };
     };
-    let times = best.and_then(|best| cost(result, peer, best, metric));
+    let times = best.and_then(|best| result.cost(peer, best, metric));
     html! {
         td.(if best == Some(peer) { "best" } else { "" }) data-key=(summary.median) {
             (plain(summary.median))
@@ -80,10 +80,10 @@ fn standing(report: &Report, result: &Measured, ours: usize, metric: &Metric) ->
     let Some((rival, cost)) = against_best(result, ours, metric) else {
         return html! { td.dim { "–" } };
     };
-    let standing = Standing::of(&cost);
+    let standing = Ending::of(&cost);
     html! {
         td.(standing.word()) data-key=(cost.median) {
-            (format!("{:.2}×", cost.median)) @if standing == Standing::Open { "?" }
+            (format!("{:.2}×", cost.median)) @if standing == Ending::Open { "?" }
             small { (report.peers[rival].name) " " (format!("{:.2}..{:.2}", cost.min, cost.max)) }
         }
     }

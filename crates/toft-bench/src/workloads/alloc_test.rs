@@ -3,7 +3,7 @@
 //! as often as the next. The cost of a block's place in memory is part of the time, that of its
 //! first page fault too.
 
-use super::laws::{Law, Sizes};
+use super::sizes::{Ring, Sizes};
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
@@ -42,7 +42,7 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 struct Table<H> {
     heap: H,
     rng: Rng,
-    sizes: Sizes,
+    sizes: Ring,
     blocks: Mapped<*mut u8>,
     lengths: Mapped<u32>,
     bytes: u64,
@@ -52,7 +52,7 @@ impl<H: Heap> Table<H> {
     fn new(heap: H, params: &Params, index: usize) -> Self {
         let slots = params.size("slots", 10_000);
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
-        let sizes = Sizes::new(Law::Inverse, 1, 1 << params.get("exponent", 10), &mut rng);
+        let sizes = Sizes::Inverse(1, 1 << params.get("exponent", 10)).ring(rng.next_u64());
         let (blocks, lengths) = (Mapped::new(slots), Mapped::new(slots));
         Self { heap, rng, sizes, blocks, lengths, bytes: 0 }
     }

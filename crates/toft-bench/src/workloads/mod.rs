@@ -9,14 +9,12 @@ pub mod churn;
 pub mod circle;
 pub mod espresso;
 pub mod false_sharing;
-pub mod glibc_thread;
 pub mod handover;
 pub mod heap_exhaustion;
 pub mod isoalloc;
 pub mod large;
 pub mod larson;
 pub mod latency;
-pub mod laws;
 pub mod leak;
 pub mod live;
 pub mod local;
@@ -123,7 +121,6 @@ pub const ALL: &[Workload] = &[
     rptest::WORKLOAD,
     alloc_test::WORKLOAD,
     barnes::WORKLOAD,
-    glibc_thread::WORKLOAD,
     trace::WORKLOAD,
 ];
 

@@ -3,8 +3,8 @@
 //! instead, and now and then a thread frees all that it has and starts again.
 
 use super::circle::Circle;
-use super::laws::{Law, Sizes};
 use super::replace::drain;
+use super::sizes::{Ring, Sizes};
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
 use crate::mapped::Mapped;
@@ -51,17 +51,18 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 
 struct Thread {
     rng: Rng,
-    sizes: Sizes,
+    sizes: Ring,
     slots: Mapped<*mut u8>,
     leaving: Mapped<*mut u8>,
 }
 
 impl Thread {
     fn new(params: &Params, index: usize) -> Self {
-        let law = if params.get("law", 0) == 0 { Law::Linear } else { Law::Exponential };
         let mut rng = Rng::new(params.get("seed", 1) + index as u64);
         let (low, high) = (params.size("low", 16), params.size("high", 8000));
-        let sizes = Sizes::new(law, low, high, &mut rng);
+        let linear = params.get("law", 0) == 0;
+        let sizes = if linear { Sizes::Linear(low, high) } else { Sizes::Exponential(low, high) };
+        let sizes = sizes.ring(rng.next_u64());
         let slots = Mapped::new(params.size("slots", 5000));
         Self { rng, sizes, slots, leaving: Mapped::new(BATCH) }
     }

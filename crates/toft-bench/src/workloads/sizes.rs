@@ -8,13 +8,19 @@ use crate::rng::Rng;
 /// Sizes that a program asked for. The file says how it was made.
 const RECORDED: &str = include_str!("../../data/python-sizes.txt");
 
-/// A distribution of sizes.
+/// How often each size from the first number to the second is asked for.
 #[derive(Clone, Copy, Debug)]
 pub enum Sizes {
-    /// Every size from the first to the second, equally often.
+    /// Equally often.
     Uniform(usize, usize),
-    /// The density falls with the square of the size: half of all sizes are below twice the first
-    /// number, and of each doubling there are half as many as of the one before.
+    /// Less along a straight line, down to nothing at the largest.
+    Linear(usize, usize),
+    /// Down to 1/e for each eighth of the range.
+    Exponential(usize, usize),
+    /// As 1/size: each doubling is as frequent as the next.
+    Inverse(usize, usize),
+    /// As 1/size^2: half of all sizes are below twice the first number, and of each doubling there
+    /// are half as many as of the one before.
     InverseSquare(usize, usize),
     /// As often as a real program asked for them.
     Recorded,
@@ -42,33 +48,72 @@ impl Sizes {
     pub fn table(self, count: usize, seed: u64) -> Mapped<u32> {
         let mut rng = Rng::new(seed);
         let mut table = Mapped::<u32>::new(count);
-        match self {
-            Self::Uniform(low, high) => {
-                for size in table.iter_mut() {
-                    *size = (low + rng.below(high - low + 1)) as u32;
-                }
+        let Some((low, high)) = self.range() else {
+            let histogram = Histogram::parse(RECORDED);
+            for size in table.iter_mut() {
+                *size = histogram.at(rng.below(histogram.total as usize) as u64);
             }
-            Self::InverseSquare(low, high) => {
-                let (most, least) = (1.0 / low as f64, 1.0 / high as f64);
-                for size in table.iter_mut() {
-                    // Where the density is 1/x^2, one over the value is uniform.
-                    *size = (1.0 / (most + unit(&mut rng) * (least - most))) as u32;
-                }
-            }
-            Self::Recorded => {
-                let histogram = Histogram::parse(RECORDED);
-                for size in table.iter_mut() {
-                    *size = histogram.at(rng.below(histogram.total as usize) as u64);
-                }
-            }
+            return table;
+        };
+        for size in table.iter_mut() {
+            let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            // One more than the largest, of which the whole part is never reached.
+            let drawn = self.quantile(unit, low as f64, (high + 1) as f64);
+            *size = (drawn as u32).clamp(low as u32, high as u32);
         }
         table
     }
+
+    /// A table that is walked again and again.
+    #[must_use]
+    pub fn ring(self, seed: u64) -> Ring {
+        Ring { table: self.table(RING, seed), next: 0 }
+    }
+
+    fn range(self) -> Option<(usize, usize)> {
+        match self {
+            Self::Uniform(low, high)
+            | Self::Linear(low, high)
+            | Self::Exponential(low, high)
+            | Self::Inverse(low, high)
+            | Self::InverseSquare(low, high) => Some((low, high)),
+            Self::Recorded => None,
+        }
+    }
+
+    /// The size below which a share `unit` of all sizes lies.
+    fn quantile(self, unit: f64, low: f64, high: f64) -> f64 {
+        let span = high - low;
+        match self {
+            Self::Uniform(..) | Self::Recorded => low + span * unit,
+            Self::Linear(..) => low + span * (1.0 - (1.0 - unit).sqrt()),
+            Self::Exponential(..) => {
+                let cut = unit * (1.0 - f64::exp(-8.0));
+                low - span / 8.0 * (1.0 - cut).ln()
+            }
+            Self::Inverse(..) => low * (high / low).powf(unit),
+            Self::InverseSquare(..) => 1.0 / (1.0 / low - unit * (1.0 / low - 1.0 / high)),
+        }
+    }
 }
 
-/// A number from 0 to just below 1.
-fn unit(rng: &mut Rng) -> f64 {
-    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+/// The number of sizes of a ring, after which they repeat.
+pub const RING: usize = 1 << 14;
+
+/// Sizes that were drawn ahead, one after the other.
+pub struct Ring {
+    table: Mapped<u32>,
+    next: usize,
+}
+
+impl Ring {
+    /// The next size.
+    #[inline(always)]
+    pub fn draw(&mut self) -> usize {
+        let size = self.table[self.next % RING];
+        self.next += 1;
+        size as usize
+    }
 }
 
 /// Sizes and how many requests were of that size or a smaller one.
@@ -134,6 +179,47 @@ mod tests {
         assert!((above(1023) - 0.38).abs() < 0.05, "{}", above(1023));
         table.sort_unstable();
         assert!((7..=8).contains(&table[DRAWS / 2]), "{}", table[DRAWS / 2]);
+    }
+
+    fn share_below(sizes: Sizes, bound: u32) -> f64 {
+        let table = sizes.table(DRAWS, 1);
+        table.iter().filter(|&&size| size < bound).count() as f64 / DRAWS as f64
+    }
+
+    #[test]
+    fn each_law_puts_its_share_of_the_sizes_below_a_bound() {
+        let near = |sizes: Sizes, bound, share: f64| {
+            let below = share_below(sizes, bound);
+            assert!((below - share).abs() < 0.01, "{sizes:?}: {below} is not {share}");
+        };
+        near(Sizes::Uniform(1000, 1999), 1250, 0.25);
+        near(Sizes::Linear(1000, 1999), 1500, 0.75);
+        near(Sizes::Exponential(1000, 1999), 1125, 1.0 - f64::exp(-1.0));
+        near(Sizes::Inverse(16, 4095), 256, 0.5);
+        near(Sizes::InverseSquare(16, 4095), 32, 0.5);
+        near(Sizes::InverseSquare(16, 4095), 64, 0.75);
+    }
+
+    #[test]
+    fn narrow_ranges_reach_both_ends_and_go_no_further() {
+        for sizes in [
+            Sizes::Uniform(3, 6),
+            Sizes::Linear(3, 6),
+            Sizes::Exponential(3, 6),
+            Sizes::Inverse(3, 6),
+            Sizes::InverseSquare(3, 6),
+        ] {
+            let (smallest, largest, ..) = drawn(sizes);
+            assert_eq!((smallest, largest), (3, 6), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_is_the_table_again_and_again() {
+        let mut ring = Sizes::Inverse(1, 1000).ring(5);
+        let table = Sizes::Inverse(1, 1000).table(RING, 5);
+        let walked = (0..RING + 2).map(|_| ring.draw() as u32);
+        assert!(walked.eq(table.iter().copied().cycle().take(RING + 2)));
     }
 
     #[test]
