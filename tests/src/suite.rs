@@ -29,7 +29,11 @@ pub fn sources(suite: &str) -> Vec<Result<Source, String>> {
 
 /// Compiles a source and runs it as often as it says.
 pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
-    let library = library();
+    run_source_on(library(), suite, source)
+}
+
+/// The same on another library than that under test.
+pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<(), String> {
     if source.setuid {
         return crate::secure::run_setuid(source);
     }

@@ -6,6 +6,10 @@
 // promise: 6 30
 #include "common.h"
 
+#ifndef SECONDS
+#define SECONDS 6
+#endif
+
 enum { THREADS = 8, POOL = 20000 };
 struct item {
     uint32_t size;
@@ -65,7 +69,7 @@ int main(void)
     pthread_t t[THREADS];
     for (size_t i = 0; i < THREADS; i++)
         t[i] = spawn(worker, (void *)i);
-    sleep(6);
+    sleep(SECONDS);
     stop = 1;
     for (int i = 0; i < THREADS; i++)
         join(t[i]);

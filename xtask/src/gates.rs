@@ -20,6 +20,12 @@ pub fn run() -> Tally {
     // Apart, because the fake system brings std, which the preload library cannot have.
     let core = ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os"];
     check("lints of the core's tests", &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
+    // What is built for experiments only; with all of it, class counts.
+    for feature in ["parallel", "lock-arena", "lock-class"] {
+        let features = format!("experiment-cache,experiment-{feature}");
+        let preload = ["clippy", "--package", "toft-preload", "--features", &features];
+        check("lints of experiments", &[&preload[..], &["--", "-Dwarnings"]].concat(), &[]);
+    }
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
     // The fuzzer's short run is a test of the core; its long one, with nightly Rust, must build.
     check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &[]);

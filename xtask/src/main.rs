@@ -8,9 +8,11 @@
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |
+//! | `experiment/` | what takes many builds of Toft to answer |
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
 //! | `pages/` | documentation that is generated, and tests of the rest |
 
+mod experiment;
 mod gates;
 mod golden;
 mod licences;
@@ -63,6 +65,9 @@ enum Task {
         /// The file that --json wrote
         run: PathBuf,
     },
+    /// Build Toft in several ways, compare them, and write the figures into docs/experiments
+    #[command(subcommand)]
+    Experiment(experiment::Experiment),
     /// Measure what the bars ask for, and say which are met
     Bars {
         /// Passed on to toft-bench
@@ -85,6 +90,7 @@ fn main() -> ExitCode {
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
         Task::Readme { run } => readme(&run),
+        Task::Experiment(experiment) => experiment::run(&experiment),
         Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
     };
     done.unwrap_or_else(|error| {

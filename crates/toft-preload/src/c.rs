@@ -1,8 +1,9 @@
 //! The C and POSIX allocation functions, with glibc's meaning of every corner.
 
+use crate::process;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use toft_core::entry::{Call, process};
+use toft_core::entry::Call;
 use toft_core::os::process::set_errno;
 
 type Pointer = *mut c_void;

@@ -4,8 +4,9 @@
 //! its own arguments and return address: that calls the new-handler, tries again through `malloc`,
 //! and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust code.
 
+use crate::process;
 use core::ffi::{CStr, c_void};
-use toft_core::entry::{Call, process};
+use toft_core::entry::Call;
 
 type Pointer = *mut c_void;
 

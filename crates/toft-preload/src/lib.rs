@@ -20,6 +20,11 @@ mod cxx;
 mod glibc;
 mod life;
 
+#[cfg(feature = "experiment-parallel")]
+use toft_core::entry::parallel as process;
+#[cfg(not(feature = "experiment-parallel"))]
+use toft_core::entry::process;
+
 /// Nothing here panics; a symbol of this must exist all the same.
 #[cfg(not(test))]
 #[panic_handler]

@@ -2,6 +2,7 @@
 //! for a README. Both are made of what the JSON file holds, right after a run or later.
 
 mod bars;
+pub mod chart;
 mod compare;
 mod families;
 mod lines;

@@ -57,8 +57,25 @@ impl<O: Os> Allocator<O> {
         true
     }
 
+    /// Frees a slot of either tier.
+    #[inline]
+    pub(super) fn free_found(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) {
+        if slab.class().is_small() {
+            self.free_slot::<SMALL>(heap, slab, slot, address, call);
+        } else {
+            self.free_slot::<MEDIUM>(heap, slab, slot, address, call);
+        }
+    }
+
     #[inline(always)]
-    pub(super) fn free_slot<const TIER: TierNumber>(
+    fn free_slot<const TIER: TierNumber>(
         &self,
         heap: &Heap,
         slab: &Slab,

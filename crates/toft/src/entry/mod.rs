@@ -10,6 +10,8 @@ mod free;
 mod global;
 mod malloc;
 mod misuse;
+#[cfg(feature = "experiment-parallel")]
+pub mod parallel;
 pub mod process;
 mod realloc;
 mod scope;

@@ -5,7 +5,7 @@ use super::malloc::SIZE_MAX;
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
 use crate::os::Os;
-use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL};
+use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
 
 /// What a resize came to.
@@ -57,12 +57,7 @@ impl<O: Os> Allocator<O> {
         // SAFETY: both blocks are live and distinct, and hold at least the smaller of the sizes.
         unsafe { core::ptr::copy_nonoverlapping(from, target, size.min(usable)) };
         match found {
-            Found::Slot(slab, slot) if slab.class().is_small() => {
-                self.free_slot::<SMALL>(heap, slab, slot, address, Call::Realloc);
-            }
-            Found::Slot(slab, slot) => {
-                self.free_slot::<MEDIUM>(heap, slab, slot, address, Call::Realloc);
-            }
+            Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),
             _ => self.free_other(address, Call::Realloc),
         }
         Resized::At(to)
@@ -71,6 +66,6 @@ impl<O: Os> Allocator<O> {
 
 /// Whether a block of `usable` bytes is left in place for `size`: moving would save less than half,
 /// or less than a copy is worth.
-fn is_worth_keeping(size: usize, usable: usize) -> bool {
+pub(super) fn is_worth_keeping(size: usize, usable: usize) -> bool {
     size >= usable / 2 || usable <= 128
 }

@@ -120,6 +120,8 @@ unsafe extern "C" fn thread_exits(heap: *mut c_void) {
 unsafe extern "C" fn forked() {
     if GLOBAL.state.load(Acquire) == READY {
         allocator().after_fork_in_child(current_heap());
+        #[cfg(feature = "experiment-parallel")]
+        super::parallel::after_fork_in_child();
     }
 }
 

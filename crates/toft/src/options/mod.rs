@@ -7,6 +7,10 @@ pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_size, parse_wor
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
 
+/// Most arenas that may be asked for.
+#[cfg(feature = "experiment-parallel")]
+pub const ARENAS_MAX: usize = 16;
+
 /// What an option's value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -73,6 +77,13 @@ pub const TABLE: &[Entry] = &[
         kind: Kind::Flag,
         doc: "write statistics at exit, to the report descriptor or to stderr",
     },
+    #[cfg(feature = "experiment-parallel")]
+    Entry {
+        name: "TOFT_EXPERIMENT_ARENAS",
+        default: "4",
+        kind: Kind::Number(1, ARENAS_MAX),
+        doc: "arenas that threads are dealt out to in turn",
+    },
 ];
 
 /// The options in force.
@@ -90,6 +101,9 @@ pub struct Options {
     pub report_descriptor: Option<i32>,
     /// Whether to write statistics at exit.
     pub stats: bool,
+    /// Number of arenas.
+    #[cfg(feature = "experiment-parallel")]
+    pub arenas: usize,
 }
 
 impl Options {
@@ -101,6 +115,8 @@ impl Options {
         program_only: false,
         report_descriptor: None,
         stats: false,
+        #[cfg(feature = "experiment-parallel")]
+        arenas: 4,
     };
 
     /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our business.
@@ -128,6 +144,11 @@ impl Options {
             },
             "TOFT_REPORT_FD" => match parse_number(value) {
                 Some(n) if n <= i32::MAX as usize => self.report_descriptor = Some(n as i32),
+                _ => return bad,
+            },
+            #[cfg(feature = "experiment-parallel")]
+            "TOFT_EXPERIMENT_ARENAS" => match parse_number(value) {
+                Some(n) if (1..=ARENAS_MAX).contains(&n) => self.arenas = n,
                 _ => return bad,
             },
             _ => match parse_flag(value) {
@@ -161,6 +182,8 @@ mod tests {
             ("TOFT_SCOPE=program", 3),
             ("TOFT_REPORT_FD=7", 4),
             ("TOFT_STATS=1", 5),
+            #[cfg(feature = "experiment-parallel")]
+            ("TOFT_EXPERIMENT_ARENAS=1", 6),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -183,6 +206,8 @@ mod tests {
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",
+            #[cfg(feature = "experiment-parallel")]
+            "TOFT_EXPERIMENT_ARENAS=17",
         ] {
             let problem = options.take(text.as_bytes());
             assert!(matches!(problem, Err(Problem::BadValue(_))), "{text}");

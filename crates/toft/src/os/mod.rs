@@ -5,6 +5,8 @@
 //! and so can never call back into malloc; the fake one of `fake.rs` answers from an array and fails on
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
+#[cfg(feature = "experiment-parallel")]
+pub mod futex;
 mod linux;
 pub mod process;
 mod syscall;

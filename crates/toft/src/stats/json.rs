@@ -142,6 +142,8 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     w.field("metadata_bytes", s.metadata_bytes as u64);
     w.field("remote_frees_pending", s.remote_pending as u64);
     w.field("misuse", s.misuses as u64);
+    #[cfg(feature = "experiment-parallel")]
+    crate::entry::parallel::for_each_count(allocator, |name, value| w.field(name, value));
     w.text(",\"sites\":[");
     let sites = collect(allocator);
     for (i, site) in sites.sites.iter().take(sites.len).enumerate() {

@@ -184,7 +184,8 @@ impl Heaps {
         self.state_of(number).compare_exchange(from as u8, to as u8, AcqRel, Relaxed).is_ok()
     }
 
-    fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+    /// A new heap.
+    pub(crate) fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         let state = self.state();
         loop {
             let number = state.count.load(Acquire);
