@@ -29,14 +29,14 @@ pub fn sources(suite: &str) -> Vec<Result<Source, String>> {
 
 /// Compiles a source and runs it as often as it says.
 pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
-    run_source_on(library(), suite, source)
-}
-
-/// The same on another library than that under test.
-pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<(), String> {
     if source.setuid {
         return crate::secure::run_setuid(source);
     }
+    run_source_on(library(), suite, source)
+}
+
+/// The same on any library, but for what has to be linked to it.
+pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<(), String> {
     let program = compile(suite, source)?;
     for arguments in &source.runs {
         let mut command = command(&program.binary);

@@ -53,6 +53,7 @@ pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
         Some(library) => command.env("LD_PRELOAD", library),
         None => command.env_remove("LD_PRELOAD"),
     };
+    command.envs(peer.settings());
     command.env("LC_ALL", "C").stdin(Stdio::null());
     command
 }
@@ -250,6 +251,16 @@ mod tests {
         assert!(ended.seconds >= 0.05 && ended.cpu_seconds < ended.seconds);
         assert!((200..100_000).contains(&ended.peak_kib), "{}", ended.peak_kib);
         assert!(ended.minor_faults > 20, "{}", ended.minor_faults);
+    }
+
+    #[test]
+    fn a_peers_own_variables_are_set() {
+        let name = "glibc@TOFT_SEEN:16".into();
+        let peer = Peer { name, library: None, version: String::new() };
+        let mut command = on_peer(&peer, "sh");
+        command.args(["-c", "echo $TOFT_SEEN"]);
+        assert_eq!(run(command, LIMITS).unwrap().output, "16\n");
+        assert_eq!(run(shell("echo $TOFT_SEEN"), LIMITS).unwrap().output, "\n");
     }
 
     #[test]

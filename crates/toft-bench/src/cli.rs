@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
-use crate::{bars, callgrind, child, peer_build, peer_table, table, workloads};
+use crate::{bars, callgrind, child, cost, peer_build, peer_table, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -95,6 +95,9 @@ enum Sub {
         #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
         threshold: f64,
     },
+    /// Measure what each idea of Toft costs, and write docs/experiments: wants this repository
+    #[command(hide = true)]
+    Cost(cost::Options),
     /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
     #[command(hide = true)]
     Work {
@@ -200,6 +203,7 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
             readme.as_ref().map_or(Ok(()), figures)?;
             Ok(0)
         }
+        Some(Sub::Cost(options)) => cost::run(options).map(|()| 0),
         Some(Sub::Work { words }) => work(words),
     }
 }

@@ -10,6 +10,7 @@ pub mod callgrind;
 pub mod cases;
 pub mod child;
 pub mod cli;
+pub mod cost;
 pub mod heap;
 pub mod host;
 pub mod interval;

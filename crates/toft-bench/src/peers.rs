@@ -187,7 +187,15 @@ impl FromCrate {
     }
 }
 
-/// The peers called `names` (`name`, or `name=/path/of/a/library.so`), or every one that is there
+impl Peer {
+    /// The variables that its name asks to be set: `name@VARIABLE:VALUE`, as many as there are.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.name.split('@').skip(1).filter_map(|setting| setting.split_once(':'))
+    }
+}
+
+/// The peers called `names` (`name`, or `name=/path/of/a/library.so`, and behind either name
+/// `@VARIABLE:VALUE` for a variable that is set where it runs), or every one that is there
 /// and not extra when no names are given.
 ///
 /// # Errors
@@ -230,11 +238,18 @@ fn quick(found: Vec<(&Recipe, Peer)>) -> (Vec<Peer>, Vec<String>) {
 }
 
 fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
+    let called = name.split('=').next().unwrap_or(name);
+    if let Some(wrong) = called.split('@').skip(1).find(|setting| !setting.contains(':')) {
+        return Err(format!("{called}: {wrong} is not VARIABLE:VALUE"));
+    }
     if let Some((name, path)) = name.split_once('=') {
         let library = Path::new(path)
             .canonicalize()
             .map_err(|error| format!("the library of peer {name}, {path}: {error}"))?;
         return Ok(Peer { name: name.to_owned(), library: Some(library), version: String::new() });
+    }
+    if let Some((plain, _)) = name.split_once('@') {
+        return Ok(Peer { name: name.to_owned(), ..choose_one(plain, recipes)? });
     }
     let recipe = recipes.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
         let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
@@ -358,6 +373,20 @@ mod tests {
             let known = |later: &String| recipes.iter().any(|other| other.name == *later);
             assert!(recipe.later.as_ref().is_none_or(known), "{}", recipe.name);
         }
+    }
+
+    #[test]
+    fn a_name_may_ask_for_variables() {
+        let one = |name: &str| choose(&[name.to_owned()]);
+        let peer = one("glibc@A:1@B_C:x:y").unwrap().remove(0);
+        assert_eq!(peer.settings().collect::<Vec<_>>(), [("A", "1"), ("B_C", "x:y")]);
+        assert_eq!((peer.name.as_str(), peer.library), ("glibc@A:1@B_C:x:y", None));
+        let brought = one("mine@A:1=/bin/sh").unwrap().remove(0);
+        assert_eq!(brought.settings().collect::<Vec<_>>(), [("A", "1")]);
+        assert!(brought.library.is_some());
+        assert_eq!(one("glibc").unwrap()[0].settings().count(), 0);
+        assert!(one("glibc@A").unwrap_err().contains("A is not"));
+        assert!(one("nobody@A:1").unwrap_err().contains("nobody"));
     }
 
     #[test]

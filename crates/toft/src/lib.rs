@@ -19,6 +19,8 @@
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
+//! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out nothing.
+//!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
 //! What writes reports and statistics is kept out of line, so that the pages of code that every
 //! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another thread going on; where one is
@@ -30,6 +32,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod experiment;
 pub mod sync;
 
 pub mod large;

@@ -2,6 +2,7 @@
 
 mod parallel;
 
+use crate::{bench, step};
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -10,11 +11,18 @@ use std::process::ExitCode;
 pub enum Experiment {
     /// Arenas against threads, kinds of locks, thread caches
     Parallel(parallel::Arguments),
+    /// What each idea costs
+    Cost {
+        /// For example --quick, --runs N, --again
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// Answers it.
 pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
     match experiment {
         Experiment::Parallel(arguments) => parallel::run(arguments),
+        Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),
     }
 }

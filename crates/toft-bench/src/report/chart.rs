@@ -5,7 +5,7 @@ use super::scale::{Scale, label};
 use crate::stats::Summary;
 use maud::{Markup, PreEscaped, html};
 
-const WIDTH: f64 = 460.0;
+const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 40.0;
 const RIGHT: f64 = 330.0;

@@ -4,6 +4,7 @@
 mod bars;
 pub mod chart;
 mod compare;
+pub mod dots;
 mod families;
 mod lines;
 mod page;
@@ -166,7 +167,7 @@ fn date(time: std::time::SystemTime) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::time::{Duration, UNIX_EPOCH};
 

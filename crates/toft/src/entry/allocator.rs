@@ -90,6 +90,8 @@ impl<O> Allocator<O> {
 impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
+        let options =
+            Options { partitions: crate::experiment::partitions(options.partitions), ..options };
         let windows = Windows::choose(&os, options.partitions)?;
         let layout = Layout::new(windows, os.page_size());
         let (data, span, large_span) = (windows.data, windows.span, windows.large_span);

@@ -2,6 +2,7 @@
 
 use super::allocator::Found;
 use super::{Allocator, Call};
+use crate::experiment::VALIDATE;
 use crate::large::{Block, BlockState};
 use crate::os::Os;
 use crate::remote::{Marked, announce, mark_remote};
@@ -31,7 +32,7 @@ impl<O: Os> Allocator<O> {
         call: Call,
     ) -> bool {
         let Some(slab) = self.small.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address)) else {
+        let Some(slot) = slab.slot_to_free::<SMALL>(Tier::of(SMALL).offset(address)) else {
             return false;
         };
         self.free_slot::<SMALL>(heap(), slab, slot, address, call);
@@ -50,7 +51,7 @@ impl<O: Os> Allocator<O> {
         call: Call,
     ) -> bool {
         let Some(slab) = self.medium.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address)) else {
+        let Some(slot) = slab.slot_to_free::<MEDIUM>(Tier::of(MEDIUM).offset(address)) else {
             return false;
         };
         self.free_slot::<MEDIUM>(heap(), slab, slot, address, call);
@@ -112,10 +113,10 @@ impl<O: Os> Allocator<O> {
         }
         // A wild pointer may lie in a slab that its owner is just opening, and then the slot was
         // found with half of the numbers.
-        if !slab.has_slot_at(slot, address) {
+        if VALIDATE && !slab.has_slot_at(slot, address) {
             return self.misused(call, address);
         }
-        if !slab.is_live(slot) {
+        if VALIDATE && !slab.is_live(slot) {
             return self.freed_twice(slab, slot, call);
         }
         match mark_remote(slab, slot) {
@@ -130,7 +131,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, call: Call) {
-        if slab.is_remote(slot) {
+        if VALIDATE && slab.is_remote(slot) {
             return self.freed_twice(slab, slot, call);
         }
         match slab.put(slot) {

@@ -1,5 +1,7 @@
 //! Where the windows are: chosen once, at random, and tried out.
 
+use super::lookup::Lookup;
+use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
 
 /// The most heaps' worth of metadata address space, in bytes.
@@ -79,8 +81,11 @@ impl Layout {
         let span = windows.span;
         let tables = windows.metadata;
         let small_slabs = tables + (1 << 26) + gap;
-        let medium_slabs = small_slabs + (span >> 16) * 512 + gap;
-        let large_blocks = medium_slabs + (span >> 19) * 512 + gap;
+        // Behind its descriptors each tier has what finding them asks for.
+        let (small_lookup, medium_lookup) =
+            (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
+        let medium_slabs = small_slabs + (span >> 16) * 512 + small_lookup + gap;
+        let large_blocks = medium_slabs + (span >> 19) * 512 + medium_lookup + gap;
         let heaps = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }

@@ -21,6 +21,8 @@ mod descriptor;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
+mod lookup;
+#[cfg(not(loom))]
 mod plot;
 mod tier;
 

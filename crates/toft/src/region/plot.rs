@@ -5,24 +5,19 @@
 //! plot   | .....first|slab slab slab ... count|next step............|
 //! ```
 //!
-//! `bounds[address >> 32]` is `(first, count, slabs)`: in that 4 GiB of the address space, the slab
-//! indices `first .. first + count` have descriptors, from the address `slabs` on. Any thread reads it
-//! to recognise a pointer, any pointer at all: shifts, one subtraction, two comparisons, and never a
-//! fault. A slab index is
-//! an address shifted right; nothing is subtracted from it first.
+//! Which slab an address lies in, any address at all, the [`Lookup`] says. A plot is a *granule* of
+//! 4 GiB. Where the address space is too small for that, plots are smaller, share a granule, and the
+//! whole granule's descriptors are mapped at once.
 //!
-//! A plot is 4 GiB. Where the address space is too small for that, plots are smaller, share a
-//! *granule* of 4 GiB, and the whole granule's descriptors are mapped at once.
-//!
-//! Invariants
-//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows.
-//! - P2 below `first + count` the descriptors are mapped; a descriptor whose slab was not handed out
-//!   is all zero and fails every free.
+//! Invariants (P1 is the lookup's)
+//! - P2 a descriptor that the lookup finds is mapped; one whose slab was not handed out is all zero
+//!   and fails every free.
 //! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
 
+use super::lookup::{GRANULE_SHIFT, Lookup};
 use super::{Carve, Descriptor, STEP, Tier, TierNumber};
 use crate::os::{Error, Os, wait_for};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, Settled};
+use crate::sync::{AtomicU32, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::marker::PhantomData;
 
@@ -31,22 +26,6 @@ const GONE: Error = Error::Unsupported;
 
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
-
-/// log2 of the bytes in a granule.
-const GRANULE_SHIFT: u32 = 32;
-/// Granules in the largest user address space there is (48 bits).
-const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
-
-/// Which slab indices of a granule have descriptors, and where. Written by the thread whose mapping
-/// succeeded; read by every free.
-#[repr(C, align(16))]
-#[derive(Debug)]
-struct Bounds {
-    first: AtomicU32,
-    count: AtomicU32,
-    /// Address of the first one's descriptor.
-    slabs: AtomicUsize,
-}
 
 /// What moves as a plot grows, by the plot's place in the secret order, so that those in use lie
 /// together.
@@ -63,9 +42,7 @@ struct Growth {
 /// The plots of one tier.
 #[derive(Debug)]
 pub struct Plots<const TIER: TierNumber, D> {
-    /// Length of the table of bounds: zero before there is one.
-    granules: usize,
-    bounds: *const Bounds,
+    lookup: Lookup<TIER, D>,
     /// Where the descriptor of slab index 0 would be.
     slabs: usize,
     /// First address of the tier, and log2 of the bytes in a plot.
@@ -100,14 +77,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Bytes of tables that `new` needs, zeroed.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
         let plots = span >> Self::plot_shift_for(span, partitions);
-        GRANULES * size_of::<Bounds>() + plots * size_of::<Growth>() + partitions * 4 + 64
+        Lookup::<TIER, D>::TABLE_BYTES + plots * size_of::<Growth>() + partitions * 4 + 64
     }
 
     /// Before anything is known: contains no address.
     pub const fn none() -> Self {
         Plots {
-            granules: 0,
-            bounds: core::ptr::null(),
+            lookup: Lookup::none(),
             slabs: 0,
             base: 0,
             plot_shift: 0,
@@ -128,7 +104,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
     ///    are aligned to 64, and belong to this object alone.
-    /// 2. The span, and descriptors for it from `slabs` on, are address space for this object alone.
+    /// 2. The span, and from `slabs` on descriptors for it and what the lookup asks for, are address
+    ///    space for this object alone.
     pub unsafe fn new(
         os: &impl Os,
         base: usize,
@@ -139,11 +116,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     ) -> Result<Self, Error> {
         let plot_shift = Self::plot_shift_for(span, partitions);
         let plots = span >> plot_shift;
-        let growth = tables + GRANULES * size_of::<Bounds>();
+        let growth = tables + Lookup::<TIER, D>::TABLE_BYTES;
         let current = growth + plots * size_of::<Growth>();
+        let behind = slabs + (span >> Self::SHIFT) * Self::BYTES;
+        // SAFETY: (1) the first part of our tables; (2) what lies behind the descriptors.
+        let lookup = unsafe { Lookup::new(os, (base, span), tables, behind)? };
         Ok(Plots {
-            granules: GRANULES,
-            bounds: core::ptr::with_exposed_provenance(tables),
+            lookup,
             slabs: slabs.wrapping_sub((base >> Self::SHIFT) * Self::BYTES),
             base,
             plot_shift,
@@ -171,43 +150,14 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         unsafe { &*self.current.add(partition) }
     }
 
-    #[inline(always)]
-    fn bounds_at(&self, address: usize) -> Option<&Bounds> {
-        let granule = address >> GRANULE_SHIFT;
-        if granule >= self.granules {
-            return None;
-        }
-        // SAFETY: `new` duty 1: the table has `granules` entries.
-        Some(unsafe { &*self.bounds.add(granule) })
-    }
-
     /// The descriptor of the slab that an address lies in, if it is mapped: of none, for an address
     /// that is not of this tier.
-    ///
-    /// 5 loads, 4 shifts and 2 comparisons; touches nothing but the table.
     #[inline(always)]
     pub fn slab_at(&self, address: usize) -> Option<&D> {
-        let slab = self.slab_address_at(address)?;
-        // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises that
-        // zero bytes are one (1), and that shared references are enough for everybody (2).
+        let slab = self.lookup.descriptor_of(address)?;
+        // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are one
+        // (1), and that shared references are enough for everybody (2).
         Some(unsafe { &*core::ptr::with_exposed_provenance(slab) })
-    }
-
-    /// Where that descriptor is.
-    #[inline(always)]
-    fn slab_address_at(&self, address: usize) -> Option<usize> {
-        let bounds = self.bounds_at(address)?;
-        // publish slabs: pairs with `map_step`; the other two are read after it.
-        let count = bounds.count.load(Acquire);
-        // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
-        // nobody's block lies here, and whatever is read is refused, because no index is below zero.
-        let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
-        let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
-        if index >= count {
-            return None;
-        }
-        // SAFETY: (1) as above.
-        Some(index as usize * Self::BYTES + unsafe { slabs.settled() })
     }
 
     #[inline(always)]
@@ -342,15 +292,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             error => error,
         })?;
         os.map(address, step << Self::SHIFT)?;
-        // publish slabs: pairs with `slab_address_at`. In a granule of its own only the thread that has
-        // just mapped the slabs gets here; in a shared one all threads write the same.
-        if let Some(bounds) = self.bounds_at(address) {
-            if bounds.count.load(Acquire) == 0 {
-                bounds.first.store(first as u32, Relaxed);
-                bounds.slabs.store(start, Relaxed);
-            }
-            bounds.count.store((end - first) as u32, Release);
-        }
+        // Others may find them now.
+        self.lookup.publish(first, end, start);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, LIVE};
+use crate::experiment::VALIDATE;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -33,7 +34,8 @@ impl Slab {
     pub fn set_remote(&self, slot: usize) -> bool {
         let bit = 1u64 << (slot % GROUP_SLOTS);
         // remote bit: pairs with `collect`, so that the owner sees what the freer did before.
-        self.remote_word(slot / GROUP_SLOTS).fetch_or(bit, SeqCst) & bit == 0
+        let before = self.remote_word(slot / GROUP_SLOTS).fetch_or(bit, SeqCst);
+        !VALIDATE || before & bit == 0
     }
 
     /// Whether another thread has freed this slot.
@@ -54,7 +56,7 @@ impl Slab {
             while freed != 0 {
                 let slot = group * GROUP_SLOTS + freed.trailing_zeros() as usize;
                 freed &= freed - 1;
-                if self.state_of(slot).load(Relaxed) == LIVE {
+                if !VALIDATE || self.state_of(slot).load(Relaxed) == LIVE {
                     self.state_of(slot).store(DIRTY, Release);
                     frees += 1;
                 } else {

@@ -36,6 +36,7 @@
 
 use super::states::{DIRTY_FRESH, LIVE, NO_SLOT, ZERO_FRESH};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
+use crate::experiment::VALIDATE;
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
@@ -286,12 +287,30 @@ impl Slab {
     /// One multiplication, one rotation, one comparison: see [`Class::multiplier`].
     #[inline(always)]
     pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
-        // SAFETY: (1) both are written once, before any pointer into the slab is given to anybody.
-        // Of a slab that is just being opened a wild pointer may see one and not the other:
+        // SAFETY: (1) written once, before any pointer into the slab is given to anybody. Of a slab
+        // that is just being opened a wild pointer may see the slots and not the multiplier:
         // `has_slot_at` asks again before another thread's slab is changed.
-        let (multiplier, slots) = unsafe { (self.multiplier.settled(), self.slots.settled()) };
-        let slot = (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits);
+        let slots = unsafe { self.slots.settled() };
+        let slot = self.slot_number::<TIER>(offset);
         (slot < slots).then_some(slot as usize)
+    }
+
+    /// As `slot_at`, for free: which does not look where it believes its caller.
+    #[inline(always)]
+    pub fn slot_to_free<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
+        if VALIDATE {
+            self.slot_at::<TIER>(offset)
+        } else {
+            Some(self.slot_number::<TIER>(offset) as usize)
+        }
+    }
+
+    /// The number of the slot at an offset; something beyond the slots where none begins.
+    #[inline(always)]
+    fn slot_number<const TIER: TierNumber>(&self, offset: usize) -> u64 {
+        // SAFETY: (1) as for the slots in `slot_at`.
+        let multiplier = unsafe { self.multiplier.settled() };
+        (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits)
     }
 
     /// Whether the slot begins at the address, asked of a slab that is certainly open.

@@ -1,0 +1,114 @@
+//! Toft's way: a few words for each *granule* of 4 GiB, and arithmetic for the rest.
+//!
+//! `bounds[address >> 32]` is `(first, count, slabs)`: in that 4 GiB of the address space, the slab
+//! indices `first .. first + count` have descriptors, from the address `slabs` on. A slab index is
+//! an address shifted right; nothing is subtracted from it first. Any thread reads it to recognise a
+//! pointer: shifts, one subtraction, two comparisons.
+//!
+//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows.
+
+use super::GRANULE_SHIFT;
+use crate::os::{Error, Os};
+use crate::region::{Tier, TierNumber};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, Settled};
+use Ordering::{Acquire, Relaxed, Release};
+use core::marker::PhantomData;
+
+/// Granules in the largest user address space there is (48 bits).
+const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
+
+/// Which slab indices of a granule have descriptors, and where. Written by the thread whose mapping
+/// succeeded; read by every free.
+#[repr(C, align(16))]
+#[derive(Debug)]
+struct Bounds {
+    first: AtomicU32,
+    count: AtomicU32,
+    /// Address of the first one's descriptor.
+    slabs: AtomicUsize,
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Lookup<const TIER: TierNumber, D> {
+    /// Length of the table: zero before there is one.
+    granules: usize,
+    bounds: *const Bounds,
+    descriptors: PhantomData<D>,
+}
+
+impl<const TIER: TierNumber, D> Lookup<TIER, D> {
+    const SHIFT: u32 = Tier::of(TIER).shift;
+
+    /// Bytes of zeroed table that `new` needs.
+    pub const TABLE_BYTES: usize = GRANULES * size_of::<Bounds>();
+
+    /// Bytes of address space that `new` needs for itself, for a tier of `span` bytes.
+    pub const fn span_bytes(_span: usize) -> usize {
+        0
+    }
+
+    /// Before anything is known: contains no address.
+    pub const fn none() -> Self {
+        Lookup { granules: 0, bounds: core::ptr::null(), descriptors: PhantomData }
+    }
+
+    /// A table that has no descriptor yet.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
+    ///    and belong to this object alone.
+    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object alone.
+    pub unsafe fn new(
+        _os: &impl Os,
+        _tier: (usize, usize),
+        tables: usize,
+        _space: usize,
+    ) -> Result<Self, Error> {
+        let bounds = core::ptr::with_exposed_provenance(tables);
+        Ok(Lookup { granules: GRANULES, bounds, descriptors: PhantomData })
+    }
+
+    #[inline(always)]
+    fn bounds_at(&self, address: usize) -> Option<&Bounds> {
+        let granule = address >> GRANULE_SHIFT;
+        if granule >= self.granules {
+            return None;
+        }
+        // SAFETY: `new` duty 1: the table has `granules` entries.
+        Some(unsafe { &*self.bounds.add(granule) })
+    }
+
+    /// Where the descriptor of the slab that an address lies in is, if it is mapped.
+    ///
+    /// 5 loads, 4 shifts and 2 comparisons; touches nothing but the table.
+    #[inline(always)]
+    pub fn descriptor_of(&self, address: usize) -> Option<usize> {
+        let bounds = self.bounds_at(address)?;
+        // publish slabs: pairs with `publish`; the other two are read after it.
+        let count = bounds.count.load(Acquire);
+        // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
+        // nobody's block lies here, and whatever is read is refused, because no index is below zero.
+        let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
+        let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
+        if index >= count {
+            return None;
+        }
+        // SAFETY: (1) as above.
+        Some(index as usize * size_of::<D>() + unsafe { slabs.settled() })
+    }
+
+    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors, from
+    /// the address `slabs` on. Every call for a granule names the same first one.
+    pub fn publish(&self, first: usize, end: usize, slabs: usize) {
+        // publish slabs: pairs with `descriptor_of`. In a granule of its own only the thread that has
+        // just mapped the slabs gets here; in a shared one all threads write the same.
+        if let Some(bounds) = self.bounds_at(first << Self::SHIFT) {
+            if bounds.count.load(Acquire) == 0 {
+                bounds.first.store(first as u32, Relaxed);
+                bounds.slabs.store(slabs, Relaxed);
+            }
+            bounds.count.store((end - first) as u32, Release);
+        }
+    }
+}
