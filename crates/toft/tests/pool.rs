@@ -43,16 +43,15 @@ fn free_all(allocator: &Allocator<Fake>, heap: &Heap, blocks: &[usize]) {
 
 #[test]
 fn empty_slabs_serve_other_threads() {
+    // What others have freed stays with its thread, which is about to need it.
     for remote in [false, true] {
         let (_fake, allocator) = allocator(OPTIONS);
         let (mine, other) = (birth(&allocator), birth(&allocator));
         let first: BTreeSet<usize> = fill(&allocator, mine, 64, 1 << 20, 3).into_iter().collect();
-        // Freed by another thread, the slabs are empty when their owner looks, at its next miss.
-        let freer = if remote { other } else { mine };
+        let (freer, next) = if remote { (other, mine) } else { (mine, other) };
         free_all(&allocator, freer, &first.iter().copied().collect::<Vec<_>>());
-        fill(&allocator, mine, 64, 256 * 64, 3);
         let slabs = snapshot(&allocator).slabs;
-        let second = fill(&allocator, other, 64, 1 << 19, 3);
+        let second = fill(&allocator, next, 64, 1 << 19, 3);
         let shared = second.iter().filter(|address| first.contains(address)).count();
         assert!(shared * 10 > second.len() * 9, "{shared} of {} (remote: {remote})", second.len());
         assert!(snapshot(&allocator).slabs <= slabs + 1);

@@ -148,7 +148,14 @@ impl<O: Os> Allocator<O> {
     /// Collects what other threads have freed into a heap that the caller holds.
     fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
         let twice = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
-        heap.collect(seat, twice, |slab| self.part_with(heap, seat, slab))
+        // A thread that others free for is about to need what they have freed: it keeps such slabs,
+        // and what is not needed lies idle.
+        let pressure = self.pressure().load(Relaxed) != 0;
+        heap.collect(seat, twice, |slab| {
+            if pressure {
+                self.part_with(heap, seat, slab);
+            }
+        })
     }
 
     /// A slab on a list of a heap that the caller holds has become empty.

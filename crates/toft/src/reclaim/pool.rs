@@ -34,10 +34,11 @@ pub(super) struct Stacks {
 /// Counters, by any thread; lives in the metadata tables, zero at first.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Bytes of slots in slabs that have an owner, and the most there ever were.
-    pub(super) used: AtomicUsize,
+    /// Bytes of slots in slabs that have pages: those that have an owner, and kept ones. And the most
+    /// that the former ever were.
+    pub(super) total: AtomicUsize,
     pub(super) peak: AtomicUsize,
-    /// Bytes of slots in kept slabs.
+    /// Bytes of slots in kept slabs. The one counter that changes with every slab that comes or goes.
     pub(super) kept: AtomicUsize,
     /// The tick at which slabs last grew old, and the pair of stacks at which that goes on, or 0.
     pub(super) decayed_at: AtomicU32,
@@ -125,21 +126,20 @@ impl Pool {
 
     /// Takes a slab that has become empty from its owner, who has let go of it.
     pub fn put(&self, slab: &Slab) {
-        let bytes = slot_bytes(slab);
-        self.state().used.fetch_sub(bytes, Relaxed);
-        self.state().kept.fetch_add(bytes, Relaxed);
+        self.state().kept.fetch_add(slot_bytes(slab), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
         let (word, bit) = self.row(slab.partition());
-        word.fetch_or(bit, AcqRel);
+        if word.load(Acquire) & bit == 0 {
+            word.fetch_or(bit, AcqRel);
+        }
     }
 
     /// An empty slab for its new owner: one with pages before one without. It may be dormant.
     pub fn take(&self, os: &impl Os, partition: usize, class: usize) -> Option<&'static Slab> {
         let stacks = self.stacks(partition * CLASSES + class);
         if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
-            let bytes = slot_bytes(slab);
-            self.state().kept.fetch_sub(bytes, Relaxed);
-            self.count(bytes);
+            self.state().kept.fetch_sub(slot_bytes(slab), Relaxed);
+            self.note_peak();
             return Some(slab);
         }
         let slab = self.pop(&stacks.clean)?;
@@ -147,9 +147,13 @@ impl Pool {
         Some(slab)
     }
 
-    pub(super) fn count(&self, bytes: usize) -> usize {
-        let used = self.state().used.fetch_add(bytes, Relaxed) + bytes;
-        self.state().peak.fetch_max(used, Relaxed);
+    /// Remembers how many bytes of slots are in use, if there were never more; says how many.
+    pub(super) fn note_peak(&self) -> usize {
+        let state = self.state();
+        let used = state.total.load(Relaxed).saturating_sub(state.kept.load(Relaxed));
+        if used > state.peak.load(Relaxed) {
+            state.peak.fetch_max(used, Relaxed);
+        }
         used
     }
 
@@ -168,6 +172,7 @@ impl Pool {
     pub(super) fn shelve(&self, slab: &Slab) -> usize {
         let bytes = slot_bytes(slab);
         self.state().kept.fetch_sub(bytes, Relaxed);
+        self.state().total.fetch_sub(bytes, Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
         bytes
     }

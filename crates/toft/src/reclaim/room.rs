@@ -20,9 +20,9 @@ const RECEIVERS_MAX: usize = 8192;
 impl Pool {
     /// The pages of this slab, of which there are none, are about to be used.
     pub fn grow(&self, os: &impl Os, slab: &Slab) {
-        let bytes = slot_bytes(slab);
-        let used = self.count(bytes);
         let state = self.state();
+        state.total.fetch_add(slot_bytes(slab), Relaxed);
+        let used = self.note_peak();
         let kept = state.kept.load(Relaxed);
         if kept == 0 {
             return;

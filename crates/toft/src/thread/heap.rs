@@ -185,9 +185,9 @@ impl Heap {
         let mut any = false;
         self.inbox.drain(|slab| {
             match slab.collect(|slot| bad(slab, slot)) {
-                Spent::List => bins.list(Heap::bin_of(slab), slab),
-                Spent::Empty => empty(slab),
                 Spent::Nothing => {}
+                Spent::Empty if slab.is_listed() => empty(slab),
+                Spent::List | Spent::Empty => bins.list(Heap::bin_of(slab), slab),
             }
             any = true;
         });
