@@ -145,6 +145,25 @@ fn moved_pages_do_not_count_as_zero() {
     allocator.check().unwrap();
 }
 
+/// What lies behind the last slot of a slab that has got pages goes with them when they move on.
+#[test]
+fn pages_that_have_moved_twice_do_not_count_as_zero() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let heap = birth(&allocator);
+    // A slab is 128 slots of 4096 bytes, or 5 of 98304 and a rest of 32 KiB.
+    let blocks = fill(&allocator, heap, 4096, 4 << 20, 3);
+    free_all(&allocator, heap, &blocks);
+    let blocks = fill(&allocator, heap, 98_304, 4 << 20, 4);
+    free_all(&allocator, heap, &blocks);
+    let moved = fake.calls(Request::Transfer);
+    assert!(moved > 3);
+    for _ in 0..(4 << 20) / 1280 {
+        let address = allocator.allocate_zeroed(heap, 1280, code_address(5)).unwrap();
+        assert!(bytes_of(address, 1280).iter().all(|&byte| byte == 0));
+    }
+    assert!(fake.calls(Request::Transfer) > moved + 3);
+}
+
 /// Slots of a slab that has got pages were still never handed out.
 #[test]
 fn moved_pages_are_fresh_slots() {

@@ -146,6 +146,11 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn credit_spent(&self, heap: &Heap, slab: &Slab) {
+        // A signal handler that came between the state and the credit may have emptied the slab and let
+        // go of it.
+        if !heap.owns(slab) {
+            return;
+        }
         let Some(seat) = heap.sit() else { return slab.postpone() };
         let pressure = self.pressure().load(Relaxed) != 0;
         match slab.credit_spent(pressure) {

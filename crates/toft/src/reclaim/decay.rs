@@ -11,6 +11,7 @@ use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 pub const DECAY: u32 = 4;
 /// Bytes that one call gives back, so that none takes long.
 const DECAY_MOST: usize = 4 << 20;
+
 impl Pool {
     /// Gives the pages of slabs back that have been kept for [`DECAY`] ticks, some at a time. Costs a
     /// comparison where nothing is due.

@@ -9,8 +9,8 @@
 //!
 //! Any thread puts and takes; lock-free, with a tag against ABA. Descriptors are never unmapped, so
 //! that reading `next` of a slab that somebody else has just taken gives an old number, and the tag
-//! makes the exchange fail. A thread that a fork has stopped in the middle loses one slab of the
-//! child, not its stack.
+//! makes the exchange fail. A thread that a fork has stopped in the middle loses for the child what it
+//! had in hand, and no more.
 //!
 //! Invariants, verified by [`Pool::check`]:
 //! - E1 a slab in the pool has no owner (and so, by I7, is empty and on no list).
@@ -21,7 +21,7 @@
 use crate::os::Os;
 use crate::slab::{CLASSES, SLAB_BYTES, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed};
+use Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 /// The stacks of one (partition, class). Any thread, by compare and exchange.
 #[derive(Debug)]
@@ -128,9 +128,11 @@ impl Pool {
     pub fn put(&self, slab: &Slab) {
         self.state().kept.fetch_add(slot_bytes(slab), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
+        // kept slab: pairs with `find_kept`, which clears the bit and then looks at the stacks. Both
+        // sides write first and then look, all SeqCst, so at least one sees the other.
         let (word, bit) = self.row(slab.partition());
-        if word.load(Acquire) & bit == 0 {
-            word.fetch_or(bit, AcqRel);
+        if word.load(SeqCst) & bit == 0 {
+            word.fetch_or(bit, SeqCst);
         }
     }
 
@@ -184,7 +186,7 @@ impl Pool {
             slab.set_next(seen as u32 as usize);
             let now = tagged(seen, number as u32 + 1);
             // put slab: pairs with `pop`, so that the next owner sees what the last one wrote.
-            match head.compare_exchange_weak(seen, now, AcqRel, Relaxed) {
+            match head.compare_exchange_weak(seen, now, SeqCst, Relaxed) {
                 Ok(_) => return,
                 Err(other) => seen = other,
             }
@@ -264,7 +266,7 @@ pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
 
 /// Whether there is a slab that has its pages.
 pub(super) fn has_any(stacks: &Stacks) -> bool {
-    stacks.kept.load(Relaxed) as u32 != 0 || stacks.aging.load(Relaxed) as u32 != 0
+    stacks.kept.load(SeqCst) as u32 != 0 || stacks.aging.load(SeqCst) as u32 != 0
 }
 
 /// Takes everything off a stack; says what was the top.

@@ -4,7 +4,7 @@ use super::Pool;
 use super::pool::{has_any, slot_bytes};
 use crate::os::{Error, Os};
 use crate::slab::{CLASSES, Class, Slab};
-use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::sync::Ordering::{Relaxed, SeqCst};
 
 /// Slabs in use and kept ones may together be larger than the most that were ever in use by so many
 /// bytes,
@@ -96,15 +96,15 @@ impl Pool {
             if word.load(Relaxed) & bit == 0 {
                 continue;
             }
-            // Cleared first: what is put there meanwhile sets it again.
-            word.fetch_and(!bit, AcqRel);
+            // Cleared first: what is put there meanwhile sets it again. pairs: kept slab.
+            word.fetch_and(!bit, SeqCst);
             let mut found = None;
             for class in 0..CLASSES {
                 let stacks = self.stacks(partition * CLASSES + class);
                 if !has_any(stacks) {
                     continue;
                 }
-                word.fetch_or(bit, AcqRel);
+                word.fetch_or(bit, SeqCst);
                 if choose(class) {
                     found = self.pop(&stacks.aging).or_else(|| self.pop(&stacks.kept));
                     if found.is_some() {

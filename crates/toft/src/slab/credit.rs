@@ -108,9 +108,14 @@ impl Slab {
         self.awake.store(1, Relaxed);
     }
 
-    /// Bytes from the slab's start on that its slots may have touched since they were zero.
+    /// Bytes from the slab's start on that may not be zero. Where pages of another slab came here, that
+    /// may be more than all slots.
     pub fn touched_bytes(&self) -> usize {
-        self.fresh.load(Relaxed) as usize * self.size()
+        let fresh = self.fresh.load(Relaxed) as usize;
+        if fresh == self.slots() && self.has_received() {
+            return self.tier().slab_bytes();
+        }
+        fresh * self.size()
     }
 
     /// The slab has got pages whose first so many bytes may not be zero. Holder, of a clean slab.
