@@ -150,16 +150,16 @@ fn moved_pages_do_not_count_as_zero() {
 fn pages_that_have_moved_twice_do_not_count_as_zero() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
-    // A slab is 128 slots of 4096 bytes, or 5 of 98304 and a rest of 32 KiB.
+    // A slab is 128 slots of 4096 bytes, or 5 of 98304 and a rest of 32 KiB, or 256 of 2048.
     let blocks = fill(&allocator, heap, 4096, 4 << 20, 3);
     free_all(&allocator, heap, &blocks);
     let blocks = fill(&allocator, heap, 98_304, 4 << 20, 4);
     free_all(&allocator, heap, &blocks);
     let moved = fake.calls(Request::Transfer);
     assert!(moved > 3);
-    for _ in 0..(4 << 20) / 1280 {
-        let address = allocator.allocate_zeroed(heap, 1280, code_address(5)).unwrap();
-        assert!(bytes_of(address, 1280).iter().all(|&byte| byte == 0));
+    for _ in 0..(4 << 20) / 2048 {
+        let address = allocator.allocate_zeroed(heap, 2048, code_address(5)).unwrap();
+        assert!(bytes_of(address, 2048).iter().all(|&byte| byte == 0));
     }
     assert!(fake.calls(Request::Transfer) > moved + 3);
 }
