@@ -5,6 +5,7 @@ use super::{Allocator, Call};
 use crate::experiment::VALIDATE;
 use crate::large::{Block, BlockState};
 use crate::os::Os;
+use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
@@ -31,12 +32,7 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) -> bool {
-        let Some(slab) = self.small.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_to_free::<SMALL>(Tier::of(SMALL).offset(address)) else {
-            return false;
-        };
-        self.free_slot::<SMALL>(heap(), slab, slot, address, call);
-        true
+        self.free_in(&self.small, heap, address, call)
     }
 
     /// Frees what begins at a medium slot, well or badly; no when `address` is not such a place.
@@ -50,11 +46,22 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) -> bool {
-        let Some(slab) = self.medium.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_to_free::<MEDIUM>(Tier::of(MEDIUM).offset(address)) else {
+        self.free_in(&self.medium, heap, address, call)
+    }
+
+    #[inline(always)]
+    fn free_in<'h, const TIER: TierNumber>(
+        &self,
+        plots: &Plots<TIER, Slab>,
+        heap: impl FnOnce() -> &'h Heap,
+        address: usize,
+        call: Call,
+    ) -> bool {
+        let Some(slab) = plots.slab_at(address) else { return false };
+        let Some(slot) = slab.slot_to_free::<TIER>(Tier::of(TIER).offset(address)) else {
             return false;
         };
-        self.free_slot::<MEDIUM>(heap(), slab, slot, address, call);
+        self.free_slot::<TIER>(heap(), slab, slot, address, call);
         true
     }
 

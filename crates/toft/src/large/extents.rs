@@ -1,10 +1,10 @@
 //! Where extents come from: units of address space, and the descriptors for them.
 
 use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT, class_bytes};
-use super::{Block, BlockState, stack};
+use super::{Block, BlockState};
 use crate::os::{Error, Os, wait_for};
-use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::{AtomicU64, stack};
 
 /// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
 /// every kernel.
@@ -122,7 +122,9 @@ impl Blocks {
         let mut held = 0u32;
         let mut found = None;
         for _ in 0..TRIES {
-            let Some(unit) = stack::pop(head, |unit| self.block(unit)) else { break };
+            let below = |unit: u32| self.block(unit as usize).below.load(Relaxed);
+            let Some(unit) = stack::pop(head, below) else { break };
+            let unit = unit as usize;
             if (self.base + (unit << UNIT_SHIFT)) & (need.align - 1) == 0 {
                 found = Some(self.block(unit));
                 break;
@@ -133,7 +135,7 @@ impl Blocks {
         while let Some(unit) = held.checked_sub(1) {
             let block = self.block(unit as usize);
             held = block.below.load(Relaxed);
-            stack::push(head, unit as usize, block);
+            stack::push(head, unit, |below| block.below.store(below, Relaxed));
         }
         let block = found?;
         self.state().kept.fetch_sub(block.resident.load(Relaxed), Relaxed);
@@ -144,7 +146,8 @@ impl Blocks {
     pub(super) fn push_free(&self, block: &Block) {
         self.state().kept.fetch_add(block.resident.load(Relaxed), Relaxed);
         let class = block.class.load(Relaxed) as usize;
-        stack::push(self.stack(block.partition(), class), self.unit_of(block), block);
+        let head = self.stack(block.partition(), class);
+        stack::push(head, self.unit_of(block) as u32, |below| block.below.store(below, Relaxed));
     }
 
     /// What `vacant` gave was of no use. Units that nobody has had go back if nobody has taken more

@@ -42,8 +42,6 @@ mod resize;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
-mod stack;
-
 #[cfg(not(loom))]
 pub use block::{Block, BlockState};
 #[cfg(not(loom))]

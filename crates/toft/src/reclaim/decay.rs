@@ -1,10 +1,11 @@
 //! How long slabs are kept.
 
 use super::Pool;
-use super::pool::{slot_bytes, tagged, take_all};
+use super::pool::slot_bytes;
 use crate::os::Os;
 use crate::slab::CLASSES;
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
+use crate::sync::stack;
 
 /// Ticks after which kept slabs grow old, and after as many again their pages go: an empty slab keeps
 /// its pages for 40 to 320 milliseconds.
@@ -43,9 +44,8 @@ impl Pool {
                 self.clean_out(os, slab, false);
             }
             if given < DECAY_MOST {
-                // Only the thread that holds `decaying` puts anything there, and it is empty.
-                let empty = stacks.aging.load(Relaxed);
-                stacks.aging.store(tagged(empty, take_all(&stacks.kept)), Release);
+                // It is empty, and only the thread that holds `decaying` puts anything there.
+                stack::take_over(&stacks.kept, &stacks.aging);
                 number += 1;
             }
         }

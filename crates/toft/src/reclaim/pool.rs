@@ -4,12 +4,9 @@
 //! stacks[partition][class]   kept  --> slab --next--> slab ... 0      pages as they were
 //!                            aging --> slab --next--> slab ... 0      the same, for longer
 //!                            clean --> slab --next--> slab ... 0      pages given back
-//! a head    | tag : 32 | slab number + 1 : 32 |     zero: empty
 //! ```
 //!
-//! Any thread puts and takes; lock-free, with a tag against ABA. Descriptors are never unmapped, so
-//! that reading `next` of a slab that somebody else has just taken gives an old number, and the tag
-//! makes the exchange fail. A thread that a fork has stopped in the middle loses for the child what it
+//! Any thread puts and takes; lock-free ([`stack`]): descriptors are never unmapped. A thread that a fork has stopped in the middle loses for the child what it
 //! had in hand, and no more.
 //!
 //! Invariants, verified by [`Pool::check`]:
@@ -20,8 +17,8 @@
 
 use crate::os::Os;
 use crate::slab::{CLASSES, SLAB_BYTES, Slab, Violation};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, stack};
+use Ordering::{Acquire, Relaxed, SeqCst};
 
 /// The stacks of one (partition, class). Any thread, by compare and exchange.
 #[derive(Debug)]
@@ -181,32 +178,14 @@ impl Pool {
 
     pub(super) fn push(&self, head: &AtomicU64, slab: &Slab) {
         let number = ((&raw const *slab).addr() - self.slabs) / SLAB_BYTES;
-        let mut seen = head.load(Relaxed);
-        loop {
-            slab.set_next(seen as u32 as usize);
-            let now = tagged(seen, number as u32 + 1);
-            // put slab: pairs with `pop`, so that the next owner sees what the last one wrote.
-            match head.compare_exchange_weak(seen, now, SeqCst, Relaxed) {
-                Ok(_) => return,
-                Err(other) => seen = other,
-            }
-        }
+        stack::push(head, number as u32, |below| slab.set_next(below as usize));
     }
 
     pub(super) fn pop(&self, head: &AtomicU64) -> Option<&'static Slab> {
-        let mut seen = head.load(Acquire);
-        loop {
-            let slab = self.slab((seen as u32).checked_sub(1)?);
-            let now = tagged(seen, slab.next() as u32);
-            // pairs: put slab.
-            match head.compare_exchange_weak(seen, now, AcqRel, Acquire) {
-                Ok(_) => {
-                    slab.set_next(0);
-                    return Some(slab);
-                }
-                Err(other) => seen = other,
-            }
-        }
+        let number = stack::pop(head, |number| self.slab(number).next() as u32)?;
+        let slab = self.slab(number);
+        slab.set_next(0);
+        Some(slab)
     }
 
     fn slab(&self, number: u32) -> &'static Slab {
@@ -221,7 +200,7 @@ impl Pool {
             let stacks = self.stacks(number);
             let heads = [(&stacks.kept, false), (&stacks.aging, false), (&stacks.clean, true)];
             for (head, clean) in heads {
-                let mut next = head.load(Acquire) as u32;
+                let mut next = stack::top(head);
                 let (word, bit) = self.row(number / CLASSES);
                 if next != 0 && !clean && word.load(Acquire) & bit == 0 {
                     return Err(Violation("E4: kept slabs without a bit"));
@@ -266,23 +245,9 @@ pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
 
 /// Whether there is a slab that has its pages.
 pub(super) fn has_any(stacks: &Stacks) -> bool {
-    stacks.kept.load(SeqCst) as u32 != 0 || stacks.aging.load(SeqCst) as u32 != 0
-}
-
-/// Takes everything off a stack; says what was the top.
-pub(super) fn take_all(head: &AtomicU64) -> u32 {
-    let mut seen = head.load(Relaxed);
-    // pairs: put slab.
-    while let Err(now) = head.compare_exchange_weak(seen, tagged(seen, 0), AcqRel, Relaxed) {
-        seen = now;
-    }
-    seen as u32
+    stack::top(&stacks.kept) != 0 || stack::top(&stacks.aging) != 0
 }
 
 pub(super) fn slot_bytes(slab: &Slab) -> usize {
     slab.slots() * slab.size()
-}
-
-pub(super) fn tagged(seen: u64, top: u32) -> u64 {
-    (seen & !0xFFFF_FFFF).wrapping_add(1 << 32) | u64::from(top)
 }

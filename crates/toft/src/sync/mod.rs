@@ -3,6 +3,8 @@
 //! Nothing outside this folder names `core::sync::atomic`, so that the protocols of
 //! `remote/` and `thread/` can be run under the loom model checker (`--cfg loom`) unchanged.
 
+pub mod stack;
+
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
