@@ -238,7 +238,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Maps the next step of a plot. Only the thread whose mapping succeeds advances `mapped`.
+    /// Maps the next step of a plot, behind the `mapped` slabs that the caller has seen.
     #[cold]
     fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(), Error> {
         let tier = Tier::of(TIER);
@@ -262,8 +262,15 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
                 Err(error) => return Err(error),
             }
         }
-        // publish step: pairs with `take_from`.
-        self.growth(n).mapped.store((mapped + step) as u32, Release);
+        // publish step: pairs with `take_from`. The mapping keeps other threads out of the place, but
+        // for those that had been there before and have unmapped their slabs since: then what the
+        // caller has seen is old, and the place is not a new one.
+        let behind = (mapped + step) as u32;
+        let growth = &self.growth(n).mapped;
+        if growth.compare_exchange(mapped as u32, behind, Release, Relaxed).is_err() {
+            // SAFETY: (1) mapped by this call, and nobody was told.
+            let _ = unsafe { os.unmap((first + mapped) << Self::SHIFT, step << Self::SHIFT) };
+        }
         Ok(())
     }
 
@@ -378,5 +385,53 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             descriptors += self.growth(n).descriptors.mapped();
         }
         (data, descriptors)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::os::fake::{Fake, Machine};
+    use crate::region::SMALL;
+
+    /// A descriptor of 64 bytes, always open.
+    #[repr(C, align(64))]
+    #[derive(Debug)]
+    struct Any([u8; 64]);
+
+    // SAFETY: (1) bytes; (2) nobody writes them.
+    unsafe impl Descriptor for Any {
+        fn is_open(&self) -> bool {
+            true
+        }
+    }
+
+    /// A thread that looked at a plot before it grew, and was held up until slabs of it were unmapped,
+    /// maps what is not new: everything must be as if it had not.
+    #[test]
+    fn a_late_growth_takes_nothing_back() {
+        let fake = Fake::new(Machine::LARGE);
+        let os = &fake;
+        let base = fake.address_space().start.next_multiple_of(1 << 40);
+        let (tables, slabs) = (base + (8 << 40), base + (4 << 40));
+        let bytes = Plots::<SMALL, Any>::table_bytes(1 << 41, 1);
+        os.map(tables, bytes.next_multiple_of(4096)).unwrap();
+        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        let plots =
+            unsafe { Plots::<SMALL, Any>::new(os, base, 1 << 41, 1, slabs, tables) }.unwrap();
+        let taken: Vec<usize> = (0..8).map(|_| plots.take(os, 0).unwrap().1).collect();
+        let before = plots.mapped_bytes();
+        assert!(before.0 >= 8 << Plots::<SMALL, Any>::SHIFT);
+        // The owner of the first ones gives their address space back.
+        for &slab in &taken[..4] {
+            // SAFETY: (1) mapped by `take`.
+            unsafe { os.unmap(slab, 1 << Plots::<SMALL, Any>::SHIFT) }.unwrap();
+        }
+        let mapped = os.mapped_bytes();
+        plots.grow(os, 0, 0).unwrap();
+        assert_eq!(plots.mapped_bytes(), before);
+        assert_eq!(os.mapped_bytes(), mapped);
+        assert!(taken.iter().all(|&slab| plots.slab_at(slab).is_some()));
+        assert!(!taken.contains(&plots.take(os, 0).unwrap().1));
     }
 }

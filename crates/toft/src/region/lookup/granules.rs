@@ -5,7 +5,7 @@
 //! an address shifted right; nothing is subtracted from it first. Any thread reads it to recognise a
 //! pointer: shifts, one subtraction, two comparisons.
 //!
-//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows.
+//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, whoever writes it.
 
 use super::GRANULE_SHIFT;
 use crate::os::{Error, Os};
@@ -101,14 +101,14 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     /// From now on the slab indices `first .. end`, which are of one granule, have descriptors, from
     /// the address `slabs` on. Every call for a granule names the same first one.
     pub fn publish(&self, first: usize, end: usize, slabs: usize) {
-        // publish slabs: pairs with `descriptor_of`. In a granule of its own only the thread that has
-        // just mapped the slabs gets here; in a shared one all threads write the same.
+        // publish slabs: pairs with `descriptor_of`. In a granule of its own threads that have mapped
+        // different steps may get here in any order; in a shared one all write the same.
         if let Some(bounds) = self.bounds_at(first << Self::SHIFT) {
             if bounds.count.load(Acquire) == 0 {
                 bounds.first.store(first as u32, Relaxed);
                 bounds.slabs.store(slabs, Relaxed);
             }
-            bounds.count.store((end - first) as u32, Release);
+            bounds.count.fetch_max((end - first) as u32, Release);
         }
     }
 }
