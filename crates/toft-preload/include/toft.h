@@ -21,6 +21,13 @@ const char *toft_version(void);
  * Returns 0, or -1 when no allocator could be started or the descriptor does not take the line. */
 int toft_stats_json(int fd);
 
+/* Gives back to the system everything of the whole process that holds no live block: pages of free
+ * memory in every thread's slabs, whatever those threads are doing, empty slabs, and free large
+ * blocks. Memory is had again when it is needed, at the price of page faults. malloc_trim(0) does the
+ * same. Returns the number of bytes of pages that went: at most that much less is resident. Never
+ * fails; leaves errno alone. */
+size_t toft_purge(void);
+
 /* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */
 void free_sized(void *ptr, size_t size);
 void free_aligned_sized(void *ptr, size_t alignment, size_t size);

@@ -85,10 +85,16 @@ pub extern "C" fn mallinfo() -> MallInfo {
     }
 }
 
-/// Gives the pages of free large blocks back; 1 when anything was given back.
+/// Gives back everything that the whole process can give back; 1 when anything was.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
-    c_int::from(process::trim())
+    c_int::from(process::purge() != 0)
+}
+
+/// The same; says how many bytes of pages went.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_purge() -> usize {
+    process::purge()
 }
 
 /// Accepts and ignores glibc's tunables: none of them means anything here.

@@ -7,12 +7,14 @@ use common::shadow::bytes_of;
 use common::world::code_address;
 use toft::Allocator;
 use toft::entry::Call;
-use toft::options::Options;
+use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Request};
-use toft::reclaim::DECAY;
 use toft::thread::Heap;
 
-const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };
+const OPTIONS: Options =
+    Options { partitions: 4, reclaim: Reclaim::Calls, decay: 100, ..Options::DEFAULT };
+/// Ticks that the decay time comes to.
+const DECAY: u32 = 4;
 const SITE: usize = 3;
 
 struct Program {

@@ -152,7 +152,7 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     }
     assert_eq!(resident(), kept() / MIB);
     assert!(kept() <= MIB);
-    allocator.drop_kept();
+    allocator.purge(heap);
     assert_eq!((kept(), resident()), (0, 0));
     allocator.check().unwrap();
     // One of no bytes has an address and nothing else.

@@ -80,7 +80,8 @@ impl Bins {
     ///
     /// # Safety
     /// 1. The bins live for ever, begin as zero, and there is one for each index used.
-    /// 2. The caller holds the heap: nobody else uses its bins for as long as this value is used.
+    /// 2. The caller holds the heap: nobody else uses its bins for as long as this value is used. Or it
+    ///    asks for nothing but `draws_from`.
     /// 3. The bins contain nothing but what this type writes.
     #[inline(always)]
     pub unsafe fn behind(head: &BinsHead) -> Bins {
@@ -109,6 +110,12 @@ impl Bins {
     /// The slab that the next slot comes from; a slab of nothing where there is none.
     pub fn current(self, index: usize) -> &'static Slab {
         self.slab_of(self.bin(index))
+    }
+
+    /// Whether a slab is the bin's current one. Any thread; to others than the holder of the heap, a
+    /// hint.
+    pub fn draws_from(self, index: usize, slab: &Slab) -> bool {
+        self.bin(index).slab.load(Relaxed) == address_of(slab).wrapping_sub(self.nothing())
     }
 
     fn is_empty(self, slab: &Slab) -> bool {
@@ -150,9 +157,8 @@ impl Bins {
     /// what is claimed, it is the next to be handed out.
     #[inline(always)]
     pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
-        let bin = self.bin(index);
-        if bin.slab.load(Relaxed) == address_of(slab).wrapping_sub(self.nothing()) {
-            slab.claim_freed(slot, || bin.next.store(address, Relaxed));
+        if self.draws_from(index, slab) {
+            slab.claim_freed(slot, || self.bin(index).next.store(address, Relaxed));
         }
     }
 

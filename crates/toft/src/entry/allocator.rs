@@ -3,7 +3,7 @@
 use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::{Error, Os};
-use crate::reclaim::Pool;
+use crate::reclaim::{Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
@@ -26,6 +26,9 @@ pub struct Allocator<O> {
     pub(super) medium: Plots<MEDIUM, Slab>,
     pub(super) large: Blocks,
     pub(super) pool: Pool,
+    pub(super) reclaimer: Reclaimer,
+    /// Whether this lives as long as the process, so that a thread of ours may use it.
+    pub(super) for_ever: bool,
     /// All heaps.
     pub heaps: Heaps,
     pub(super) hash: SiteHash,
@@ -77,6 +80,8 @@ impl<O> Allocator<O> {
             medium: Plots::none(),
             large: Blocks::none(),
             pool: Pool::none(),
+            reclaimer: Reclaimer::none(),
+            for_ever: false,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
             os,
@@ -104,7 +109,8 @@ impl<O: Os> Allocator<O> {
         let large_at =
             (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
         let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
-        let end = pool_at + Pool::table_bytes(partitions);
+        let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
+        let end = reclaimer_at + Reclaimer::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -114,7 +120,7 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, pool, heaps) = unsafe {
+        let (small, medium, large, pool, reclaimer, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -134,6 +140,7 @@ impl<O: Os> Allocator<O> {
                     keep,
                 )?,
                 Pool::new(pool_at, partitions, layout.small_slabs),
+                Reclaimer::new(reclaimer_at, os.process()),
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
@@ -145,6 +152,8 @@ impl<O: Os> Allocator<O> {
             medium,
             large,
             pool,
+            reclaimer,
+            for_ever: false,
             heaps,
             hash,
             os,
@@ -152,6 +161,14 @@ impl<O: Os> Allocator<O> {
             hide_addresses,
             counters: core::ptr::with_exposed_provenance(layout.tables),
         })
+    }
+
+    /// The same allocator, which may have a thread of its own.
+    ///
+    /// # Safety
+    /// 1. It is put where it stays for as long as the process lives, before it is used.
+    pub(super) unsafe fn living_for_ever(self) -> Allocator<O> {
+        Allocator { for_ever: true, ..self }
     }
 
     /// The options in force.
@@ -271,6 +288,7 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.pool.repair();
+        self.reclaimer.repair(self.os.process(), crate::bin::slab_at);
         crate::thread::repair_after_fork(&self.heaps, mine, |each| {
             self.for_each_slab(|slab| each(slab));
         });

@@ -172,7 +172,7 @@ impl<O: Os> Allocator<O> {
         if !self.large.free(&self.os, block) {
             return self.misused(call, address);
         }
-        self.large.decay(&self.os);
+        self.tend_large();
     }
 
     /// Bytes that the program may use at `address`; names what is wrong with it otherwise.

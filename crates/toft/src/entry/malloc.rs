@@ -146,7 +146,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Collects what other threads have freed into a heap that the caller holds.
-    fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
+    pub(super) fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
         let twice = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
         // A thread that others free for is about to need what they have freed: it keeps such slabs,
         // and what is not needed lies idle.
@@ -169,14 +169,6 @@ impl<O: Os> Allocator<O> {
         } else if pressure && slab.is_empty() {
             release(&self.os, slab, true);
         }
-    }
-
-    /// Now and then: memory that has lain idle goes back. Costs little where nothing is due.
-    pub fn tend(&self, heap: &Heap, seat: &Seat) {
-        let now = self.os.ticks();
-        heap.tend(seat, &self.os, self.options.partitions, now);
-        self.pool.decay(&self.os, now);
-        self.large.decay(&self.os);
     }
 
     /// Lists an empty slab out of the pool, if there is one for this bin.
@@ -257,7 +249,7 @@ impl<O: Os> Allocator<O> {
 
     /// Gives back the pages of all free large blocks and of empty slabs that are nobody's; says how
     /// many bytes.
-    pub fn drop_kept(&self) -> usize {
+    pub(super) fn drop_kept(&self) -> usize {
         self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 mod allocator;
+mod background;
 mod free;
 mod global;
 mod malloc;
@@ -16,8 +17,10 @@ pub mod process;
 mod realloc;
 mod scope;
 mod start;
+mod sweep;
 
 pub use allocator::Allocator;
 pub use global::Toft;
 pub use misuse::Call;
 pub use realloc::Resized;
+pub use sweep::{Swept, Which};

@@ -193,9 +193,9 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
     allocator().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
 }
 
-/// Gives back what can be given back; says whether anything was.
-pub fn trim() -> bool {
-    ready() && allocator().drop_kept() != 0
+/// Gives back everything of the whole process that can be given back; says how many bytes of pages.
+pub fn purge() -> usize {
+    heap_or_start().map_or(0, |heap| allocator().purge(heap))
 }
 
 /// The process's allocator, for statistics; `None` before the first allocation.

@@ -176,7 +176,8 @@ fn build() -> bool {
     };
     // SAFETY: the state is STARTING, so this thread is the only one that writes, and nobody else uses
     // more of the old value than its empty bounds.
-    unsafe { GLOBAL.allocator.get().write(allocator) };
+    // Of `living_for_ever`: (1) this is where it stays.
+    unsafe { GLOBAL.allocator.get().write(allocator.living_for_ever()) };
     if birth().is_none() {
         return false;
     }

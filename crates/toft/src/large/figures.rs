@@ -40,6 +40,11 @@ impl Blocks {
         }
     }
 
+    /// Usable bytes of live blocks.
+    pub fn live_bytes(&self) -> usize {
+        self.state().live_bytes.load(Relaxed)
+    }
+
     /// Live blocks, live bytes, most live bytes ever, allocations ever, and resident free bytes.
     pub fn figures(&self) -> (usize, usize, usize, u64, usize) {
         let state = self.state();

@@ -28,8 +28,7 @@ const CUT_LEAST: usize = 256 << 10;
 /// touched costs no fault either, so it is done only where there is much to be had.
 const MOVE_LEAST: usize = 64 << 10;
 
-/// Ticks in a period of [`Blocks::decay`], and the bytes that one call gives back at most.
-const DECAY: u32 = 4;
+/// Bytes that one call of [`Blocks::decay`] gives back at most.
 const DECAY_MOST: usize = 16 << 20;
 
 /// What a search has found for a request.
@@ -219,12 +218,12 @@ impl Blocks {
         self.state().places.all().map(|kept| self.release(os, kept)).sum()
     }
 
-    /// Gives back what was freed in the period before the last one, or earlier: a free block keeps its
-    /// pages for 40 to 320 milliseconds. Costs a comparison where nothing is due.
+    /// Gives back what was freed in the period before the last one, or earlier, if this one has lasted
+    /// so many ticks. Costs a comparison where nothing is due.
     #[inline]
-    pub fn decay(&self, os: &impl Os) {
+    pub fn decay(&self, os: &impl Os, ticks: u32) {
         let now = os.ticks();
-        if now.wrapping_sub(self.state().period.load(Relaxed)) >= DECAY {
+        if now.wrapping_sub(self.state().period.load(Relaxed)) >= ticks {
             self.begin_period(os, now);
         }
     }
@@ -244,6 +243,19 @@ impl Blocks {
         } else {
             state.period_frees.store(self.now(), Relaxed);
         }
+    }
+
+    /// Begins a period now, and gives back everything from before the last one.
+    pub fn decay_all(&self, os: &impl Os) {
+        let state = self.state();
+        self.release_before(os, state.period_frees.load(Relaxed), usize::MAX);
+        state.period.store(os.ticks(), Relaxed);
+        state.period_frees.store(self.now(), Relaxed);
+    }
+
+    /// Resident bytes of free blocks.
+    pub fn kept_bytes(&self) -> usize {
+        self.state().kept.load(Relaxed)
     }
 
     /// Says when now is, in frees: what `release_before` compares with.

@@ -7,6 +7,9 @@ pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_size, parse_wor
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
 
+/// Most milliseconds that idle memory may be told to stay: a day.
+pub const DECAY_MAX: usize = 86_400_000;
+
 /// Most arenas that may be asked for.
 #[cfg(feature = "experiment-parallel")]
 pub const ARENAS_MAX: usize = 16;
@@ -60,6 +63,18 @@ pub const TABLE: &[Entry] = &[
         doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and as much as is live",
     },
     Entry {
+        name: "TOFT_RECLAIM",
+        default: "thread",
+        kind: Kind::Word(&["thread", "calls", "off"]),
+        doc: "who gives idle memory back: a thread of the library's own once the program is large, calls of malloc and free, or nobody",
+    },
+    Entry {
+        name: "TOFT_DECAY",
+        default: "100",
+        kind: Kind::Number(0, DECAY_MAX),
+        doc: "milliseconds that free memory must have lain idle before it goes back; at most three times as long passes",
+    },
+    Entry {
         name: "TOFT_SCOPE",
         default: "children",
         kind: Kind::Word(&["program", "children"]),
@@ -86,6 +101,17 @@ pub const TABLE: &[Entry] = &[
     },
 ];
 
+/// Who gives idle memory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reclaim {
+    /// A thread of our own, once the program is large; until then its calls.
+    Thread,
+    /// The program's calls, where they are slow anyway.
+    Calls,
+    /// Nobody, unless it is asked for.
+    Off,
+}
+
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -95,6 +121,10 @@ pub struct Options {
     pub warn_only: bool,
     /// Bytes of freed large blocks kept resident.
     pub large_keep: usize,
+    /// Who gives idle memory back.
+    pub reclaim: Reclaim,
+    /// Milliseconds that free memory must have lain idle.
+    pub decay: u32,
     /// Whether children do not inherit the library.
     pub program_only: bool,
     /// Where to report to.
@@ -112,6 +142,8 @@ impl Options {
         partitions: 64,
         warn_only: false,
         large_keep: 32 << 20,
+        reclaim: Reclaim::Thread,
+        decay: 100,
         program_only: false,
         report_descriptor: None,
         stats: false,
@@ -137,6 +169,16 @@ impl Options {
             "TOFT_LARGE_KEEP" => match parse_size(value) {
                 Some(bytes) => self.large_keep = bytes,
                 None => return bad,
+            },
+            "TOFT_RECLAIM" => match parse_word(value, &["thread", "calls", "off"]) {
+                Some(0) => self.reclaim = Reclaim::Thread,
+                Some(1) => self.reclaim = Reclaim::Calls,
+                Some(_) => self.reclaim = Reclaim::Off,
+                None => return bad,
+            },
+            "TOFT_DECAY" => match parse_number(value) {
+                Some(n) if n <= DECAY_MAX => self.decay = n as u32,
+                _ => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
                 Some(word) => self.program_only = word == 0,
@@ -179,11 +221,13 @@ mod tests {
             ("TOFT_PARTITIONS=5", 0),
             ("TOFT_ON_MISUSE=warn", 1),
             ("TOFT_LARGE_KEEP=1k", 2),
-            ("TOFT_SCOPE=program", 3),
-            ("TOFT_REPORT_FD=7", 4),
-            ("TOFT_STATS=1", 5),
+            ("TOFT_RECLAIM=calls", 3),
+            ("TOFT_DECAY=7", 4),
+            ("TOFT_SCOPE=program", 5),
+            ("TOFT_REPORT_FD=7", 6),
+            ("TOFT_STATS=1", 7),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 6),
+            ("TOFT_EXPERIMENT_ARENAS=1", 8),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -203,6 +247,9 @@ mod tests {
             "TOFT_ON_MISUSE=ignore",
             "TOFT_LARGE_KEEP=1x",
             "TOFT_LARGE_KEEP=99999999999999999999",
+            "TOFT_RECLAIM=never",
+            "TOFT_DECAY=1s",
+            "TOFT_DECAY=86400001",
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",

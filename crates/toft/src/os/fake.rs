@@ -19,9 +19,11 @@ pub use faults::{Fault, Request};
 pub use space::{PageState, Space};
 
 use super::{Error, Os};
+use crate::sync::AtomicU32;
 use core::ops::Range;
 use faults::{Faults, Verdict};
 use host::Host;
+use std::boxed::Box;
 use std::string::String;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
@@ -55,6 +57,15 @@ pub struct Fake {
     state: Arc<Mutex<State>>,
 }
 
+/// See [`Fake::at_barrier`].
+struct Meanwhile(Box<dyn FnMut() -> bool + Send>);
+
+impl core::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
 #[derive(Debug)]
 struct State {
     space: Space,
@@ -66,6 +77,7 @@ struct State {
     /// Mappings that were refused because something was there.
     collisions: u64,
     ticks: u32,
+    at_barrier: Option<Meanwhile>,
 }
 
 impl Fake {
@@ -83,6 +95,7 @@ impl Fake {
             reports: Vec::new(),
             collisions: 0,
             ticks: 0,
+            at_barrier: None,
         };
         Fake {
             machine,
@@ -167,6 +180,12 @@ impl Fake {
     pub fn pass(&self, ticks: u32) {
         let mut state = self.state();
         state.ticks = state.ticks.wrapping_add(ticks);
+    }
+
+    /// What happens while a barrier is passed, and whether the system has barriers: `meanwhile` says so.
+    /// Other threads may be played in it.
+    pub fn at_barrier(&self, meanwhile: impl FnMut() -> bool + Send + 'static) {
+        self.state().at_barrier = Some(Meanwhile(Box::new(meanwhile)));
     }
 
     /// Separate mappings, as a kernel would count them.
@@ -324,6 +343,34 @@ unsafe impl Os for Fake {
     fn ticks(&self) -> u32 {
         self.state().ticks
     }
+
+    fn fine_ticks(&self) -> u64 {
+        u64::from(self.state().ticks) << 16
+    }
+
+    fn process(&self) -> u32 {
+        1
+    }
+
+    unsafe fn spawn(&self, _: unsafe extern "C" fn(usize) -> !, _: usize) -> bool {
+        false
+    }
+
+    fn settle_in(&self) {}
+
+    fn barrier(&self) -> bool {
+        let Some(mut meanwhile) = self.state().at_barrier.take() else { return true };
+        let passed = (meanwhile.0)();
+        let mut state = self.state();
+        if state.at_barrier.is_none() {
+            state.at_barrier = Some(meanwhile);
+        }
+        passed
+    }
+
+    fn sleep_on(&self, _: &AtomicU32, _: u32, _: u32) {}
+
+    fn wake(&self, _: &AtomicU32) {}
 
     fn random(&self) -> Result<u64, Error> {
         let mut state = self.state();

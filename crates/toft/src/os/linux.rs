@@ -1,7 +1,8 @@
 //! Linux, by raw system calls.
 
 use super::syscall::syscall;
-use super::{Error, Os, process};
+use super::{Error, Os, process, thread};
+use crate::sync::AtomicU32;
 use core::ops::Range;
 
 /// The running Linux kernel.
@@ -130,6 +131,34 @@ unsafe impl Os for Linux {
 
     fn ticks(&self) -> u32 {
         process::ticks()
+    }
+
+    fn fine_ticks(&self) -> u64 {
+        process::fine_ticks()
+    }
+
+    fn process(&self) -> u32 {
+        process::pid() as u32
+    }
+
+    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool {
+        thread::spawn(run, argument)
+    }
+
+    fn settle_in(&self) {
+        thread::settle_in(c"toft-reclaimer");
+    }
+
+    fn barrier(&self) -> bool {
+        thread::barrier()
+    }
+
+    fn sleep_on(&self, word: &AtomicU32, value: u32, milliseconds: u32) {
+        thread::sleep_on(word, value, milliseconds);
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        thread::wake(word);
     }
 
     fn random(&self) -> Result<u64, Error> {

@@ -10,10 +10,12 @@ pub mod futex;
 mod linux;
 pub mod process;
 mod syscall;
+mod thread;
 
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
 
+use crate::sync::AtomicU32;
 use core::ops::Range;
 pub use linux::Linux;
 
@@ -98,6 +100,32 @@ pub unsafe trait Os {
     /// The time, in ticks of 10 to 40 milliseconds from some moment on; it wraps round. Costs no
     /// system call.
     fn ticks(&self) -> u32;
+
+    /// The same, 65 536 times finer.
+    fn fine_ticks(&self) -> u64;
+
+    /// The number of the process.
+    fn process(&self) -> u32;
+
+    /// Starts a thread that runs `run(argument)`, of which the program knows nothing; says whether it
+    /// could. Nothing of libc may be used in it.
+    ///
+    /// # Safety
+    /// 1. `run` may be called with the argument from another thread, for as long as the process lives.
+    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool;
+
+    /// What a thread made by `spawn` does first.
+    fn settle_in(&self);
+
+    /// Every running thread of the process passes a full memory barrier before this returns; says
+    /// whether the system can do that.
+    fn barrier(&self) -> bool;
+
+    /// Sleeps while the word is `value`, for so many milliseconds at most, or less long.
+    fn sleep_on(&self, word: &AtomicU32, value: u32, milliseconds: u32);
+
+    /// Wakes the thread that sleeps on the word.
+    fn wake(&self, word: &AtomicU32);
 
     /// A word that an attacker cannot predict, or an error: never a weak one.
     fn random(&self) -> Result<u64, Error>;

@@ -7,18 +7,16 @@ use crate::slab::CLASSES;
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::sync::stack;
 
-/// Ticks after which kept slabs grow old, and after as many again their pages go: an empty slab keeps
-/// its pages for 40 to 320 milliseconds.
-pub const DECAY: u32 = 4;
 /// Bytes that one call gives back, so that none takes long.
 const DECAY_MOST: usize = 4 << 20;
 
 impl Pool {
-    /// Gives the pages of slabs back that have been kept for [`DECAY`] ticks, some at a time. Costs a
-    /// comparison where nothing is due.
-    pub fn decay(&self, os: &impl Os, now: u32) {
+    /// Lets kept slabs grow old, if so many ticks have passed since the last time, and gives the pages
+    /// of those back that have been old since then, some at a time. Costs a comparison where nothing is
+    /// due.
+    pub fn decay(&self, os: &impl Os, now: u32, ticks: u32) {
         let state = self.state();
-        let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= DECAY;
+        let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= ticks;
         if (!due && state.aged.load(Relaxed) == 0)
             || state.kept.load(Relaxed) == 0
             || state.decaying.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
@@ -52,6 +50,14 @@ impl Pool {
         let rest = if number < self.partitions * CLASSES { number } else { 0 };
         state.aged.store(rest, Relaxed);
         state.decaying.store(0, Release);
+    }
+
+    /// The same for all of them, now.
+    pub fn decay_all(&self, os: &impl Os) {
+        self.decay(os, os.ticks(), 0);
+        while self.state().aged.load(Relaxed) != 0 && self.state().decaying.load(Relaxed) == 0 {
+            self.decay(os, os.ticks(), u32::MAX);
+        }
     }
 
     /// In the child of a fork: nobody is giving pages back.

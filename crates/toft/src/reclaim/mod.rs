@@ -9,9 +9,10 @@
 //! kept slab to where it needs them, or gives them back. A program that allocates and frees the same
 //! again makes no system call; one that goes from one kind of block to another does not pay for both.
 
+mod batch;
 mod decay;
 mod pool;
 mod room;
 
-pub use decay::DECAY;
+pub use batch::{BATCH, Life, Reclaimer, Turn};
 pub use pool::{Pool, release};

@@ -156,6 +156,11 @@ impl Pool {
         used
     }
 
+    /// Bytes of slots in slabs that have pages.
+    pub fn bytes(&self) -> usize {
+        self.state().total.load(Relaxed)
+    }
+
     /// Bytes of slots in kept slabs.
     pub fn kept_bytes(&self) -> usize {
         self.state().kept.load(Relaxed)

@@ -1,6 +1,6 @@
 //! The pending stack of one heap, and the free that ends on it.
 
-use crate::slab::{LINK_OPEN, PENDING, Slab};
+use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab};
 use crate::sync::{AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -129,11 +129,11 @@ pub fn announce(slab: &Slab) {
     let before = slab.set_owner_flag(PENDING);
     // Without owner: what the caller has freed was collected already, and the slab has become empty.
     // Whoever takes it from the pool takes the flag off with that.
-    if before & PENDING == 0 && before != 0 {
+    if before & PENDING == 0 && before & !FLAGS != 0 {
         // SAFETY: `owner` of a published slab is the address of a heap, whose first part is its
         // inbox, and heaps live for ever. The heap named by the value that we exchanged is the one
         // that owns the slab until PENDING is clear again (`Slab::change_owner` fails meanwhile).
-        let inbox: &Inbox = unsafe { &*core::ptr::with_exposed_provenance(before & !PENDING) };
+        let inbox: &Inbox = unsafe { &*core::ptr::with_exposed_provenance(before & !FLAGS) };
         inbox.push(slab);
     }
 }

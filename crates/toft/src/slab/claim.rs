@@ -42,9 +42,11 @@ impl Slab {
     #[inline(always)]
     pub fn hand_out(&self, claim: u64) -> usize {
         let rest = claim & claim.wrapping_sub(1);
-        self.claim.store(rest, Relaxed);
         let slot = claim.trailing_zeros() as usize;
+        // In this order, so that at no moment the slot looks free and unclaimed: see `hold.rs`.
         self.claimed_state(slot).store(LIVE, Relaxed);
+        crate::sync::compiler_fence(SeqCst);
+        self.claim.store(rest, Relaxed);
         // The highest bit stands for "none": what comes of it is not used.
         let following = (rest | 1 << 63).trailing_zeros() as usize;
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
@@ -197,12 +199,16 @@ impl Slab {
     /// handed out, that its address is the next.
     ///
     /// The claim is taken away meanwhile, and the caller holds the heap's seat, so that a signal
-    /// handler neither uses it half made nor makes another.
+    /// handler neither uses it half made nor makes another. A slot that the reclaimer has begun to hold
+    /// since it was freed is left to it.
     #[inline(always)]
     pub fn claim_freed(&self, slot: usize, first: impl FnOnce()) {
         let claim = self.claimed();
         let bit = 1u64 << (slot % GROUP_SLOTS);
-        if slot / GROUP_SLOTS != self.claimed_group() || claim & (bit - 1) != 0 {
+        if slot / GROUP_SLOTS != self.claimed_group()
+            || claim & (bit - 1) != 0
+            || self.state_of(slot).load(Relaxed) != DIRTY
+        {
             return;
         }
         self.claim.store(0, Relaxed);

@@ -59,10 +59,12 @@ impl Slab {
         self.set_credit(1);
     }
 
-    /// Slots that are live, those freed by others included. Owner.
+    /// Slots that are live, those freed by others included. Owner. What the reclaimer holds is as
+    /// free as what it does not.
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
-        let free: u32 = (0..GROUPS).map(|group| self.free_bits(group).count_ones()).sum();
+        let free = |group| self.free_bits(group) | self.held_bits(group);
+        let free: u32 = (0..GROUPS).map(|group| free(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)
     }
 
@@ -144,6 +146,25 @@ impl Slab {
     /// Whether the slab is on its bin's list.
     pub fn is_listed(&self) -> bool {
         self.listed.load(Relaxed) != 0
+    }
+
+    /// Free slots have come that no free has counted. Owner.
+    #[cold]
+    pub(super) fn count_anew(&self) -> Spent {
+        self.disturbed.store(0, Relaxed);
+        let held = self.held();
+        if self.is_listed() {
+            self.set_credit(held.max(1));
+            return if held == 0 { Spent::Empty } else { Spent::Nothing };
+        }
+        let free = self.slots() as u32 - held;
+        match self.threshold().checked_sub(free) {
+            Some(missing) if missing > 0 => {
+                self.set_credit(missing);
+                Spent::Nothing
+            }
+            _ => Spent::List,
+        }
     }
 
     /// Counts frees by other threads; says what follows.

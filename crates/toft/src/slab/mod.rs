@@ -6,6 +6,7 @@ mod check;
 mod claim;
 mod class;
 mod credit;
+mod hold;
 mod others;
 mod pages;
 #[allow(clippy::module_inception)]
@@ -21,4 +22,4 @@ pub use class::{
 };
 pub use credit::Spent;
 pub use pages::Look;
-pub use slab::{LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};
+pub use slab::{FLAGS, HOLDING, LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};

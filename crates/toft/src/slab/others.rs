@@ -2,7 +2,7 @@
 
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
-use super::states::{DIRTY, LIVE};
+use super::states::{DIRTY, LIVE, REMOTE_CLEAN, ZERO_CLEAN};
 use crate::experiment::VALIDATE;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -18,7 +18,7 @@ impl Slab {
     }
 
     #[inline]
-    fn remote_word(&self, group: usize) -> &AtomicU64 {
+    pub(super) fn remote_word(&self, group: usize) -> &AtomicU64 {
         debug_assert!(group < GROUPS);
         // SAFETY: callers' groups come from a loop over GROUPS, or from a slot of the slab.
         unsafe { self.remote.get_unchecked(group) }
@@ -56,13 +56,20 @@ impl Slab {
             while freed != 0 {
                 let slot = group * GROUP_SLOTS + freed.trailing_zeros() as usize;
                 freed &= freed - 1;
-                if !VALIDATE || self.state_of(slot).load(Relaxed) == LIVE {
+                let state = self.state_of(slot).load(Relaxed);
+                if state == REMOTE_CLEAN {
+                    self.state_of(slot).store(ZERO_CLEAN, Release);
+                } else if !VALIDATE || state == LIVE {
                     self.state_of(slot).store(DIRTY, Release);
-                    frees += 1;
                 } else {
                     bad(slot);
+                    continue;
                 }
+                frees += 1;
             }
+        }
+        if self.disturbed.load(Relaxed) != 0 {
+            return self.count_anew();
         }
         self.spend_credit(frees)
     }

@@ -19,7 +19,7 @@ impl Slab {
             return Look::Busy;
         }
         // What has been given back since the last free need not be searched for again.
-        if self.tidy_at.load(Relaxed) == self.frees_so_far() { Look::Tidy } else { Look::Idle }
+        if self.tidy_at.load(Relaxed) == self.freed_so_far() { Look::Tidy } else { Look::Idle }
     }
 
     /// A number that differs, but for rare accidents, after a claim, a malloc or a free.
@@ -27,6 +27,11 @@ impl Slab {
         let claim = self.claimed();
         let number = self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32;
         number.min(NOT_CURRENT - 1)
+    }
+
+    /// The same, with what other threads have freed and the owner has not counted yet.
+    pub(super) fn freed_so_far(&self) -> u32 {
+        self.frees_so_far().wrapping_add(self.remote_slots() as u32)
     }
 
     fn frees_so_far(&self) -> u32 {
@@ -45,29 +50,42 @@ impl Slab {
     ) -> usize {
         self.unclaim();
         let mut given = 0;
+        let free = |slot| self.is_free(slot).then(|| self.is_dirty(slot));
+        self.runs(page, free, |(first, end), (start, stop)| {
+            if discard(self.base() + start, stop - start) {
+                self.mark_zero(first, end, (start, stop));
+                given += stop - start;
+            }
+        });
+        self.tidy_at.store(self.freed_so_far(), Relaxed);
+        given
+    }
+
+    /// Names each run of slots for which `wanted` says something and which has whole pages, if it says
+    /// of one of them that it is soiled: the slots `first..end`, and the offsets of the pages.
+    pub(super) fn runs(
+        &self,
+        page: usize,
+        wanted: impl Fn(usize) -> Option<bool>,
+        mut each: impl FnMut((usize, usize), (usize, usize)),
+    ) {
         let mut slot = 0;
         while slot < self.slots() {
-            if !self.is_free(slot) {
-                slot += 1;
-                continue;
-            }
-            let first = slot;
-            let mut dirty = false;
-            while slot < self.slots() && self.is_free(slot) {
-                dirty |= self.is_dirty(slot);
+            let (first, mut soiled) = (slot, false);
+            while slot < self.slots()
+                && let Some(is_soiled) = wanted(slot)
+            {
+                soiled |= is_soiled;
                 slot += 1;
             }
-            if !dirty {
-                continue;
+            if soiled {
+                let (start, stop) = self.pages_of(first, slot, page);
+                if start < stop {
+                    each((first, slot), (start, stop));
+                }
             }
-            let (start, end) = self.pages_of(first, slot, page);
-            if start < end && discard(self.base() + start, end - start) {
-                self.mark_zero(first, slot, (start, end));
-                given += end - start;
-            }
+            slot += usize::from(slot == first);
         }
-        self.tidy_at.store(self.frees_so_far(), Relaxed);
-        given
     }
 
     /// Offsets of the pages within the slots `first..end`, the pages behind the last slot included.

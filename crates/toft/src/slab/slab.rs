@@ -2,7 +2,7 @@
 //! cache lines of its own.
 //!
 //! ```text
-//! line 0     everyone reads   owner|PENDING  multiplier  slots  base  size  class  partition  site
+//! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
@@ -18,6 +18,8 @@
 //! live       LIVE       0      0     the program has it
 //! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
+//!
+//! The reclaimer may *hold* free slots for a moment, and remote ones: `hold.rs`.
 //!
 //! A byte for each slot lets malloc and free say what they do with one plain store, where a bit has
 //! to be read, changed and written; and what one call has stored no other call waits for (decision
@@ -58,6 +60,12 @@ pub const SLAB_BYTES: usize = 512;
 /// Heaps are aligned, so that this bit of their address is zero.
 pub const PENDING: usize = 1;
 
+/// Flag in `owner`: the reclaimer holds slots of this slab, so that it must not change hands.
+pub const HOLDING: usize = 2;
+
+/// All flags in `owner`.
+pub const FLAGS: usize = PENDING | HOLDING;
+
 /// `link` of a slab whose pusher has not yet written the next one.
 pub const LINK_OPEN: usize = usize::MAX;
 
@@ -80,8 +88,8 @@ pub enum SlotState {
 #[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
 pub struct Slab {
-    /// Address of the owning heap, and PENDING. Written: the flag by anyone, atomically; the heap
-    /// by whoever holds the owning heap. Read: by every free.
+    /// Address of the owning heap, and flags. Written: PENDING by anyone, HOLDING by the reclaimer, both
+    /// atomically; the heap by whoever holds the owning heap. Read: by every free.
     pub(crate) owner: AtomicUsize,
     /// `Class::multiplier`.
     pub(crate) multiplier: AtomicU64,
@@ -123,7 +131,9 @@ pub struct Slab {
     pub(super) awake: AtomicU8,
     /// Whether the slab has ever got pages of another: then it has a mapping of its own.
     pub(super) received: AtomicU8,
-    _line_1: [AtomicU8; 6],
+    /// Whether free slots may have come without a free. Written by the reclaimer, and by the owner.
+    pub(super) disturbed: AtomicU8,
+    _line_1: [AtomicU8; 5],
 
     /// Others, by one atomic each; taken by the owner.
     pub(super) remote: [AtomicU64; GROUPS],
@@ -131,12 +141,13 @@ pub struct Slab {
     pub(crate) link: AtomicUsize,
     _line_2: Rest,
 
-    /// Owner; read by other threads, for the slots that they free.
+    /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of free
+    /// slots, by compare and exchange, and of remote ones.
     pub(super) states: States,
     /// Slab before this one on its bin's list. Owner.
     previous: AtomicUsize,
     /// What the slab looked like at the last look, and the frees it had seen when its pages were last
-    /// given back. Owner.
+    /// given back. Whoever looks: the owner or the reclaimer; nothing but when pages go depends on it.
     pub(super) seen: AtomicU32,
     pub(super) tidy_at: AtomicU32,
     _line_7: Line,
@@ -272,7 +283,7 @@ impl Slab {
 
     /// Whether some heap owns the slab.
     pub fn has_owner(&self) -> bool {
-        self.owner.load(Relaxed) & !PENDING != 0
+        self.owner.load(Relaxed) & !FLAGS != 0
     }
 
     /// Makes a slab out of the pool the heap's. Nothing is pending in it: a flag that a late freer
@@ -345,7 +356,7 @@ impl Slab {
     #[inline(never)]
     pub fn live_slots(&self) -> usize {
         let live = |group| {
-            !self.free_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
+            self.live_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
         };
         (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
     }

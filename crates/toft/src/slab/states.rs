@@ -15,6 +15,15 @@ pub const DIRTY_FRESH: u8 = 6;
 /// Freed, and its memory has been given back since: it is zero again.
 pub const ZERO_CLEAN: u8 = 4;
 
+/// Set in the state of a free slot whose pages the reclaimer is giving back: nobody may claim it.
+pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
+const HELD_BIT: u32 = 3;
+/// Freed by another thread, which has been taken note of: its pages are being given back.
+pub const REMOTE_HELD: u8 = 0x11;
+/// Freed by another thread, and its memory has been given back: the owner will find it zero.
+pub const REMOTE_CLEAN: u8 = 0x13;
+const REMOTE_BIT: u32 = 4;
+
 /// Bit of a state that says that the slot is not free.
 const TAKEN_BIT: u32 = 0;
 pub const TAKEN: u8 = 1 << TAKEN_BIT;
@@ -38,7 +47,20 @@ impl Slab {
         self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
-    /// Bit `BIT` of each of a group's states. Other threads never write a state.
+    /// A bit for each slot of a group that is held, but for those that other threads have freed.
+    #[inline(always)]
+    pub(super) fn held_bits(&self, group: usize) -> u64 {
+        self.bits::<{ HELD_BIT }>(group)
+    }
+
+    /// A bit for each slot of a group that the program has, or has freed from another thread without
+    /// the reclaimer having taken note of it.
+    #[inline(always)]
+    pub(super) fn live_bits(&self, group: usize) -> u64 {
+        !self.free_bits(group) & !self.held_bits(group) & !self.bits::<{ REMOTE_BIT }>(group)
+    }
+
+    /// Bit `BIT` of each of a group's states. Other threads write none but to hold a free slot.
     ///
     /// 16 states at a time; twelve instructions for the 64, and no branch.
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
@@ -48,8 +70,9 @@ impl Slab {
         let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
         let (a, b, c, d): (u32, u32, u32, u32);
         // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
-        // vector; each byte read here is a value that its state has had, as by a Relaxed load, and
-        // only a thread that does not own the slab can read one while it changes (statistics).
+        // vector; each byte read here is a value that its state has had, as by a Relaxed load. One may
+        // change meanwhile: where the reader is not the owner (statistics), or where the reclaimer
+        // holds a slot, for which it waits until the reader has done with it.
         // Shifting 16-bit lanes left by 7 - BIT brings bit BIT of each byte to the byte's top, which
         // is what pmovmskb collects.
         unsafe {

@@ -14,7 +14,7 @@
 
 use super::{Heap, Heaps};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::slab::{LINK_OPEN, PENDING, Slab, Spent};
+use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
 /// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `for_each_slab`
@@ -53,7 +53,7 @@ pub fn repair_after_fork(
 }
 
 fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab) {
-    let owner = slab.owner.load(Relaxed) & !PENDING;
+    let owner = slab.owner.load(Relaxed) & !FLAGS;
     let Some(heap) = heaps.heap_at(owner) else { return };
     if Some(heap.number) == keep {
         return;

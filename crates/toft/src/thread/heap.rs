@@ -9,7 +9,7 @@
 use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
 use crate::site::SiteHash;
-use crate::slab::{Class, PENDING, Slab, Spent};
+use crate::slab::{Class, FLAGS, Slab, Spent};
 use crate::sync::{AtomicU32, Ordering};
 use Ordering::Relaxed;
 
@@ -158,7 +158,14 @@ impl Heap {
         }
     }
 
-    /// Whether a change was under way; for the child of a fork.
+    /// Whether its bin draws from a slab just now. Any thread; to others than the holder, a hint.
+    pub fn draws_from(&self, slab: &Slab) -> bool {
+        // SAFETY: (1) and (3) as in `bins`; (2) nothing else is asked.
+        let bins = unsafe { Bins::behind(&self.bins) };
+        bins.draws_from(Heap::bin_of(slab), slab)
+    }
+
+    /// Whether a change is under way: for the reclaimer, behind a barrier, and for the child of a fork.
     pub(crate) fn is_torn(&self) -> bool {
         self.busy.load(Relaxed) != 0
     }
@@ -233,7 +240,7 @@ impl Heap {
     /// Whether the slab is this heap's, whatever its flags.
     #[inline]
     pub fn owns(&self, slab: &Slab) -> bool {
-        slab.owner.load(Relaxed) & !PENDING == self.address()
+        slab.owner.load(Relaxed) & !FLAGS == self.address()
     }
 
     /// Verifies B1, B2, B3 and every listed slab. Holder only.

@@ -1,4 +1,5 @@
-//! What a thread does now and then for its own slabs: pages that have lain idle go back.
+//! What a thread does now and then for its own slabs, where no reclaimer does it for all: pages that
+//! have lain idle go back.
 //!
 //! Each list of slabs is looked through twice, some ticks apart. What has not changed in between gives
 //! back the pages of its free slots. It is done in pieces, on paths that are slow anyway, so that no
@@ -10,18 +11,17 @@ use crate::os::Os;
 use crate::slab::{CLASSES, Look};
 use crate::sync::Ordering::Relaxed;
 
-/// Ticks between two looks (40 to 160 milliseconds).
-const LOOK_EVERY: u32 = 4;
 /// Bytes that one call gives back, and bins that it looks at, at most.
 const BYTES_MOST: usize = 4 << 20;
 const BINS_MOST: usize = 8192;
 
 impl Heap {
-    /// Looks for idle slabs, if it is time, and gives back the pages of their free slots. Holder only.
+    /// Looks for idle slabs, if so many ticks have passed since the last look, and gives back the pages
+    /// of their free slots. Holder only.
     #[inline]
-    pub fn tend(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32) {
+    pub fn tend(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32, ticks: u32) {
         let next = self.tend_next.load(Relaxed);
-        if next != 0 || now.wrapping_sub(self.tended_at.load(Relaxed)) >= LOOK_EVERY {
+        if next != 0 || now.wrapping_sub(self.tended_at.load(Relaxed)) >= ticks {
             self.tend_bins(seat, os, partitions, now, next as usize);
         }
     }

@@ -6,7 +6,7 @@ use super::ops::{Op, SEATS};
 use super::shadow::{Block, Kind, Shadow, Tier, bytes_of, home};
 use std::collections::HashMap;
 use toft::Allocator;
-use toft::entry::{Call, Resized};
+use toft::entry::{Call, Resized, Which};
 use toft::large::large_class;
 use toft::options::Options;
 use toft::os::Os;
@@ -160,7 +160,12 @@ impl World {
             Op::Exit { .. } => {}
             Op::Fork { who, torn } => self.fork(who, torn),
             Op::Trim => {
-                self.allocator.drop_kept();
+                let heap = self.heap(self.steps);
+                match self.steps % 3 {
+                    0 => _ = self.allocator.purge(heap),
+                    1 => _ = self.allocator.sweep(Which::Idle).expect("nobody else sweeps"),
+                    _ => _ = self.allocator.sweep(Which::Free).expect("nobody else sweeps"),
+                }
             }
             Op::Interrupt { who } => self.interrupted = Some(who),
         }

@@ -1,0 +1,140 @@
+//! Who gives idle memory back: a thread of our own, or the program's calls.
+//!
+//! ```text
+//! None --- a slow path finds the program large ---> Awake <-- a slow path, or its own clock -- Asleep
+//!            '--- the system says no ---> Refused     '--- a sweep finds nothing to do ----------^
+//! ```
+//!
+//! The thread sweeps, sleeps for the decay time, and sweeps again, for as long as there is something
+//! to wait for; then it looks more and more rarely. A program that stays small never has it.
+
+use super::{Allocator, Which};
+use crate::options::Reclaim;
+use crate::os::Os;
+use crate::reclaim::Life;
+use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::thread::{Heap, Seat};
+
+/// Bytes of slots and large blocks from which on a program is large enough for a thread.
+const LARGE_PROGRAM: usize = 16 << 20;
+/// A tick is so many milliseconds, more or less.
+const TICK: u32 = 25;
+/// The share of a processor that sweeping may take, as a divisor.
+const SHARE: u64 = 20;
+/// Milliseconds between two sweeps, at least.
+const SOONEST: u32 = 5;
+/// Milliseconds that the thread sleeps when there is nothing to do: twice as long each time.
+const REST_LEAST: u32 = 1_000;
+const REST_MOST: u32 = 64_000;
+
+impl<O: Os> Allocator<O> {
+    /// On slow paths: sees to it that what lies idle goes back. Costs little where nothing is due.
+    pub fn tend(&self, heap: &Heap, seat: &Seat) {
+        if self.leave_to_thread() {
+            return;
+        }
+        let (now, ticks) = (self.os.ticks(), self.decay_ticks());
+        heap.tend(seat, &self.os, self.options.partitions, now, ticks);
+        self.pool.decay(&self.os, now, ticks);
+        self.large.decay(&self.os, ticks);
+    }
+
+    /// The same, where a large block was freed.
+    pub(super) fn tend_large(&self) {
+        if !self.leave_to_thread() {
+            self.large.decay(&self.os, self.decay_ticks());
+        }
+    }
+
+    fn decay_ticks(&self) -> u32 {
+        self.options.decay / TICK
+    }
+
+    /// Whether the calls of the program have nothing to do. Wakes the thread, or starts it, where that
+    /// is due.
+    fn leave_to_thread(&self) -> bool {
+        match self.options.reclaim {
+            Reclaim::Thread => {}
+            Reclaim::Calls => return false,
+            Reclaim::Off => return true,
+        }
+        match self.reclaimer.life() {
+            Life::Awake => true,
+            Life::Asleep => {
+                self.wake_thread();
+                true
+            }
+            Life::None => self.is_large() && self.start_thread(),
+            Life::Refused => false,
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.pool.bytes() + self.large.live_bytes() >= LARGE_PROGRAM
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_thread(&self) {
+        if self.reclaimer.change(Life::Asleep, Life::Awake) {
+            self.reclaimer.word().store(1, Relaxed);
+            self.os.wake(self.reclaimer.word());
+        }
+    }
+
+    /// Starts the thread, unless another thread does. Says whether there is one.
+    #[cold]
+    #[inline(never)]
+    fn start_thread(&self) -> bool {
+        // A child that runs in its parent's memory must not: the thread would end with it. And who
+        // cannot reach other threads' slabs is of no use.
+        if !self.for_ever
+            || self.os.process() != self.reclaimer.process()
+            || !self.reclaimer.change(Life::None, Life::Awake)
+        {
+            return false;
+        }
+        let this = (&raw const *self).expose_provenance();
+        // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
+        let started = self.os.barrier() && unsafe { self.os.spawn(run::<O>, this) };
+        if !started {
+            self.reclaimer.change(Life::Awake, Life::Refused);
+        }
+        started
+    }
+
+    /// What the thread does until the process ends.
+    fn live(&self) -> ! {
+        self.os.settle_in();
+        let word = self.reclaimer.word();
+        let mut rest = REST_LEAST;
+        loop {
+            let begun = self.os.fine_ticks();
+            let swept = self.sweep(Which::Idle).unwrap_or_default();
+            if swept.more || swept.bytes != 0 {
+                rest = REST_LEAST;
+                let took = (self.os.fine_ticks() - begun).saturating_mul(u64::from(TICK)) >> 16;
+                let pause = u64::from(self.options.decay).max(took.saturating_mul(SHARE));
+                self.os.sleep_on(word, 0, (pause as u32).max(SOONEST));
+            } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
+                self.os.sleep_on(word, 0, rest);
+                rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
+                // Who has woken it has said so already.
+                self.reclaimer.change(Life::Asleep, Life::Awake);
+            }
+            word.swap(0, AcqRel);
+        }
+    }
+}
+
+/// Where the thread begins.
+///
+/// # Safety
+/// 1. `allocator` is the address of an `Allocator<O>` that lives for ever.
+unsafe extern "C" fn run<O: Os>(allocator: usize) -> ! {
+    let allocator: &Allocator<O> = {
+        // SAFETY: duty 1.
+        unsafe { &*core::ptr::with_exposed_provenance(allocator) }
+    };
+    allocator.live()
+}

@@ -1,0 +1,164 @@
+//! A thread of our own, made without libc: it has no thread-local storage, receives no signal, and
+//! runs nothing but what it is given. And what lets it look at other threads' memory: a barrier.
+//!
+//! `pthread_create` takes locks and allocates, so nothing inside malloc may call it.
+
+use super::syscall::syscall;
+use crate::sync::AtomicU32;
+
+/// Bytes of the thread's stack, and of the guard below it.
+const STACK: usize = 64 << 10;
+const GUARD: usize = 64 << 10;
+
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that asks for the right to it, Linux 4.14.
+const EXPEDITED: usize = 1 << 3;
+const REGISTER_EXPEDITED: usize = 1 << 4;
+
+/// Starts a thread that runs `run(argument)` and never ends by itself; says whether it could.
+pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags =
+        (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK) as usize;
+    // SAFETY: a new mapping, of which the lower part is made inaccessible.
+    let stack = unsafe {
+        let args = [0, GUARD + STACK, protection, flags, usize::MAX, 0];
+        let stack = syscall(libc::SYS_mmap, args);
+        if (-4095..0).contains(&stack) {
+            return false;
+        }
+        syscall(libc::SYS_mprotect, [stack as usize, GUARD, libc::PROT_NONE as usize, 0, 0, 0]);
+        stack as usize
+    };
+    let all = u64::MAX;
+    let mut before = 0u64;
+    let mask = |how: i32, new: *const u64, old: *mut u64| {
+        let args = [how as usize, new as usize, old as usize, 8, 0, 0];
+        // SAFETY: the kernel reads and writes one word each.
+        unsafe { syscall(libc::SYS_rt_sigprocmask, args) };
+    };
+    // The thread begins with the mask of its maker: none of the program's signals is for it.
+    mask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+    // SAFETY: the stack is the thread's alone, and is never given back.
+    let made = unsafe { clone_onto(stack + GUARD + STACK, run, argument) };
+    mask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+    if made <= 0 {
+        // SAFETY: the mapping was made above and nobody has it.
+        unsafe { syscall(libc::SYS_munmap, [stack, GUARD + STACK, 0, 0, 0, 0]) };
+        return false;
+    }
+    true
+}
+
+const CLONE_FLAGS: usize = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM) as usize;
+
+/// # Safety
+/// 1. `top` is the end of a stack that nobody else uses, aligned to 16.
+#[cfg(target_arch = "x86_64")]
+unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> isize {
+    let made: isize;
+    // SAFETY: (1) the caller's. In the new thread, whose result is zero, `run` is called and does not
+    // return; the old one goes on behind it. rbx would be the compiler's own, so the function and its
+    // argument are in registers that the system call leaves alone.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone as isize => made,
+            in("rdi") CLONE_FLAGS,
+            in("rsi") top,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") run as usize,
+            in("r13") argument,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    made
+}
+
+/// # Safety
+/// 1. `top` is the end of a stack that nobody else uses, aligned to 16.
+#[cfg(target_arch = "aarch64")]
+unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> isize {
+    let made: isize;
+    // SAFETY: (1) the caller's; as for x86-64. (Untested.)
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x10",
+            "blr x9",
+            "brk 1",
+            "2:",
+            inlateout("x0") CLONE_FLAGS as isize => made,
+            in("x1") top,
+            in("x2") 0usize,
+            in("x3") 0usize,
+            in("x4") 0usize,
+            in("x8") libc::SYS_clone,
+            in("x9") run as usize,
+            in("x10") argument,
+            lateout("x30") _,
+        );
+    }
+    made
+}
+
+/// What a thread of ours does first: its name, for a person who looks at the process, and no
+/// capabilities, because it needs none.
+pub fn settle_in(name: &core::ffi::CStr) {
+    let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
+    /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
+    const HEADER: [u32; 2] = [0x2008_0522, 0];
+    const NONE: [u32; 6] = [0; 6];
+    let capabilities = [HEADER.as_ptr() as usize, NONE.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel only reads the name, the header and the sets.
+    unsafe {
+        syscall(libc::SYS_prctl, name);
+        syscall(libc::SYS_capset, capabilities);
+    }
+}
+
+/// Every running thread of the process passes a full memory barrier before this returns; says
+/// whether the system can do that.
+pub fn barrier() -> bool {
+    let call = |command| {
+        // SAFETY: no effect but the barrier, or the right to it.
+        unsafe { syscall(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) == 0 }
+    };
+    // A process must ask for the right once, and a child made by fork again.
+    call(EXPEDITED) || call(REGISTER_EXPEDITED) && call(EXPEDITED)
+}
+
+/// Sleeps while the word is `value`, for so many milliseconds at most, or less long.
+pub fn sleep_on(word: &AtomicU32, value: u32, milliseconds: u32) {
+    let time = libc::timespec {
+        tv_sec: i64::from(milliseconds / 1000),
+        tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
+    };
+    let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let args = [word.as_ptr() as usize, wait, value as usize, &raw const time as usize, 0, 0];
+    // SAFETY: the kernel only reads the word and the time.
+    unsafe { syscall(libc::SYS_futex, args) };
+}
+
+/// Wakes the thread that sleeps on the word.
+pub fn wake(word: &AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the kernel does not touch the word.
+    unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, operation, 1, 0, 0, 0]) };
+}

@@ -1,0 +1,186 @@
+//! The reclaimer's own state: whose turn it is, and the slabs of which slots are held just now.
+//!
+//! Invariants:
+//! - R1 one thread at a time sweeps: whoever has set `sweeping`.
+//! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
+
+use crate::slab::Slab;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Slabs of which slots are held at a time: between two barriers, which cost some microseconds.
+pub const BATCH: usize = 64;
+
+/// What the reclaimer's thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Life {
+    /// There is none.
+    None = 0,
+    /// It looks now and then.
+    Awake = 1,
+    /// It has found nothing to do, and waits to be told.
+    Asleep = 2,
+    /// It could not be started.
+    Refused = 3,
+}
+
+/// Lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Not zero while a thread sweeps.
+    sweeping: AtomicU32,
+    /// R2. Whoever sweeps.
+    count: AtomicU32,
+    slabs: [AtomicUsize; BATCH],
+    /// A [`Life`]. Whoever starts the thread, the thread, and who wakes it, by compare and exchange.
+    life: AtomicU32,
+    /// What the thread sleeps on: not zero when it is to look again. Any thread sets it.
+    word: AtomicU32,
+    /// The process that may start the thread: not a child that runs in its parent's memory.
+    process: AtomicU32,
+    /// Sweeps that have ended, and bytes that they have given back.
+    sweeps: AtomicUsize,
+    given: AtomicUsize,
+}
+
+/// The reclaimer.
+#[derive(Debug)]
+pub struct Reclaimer {
+    state: *const State,
+}
+
+/// The right to sweep, while it lasts.
+#[derive(Debug)]
+pub struct Turn<'a>(&'a State);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.sweeps.fetch_add(1, Relaxed);
+        self.0.sweeping.store(0, Release);
+    }
+}
+
+impl Reclaimer {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// Before anything is known.
+    pub const fn none() -> Reclaimer {
+        Reclaimer { state: core::ptr::null() }
+    }
+
+    /// A reclaimer of a process.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
+    ///    and belong to this object alone.
+    pub unsafe fn new(tables: usize, process: u32) -> Reclaimer {
+        let reclaimer = Reclaimer { state: core::ptr::with_exposed_provenance(tables) };
+        reclaimer.state().process.store(process, Relaxed);
+        reclaimer
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    /// Takes the turn, unless another thread has it.
+    pub fn begin(&self) -> Option<Turn<'_>> {
+        let state = self.state();
+        let taken = state.sweeping.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        taken.then_some(Turn(state))
+    }
+
+    /// Whether some thread has the turn.
+    pub fn is_sweeping(&self) -> bool {
+        self.state().sweeping.load(Relaxed) != 0
+    }
+
+    /// What the thread is doing.
+    pub fn life(&self) -> Life {
+        match self.state().life.load(Acquire) {
+            0 => Life::None,
+            1 => Life::Awake,
+            2 => Life::Asleep,
+            _ => Life::Refused,
+        }
+    }
+
+    /// Goes from one state of life to another; no, where another thread was first.
+    pub fn change(&self, from: Life, to: Life) -> bool {
+        let life = &self.state().life;
+        life.compare_exchange(from as u32, to as u32, AcqRel, Relaxed).is_ok()
+    }
+
+    /// What the thread sleeps on.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.state().word
+    }
+
+    /// The process that may start the thread.
+    pub fn process(&self) -> u32 {
+        self.state().process.load(Relaxed)
+    }
+
+    /// Sweeps that have ended, and bytes that they have given back.
+    pub fn figures(&self) -> (usize, usize) {
+        (self.state().sweeps.load(Relaxed), self.state().given.load(Relaxed))
+    }
+
+    /// In the child of a fork: no thread of ours is there, and slots that one held are let go of.
+    pub fn repair(&self, process: u32, slab_at: impl Fn(usize) -> Option<&'static Slab>) {
+        let state = self.state();
+        for slab in state.slabs.iter().take(state.count.load(Acquire) as usize) {
+            if let Some(slab) = slab_at(slab.load(Relaxed)) {
+                slab.let_go_after_fork();
+            }
+        }
+        state.count.store(0, Relaxed);
+        state.sweeping.store(0, Relaxed);
+        state.word.store(0, Relaxed);
+        state.process.store(process, Relaxed);
+        if self.life() != Life::Refused {
+            state.life.store(Life::None as u32, Relaxed);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Puts a slab into the batch that may be held from now on. Says whether the batch is full then.
+    pub fn add(&self, slab: &Slab) -> bool {
+        let count = self.0.count.load(Relaxed) as usize;
+        if let Some(place) = self.0.slabs.get(count) {
+            place.store((&raw const *slab).expose_provenance(), Relaxed);
+            // R2: the number comes after the address, and before the slab is held.
+            self.0.count.store(count as u32 + 1, Release);
+        }
+        count + 1 >= BATCH
+    }
+
+    /// Takes the slab that was put in last out again: it is not held.
+    pub fn take_back(&self) {
+        let count = self.0.count.load(Relaxed);
+        self.0.count.store(count.saturating_sub(1), Release);
+    }
+
+    /// The slabs of the batch.
+    pub fn slabs(&self) -> impl Iterator<Item = &'static Slab> {
+        let count = self.0.count.load(Relaxed) as usize;
+        self.0.slabs.iter().take(count).map(|slab| {
+            // SAFETY: `add` writes addresses of descriptors, which live for ever.
+            unsafe { &*core::ptr::with_exposed_provenance(slab.load(Relaxed)) }
+        })
+    }
+
+    /// Nothing is held any more.
+    pub fn clear(&self) {
+        self.0.count.store(0, Release);
+    }
+
+    /// Counts bytes that were given back.
+    pub fn count(&self, bytes: usize) {
+        self.0.given.fetch_add(bytes, Relaxed);
+    }
+}

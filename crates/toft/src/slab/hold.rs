@@ -1,0 +1,218 @@
+//! Giving back pages of free slots without their owner's help: the slots are *held*, out of malloc's
+//! reach, while their pages go.
+//!
+//! ```text
+//! hold      owner |= HOLDING;  free slot: its state |= HELD;  remote slot: its bit is taken, REMOTE_HELD
+//!           a barrier that every thread passes
+//! settle    the owner is in the middle of something, or has claimed a slot meanwhile: let go of it
+//!           the pages of what is still held are discarded
+//! finish    states say what is zero now;  remote bits are set again
+//! a barrier
+//! leave     what the owner has overlooked meanwhile it is told of;  owner &= !HOLDING
+//! ```
+//!
+//! Why no block is lost. The owner claims slots under its heap's seat, and reads their states after
+//! it has said `busy`. So when every thread has passed the barrier, either the owner will see HELD,
+//! which is odd as LIVE is, and pass the slot by; or it is still `busy`, and everything is let go of;
+//! or it is not any more, and what it has claimed can be seen. Malloc writes LIVE before it takes the
+//! slot off the claim, so at every moment one of the two says that the slot is not free. A slab whose
+//! owner word has a flag changes hands by no way. A remote slot's bit is taken by one atomic, as the
+//! owner takes it: whoever has it, alone has the slot.
+
+use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, Slab};
+use super::states::{
+    DIRTY, DIRTY_FRESH, HELD, LIVE, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN,
+    ZERO_FRESH,
+};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+impl Slab {
+    /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
+    /// Whether there are any. One thread at a time; not the owner's business.
+    pub fn hold(&self, page: usize) -> bool {
+        let owner = self.owner.load(Relaxed);
+        if owner & !FLAGS == 0
+            || owner & HOLDING != 0
+            || self.owner.compare_exchange(owner, owner | HOLDING, AcqRel, Relaxed).is_err()
+        {
+            return false;
+        }
+        let mut any = false;
+        if !self.is_dormant() {
+            let claim = self.claim_and_group();
+            let spare = |slot| self.is_spare(slot, claim);
+            self.runs(page, spare, |(first, end), (start, stop)| {
+                for slot in first..end {
+                    let begin = slot * self.size();
+                    if begin < stop && begin + self.size() > start {
+                        any |= self.hold_slot(slot);
+                    }
+                }
+            });
+        }
+        if !any {
+            self.clear_owner_flag(HOLDING);
+        }
+        any
+    }
+
+    /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it may
+    /// be other than zero.
+    fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
+        match self.state_of(slot).load(Acquire) {
+            LIVE => self.is_remote(slot).then_some(true),
+            REMOTE_CLEAN => Some(false),
+            state if state & TAKEN == 0 => {
+                let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+                (!claimed).then_some(state & SOILED != 0)
+            }
+            _ => None,
+        }
+    }
+
+    fn claim_and_group(&self) -> (usize, u64) {
+        // In this order: of a claim that changes in between nothing is believed anyway, because its
+        // owner is busy or will be seen to have claimed.
+        let group = self.claimed_group();
+        (group, self.claimed())
+    }
+
+    fn hold_slot(&self, slot: usize) -> bool {
+        let state = self.state_of(slot);
+        let seen = state.load(Acquire);
+        if seen & TAKEN == 0 {
+            return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
+        }
+        if seen != LIVE && seen != REMOTE_CLEAN || !self.take_remote(slot) {
+            return false;
+        }
+        // Now the slot is ours alone, unless the program frees it a second time: then its bit says so
+        // again, and the owner will name it.
+        let seen = state.load(Acquire);
+        let held = (seen == LIVE || seen == REMOTE_CLEAN)
+            && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
+        if !held {
+            self.set_remote(slot);
+        }
+        true
+    }
+
+    /// After the barrier: lets go of the free slots that malloc may have seen, which are all where the
+    /// owner is not `quiet`.
+    pub fn settle(&self, quiet: bool) {
+        let keep = quiet && !self.is_dormant();
+        let (group, claim) = self.claim_and_group();
+        for slot in 0..self.slots() {
+            let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
+            if !keep || claimed {
+                self.let_go_free(slot, false);
+            }
+        }
+    }
+
+    /// The pages to discard, each range by its address and length.
+    pub fn held_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
+        self.runs(
+            page,
+            |slot| self.is_held(slot),
+            |_, (start, stop)| {
+                each(self.base() + start, stop - start);
+            },
+        );
+    }
+
+    fn is_held(&self, slot: usize) -> Option<bool> {
+        match self.state_of(slot).load(Acquire) {
+            REMOTE_HELD => Some(true),
+            state if state & HELD == HELD => Some(state & SOILED != 0),
+            _ => None,
+        }
+    }
+
+    /// Lets go of everything; the pages that `held_pages` has named are `gone`, or are not. Says which
+    /// slot another thread has freed that was freed already, if any was.
+    pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
+        let mut twice = None;
+        let mut let_go = |slot, zero| {
+            self.let_go_free(slot, zero);
+            if self.let_go_remote(slot, zero) == Some(false) {
+                twice = Some(slot);
+            }
+        };
+        if gone {
+            self.runs(
+                page,
+                |slot| self.is_held(slot),
+                |(first, end), (start, stop)| {
+                    for slot in first..end {
+                        let begin = slot * self.size();
+                        if begin >= start && begin + self.size() <= stop {
+                            let_go(slot, true);
+                        }
+                    }
+                },
+            );
+        }
+        (0..self.slots()).for_each(|slot| let_go(slot, false));
+        self.tidy_at.store(self.freed_so_far(), Relaxed);
+        twice
+    }
+
+    fn let_go_free(&self, slot: usize, zero: bool) {
+        let state = self.state_of(slot);
+        let held = state.load(Acquire);
+        if held & HELD != HELD {
+            return;
+        }
+        let free = match held & !HELD {
+            DIRTY if zero => ZERO_CLEAN,
+            DIRTY_FRESH if zero => ZERO_FRESH,
+            free => free,
+        };
+        // It fails where malloc hands out what it had claimed before it could know.
+        let _ = state.compare_exchange(held, free, AcqRel, Relaxed);
+    }
+
+    /// Says whether nobody else has freed the slot meanwhile; nothing, where it was not held.
+    fn let_go_remote(&self, slot: usize, zero: bool) -> Option<bool> {
+        let state = self.state_of(slot);
+        if state.load(Acquire) != REMOTE_HELD {
+            return None;
+        }
+        // Nobody else writes it: to everybody else a slot in this state is not live.
+        state.store(if zero { REMOTE_CLEAN } else { LIVE }, Release);
+        Some(self.set_remote(slot))
+    }
+
+    /// After another barrier: says whether the owner must be told to collect. There are remote slots
+    /// of which it has not been told since they were held, or the slab has room and is on no list, or
+    /// will be on none when what its owner is `busy` with is done: it looked while that was held.
+    pub fn is_overlooked(&self, busy: bool) -> bool {
+        let room = || self.slots() as u32 - self.held() >= self.threshold();
+        if busy || !self.is_listed() && room() {
+            self.disturbed.store(1, Release);
+            return true;
+        }
+        self.owner.load(SeqCst) & PENDING == 0 && self.remote_slots() != 0
+    }
+
+    /// The slab may change hands again.
+    pub fn leave(&self) {
+        self.clear_owner_flag(HOLDING);
+    }
+
+    /// In the child of a fork: the thread that held slots is no more.
+    pub fn let_go_after_fork(&self) {
+        for slot in 0..self.slots() {
+            self.let_go_free(slot, false);
+            self.let_go_remote(slot, false);
+        }
+        self.leave();
+    }
+
+    fn take_remote(&self, slot: usize) -> bool {
+        let bit = 1u64 << (slot % GROUP_SLOTS);
+        // pairs: remote bit.
+        self.remote_word(slot / GROUP_SLOTS).fetch_and(!bit, SeqCst) & bit != 0
+    }
+}
