@@ -19,8 +19,10 @@ use crate::thread::{Heap, Seat};
 const LARGE_PROGRAM: usize = 16 << 20;
 /// A tick is so many milliseconds, more or less.
 const TICK: u32 = 25;
-/// The share of a processor that sweeping may take, as a divisor.
-const SHARE: u64 = 20;
+/// The share of a processor that looking may take, as a divisor; what it takes is estimated, because
+/// clocks tell how long the processor was elsewhere, too.
+const SHARE: u32 = 20;
+const SLABS_IN_A_MILLISECOND: u32 = 10_000;
 /// Milliseconds between two sweeps, at least.
 const SOONEST: u32 = 5;
 /// Milliseconds that the thread sleeps when there is nothing to do: twice as long each time.
@@ -77,8 +79,21 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn wake_thread(&self) {
         if self.reclaimer.change(Life::Asleep, Life::Awake) {
-            self.reclaimer.word().store(1, Relaxed);
+            self.hurry_thread();
+        }
+    }
+
+    fn hurry_thread(&self) {
+        if self.reclaimer.word().swap(1, AcqRel) == 0 {
             self.os.wake(self.reclaimer.word());
+        }
+    }
+
+    /// A slab has got pages: where the program has grown much since the last sweep, it is time for one.
+    #[inline]
+    pub(super) fn note_growth(&self) {
+        if self.reclaimer.life() == Life::Awake && self.pool.bytes() >= self.reclaimer.limit() {
+            self.hurry_thread();
         }
     }
 
@@ -109,13 +124,13 @@ impl<O: Os> Allocator<O> {
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         loop {
-            let begun = self.os.fine_ticks();
             let swept = self.sweep(Which::Idle).unwrap_or_default();
+            self.reclaimer.set_limit(self.pool.bytes());
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;
-                let took = (self.os.fine_ticks() - begun).saturating_mul(u64::from(TICK)) >> 16;
-                let pause = u64::from(self.options.decay).max(took.saturating_mul(SHARE));
-                self.os.sleep_on(word, 0, (pause as u32).max(SOONEST));
+                let took = swept.slabs / SLABS_IN_A_MILLISECOND;
+                let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
+                self.os.sleep_on(word, 0, pause);
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
                 self.os.sleep_on(word, 0, rest);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };

@@ -142,6 +142,7 @@ impl<O: Os> Allocator<O> {
         let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
         slab.publish(heap.address(), slots);
         self.pool.grow(&self.os, slab);
+        self.note_growth();
         Some(slab)
     }
 
@@ -176,6 +177,7 @@ impl<O: Os> Allocator<O> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
         let Some(slab) = self.pool.take(&self.os, partition, class) else { return false };
         slab.adopt(heap.address());
+        self.note_growth();
         // Racing threads that free a slot twice may leave its bit behind.
         slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
         heap.bins().list(index, slab);

@@ -25,6 +25,8 @@ pub enum Which {
 pub struct Swept {
     /// Bytes of pages that went.
     pub bytes: usize,
+    /// Slabs that were looked at.
+    pub slabs: u32,
     /// Whether there may be more for a later sweep.
     pub more: bool,
 }
@@ -78,6 +80,7 @@ impl<O: Os> Allocator<O> {
         if slab.is_dormant() {
             return false;
         }
+        swept.slabs += 1;
         let look = slab.look(heap.draws_from(slab));
         let wanted = match which {
             Which::Idle => look == Look::Idle,

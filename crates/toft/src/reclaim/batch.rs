@@ -11,6 +11,11 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Slabs of which slots are held at a time: between two barriers, which cost some microseconds.
 pub const BATCH: usize = 64;
 
+/// The share by which slabs may grow, as a divisor, and the bytes, before the next sweep is due: what
+/// lies idle must go before a program has grown much beside it.
+const GROWTH: usize = 16;
+const GROWTH_LEAST: usize = 2 << 20;
+
 /// What the reclaimer's thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -39,6 +44,8 @@ struct State {
     word: AtomicU32,
     /// The process that may start the thread: not a child that runs in its parent's memory.
     process: AtomicU32,
+    /// Bytes of slots with pages at which the next sweep is due, however early. The thread.
+    limit: AtomicUsize,
     /// Sweeps that have ended, and bytes that they have given back.
     sweeps: AtomicUsize,
     given: AtomicUsize,
@@ -117,6 +124,17 @@ impl Reclaimer {
     /// What the thread sleeps on.
     pub fn word(&self) -> &AtomicU32 {
         &self.state().word
+    }
+
+    /// Bytes of slots with pages at which the next sweep is due.
+    pub fn limit(&self) -> usize {
+        self.state().limit.load(Relaxed)
+    }
+
+    /// Sets that, where there are so many now.
+    pub fn set_limit(&self, bytes: usize) {
+        let more = (bytes / GROWTH).max(GROWTH_LEAST);
+        self.state().limit.store(bytes.saturating_add(more), Relaxed);
     }
 
     /// The process that may start the thread.
