@@ -22,7 +22,7 @@ const TICK: u32 = 25;
 /// The share of a processor that looking may take, as a divisor; what it takes is estimated, because
 /// clocks tell how long the processor was elsewhere, too.
 const SHARE: u32 = 20;
-const SLABS_IN_A_MILLISECOND: u32 = 10_000;
+const SLABS_IN_A_MILLISECOND: u32 = 5_000;
 /// Milliseconds between two sweeps, at least.
 const SOONEST: u32 = 5;
 /// Milliseconds that the thread sleeps when there is nothing to do: twice as long each time.

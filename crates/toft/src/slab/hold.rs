@@ -30,18 +30,25 @@ impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
     /// Whether there are any. One thread at a time; not the owner's business.
     pub fn hold(&self, page: usize) -> bool {
+        self.tidy_at.store(self.freed_so_far(), Relaxed);
+        // Most slabs have too little for a single page: that is told by counting, and by a look that
+        // writes nothing.
+        let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
+        let mut any = false;
+        if free as usize * self.size() >= page {
+            self.spare_runs(page, |_, _| any = true);
+        }
         let owner = self.owner.load(Relaxed);
-        if owner & !FLAGS == 0
+        if !any
+            || owner & !FLAGS == 0
             || owner & HOLDING != 0
             || self.owner.compare_exchange(owner, owner | HOLDING, AcqRel, Relaxed).is_err()
         {
             return false;
         }
-        let mut any = false;
+        any = false;
         if !self.is_dormant() {
-            let claim = self.claim_and_group();
-            let spare = |slot| self.is_spare(slot, claim);
-            self.runs(page, spare, |(first, end), (start, stop)| {
+            self.spare_runs(page, |(first, end), (start, stop)| {
                 for slot in first..end {
                     let begin = slot * self.size();
                     if begin < stop && begin + self.size() > start {
@@ -54,6 +61,11 @@ impl Slab {
             self.clear_owner_flag(HOLDING);
         }
         any
+    }
+
+    fn spare_runs(&self, page: usize, each: impl FnMut((usize, usize), (usize, usize))) {
+        let claim = self.claim_and_group();
+        self.runs(page, |slot| self.is_spare(slot, claim), each);
     }
 
     /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it may
@@ -154,7 +166,6 @@ impl Slab {
             );
         }
         (0..self.slots()).for_each(|slot| let_go(slot, false));
-        self.tidy_at.store(self.freed_so_far(), Relaxed);
         twice
     }
 

@@ -55,7 +55,7 @@ pub const GROUP_SLOTS: usize = 64;
 pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
 /// Bytes of slots that a claim has at most, unless that is less than one: a group of the slots that
 /// most programs use. Nobody but their thread can give the pages of claimed slots back.
-pub const CLAIM_BYTES: usize = 64 << 10;
+pub const CLAIM_BYTES: usize = 128 << 10;
 /// Bytes in a descriptor.
 pub const SLAB_BYTES: usize = 512;
 
