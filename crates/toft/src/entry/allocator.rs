@@ -288,8 +288,8 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.pool.repair();
-        self.reclaimer.repair(self.os.process(), crate::bin::slab_at);
-        crate::thread::repair_after_fork(&self.heaps, mine, |each| {
+        let torn = self.reclaimer.repair(self.os.process(), crate::bin::slab_at);
+        crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));
         });
     }

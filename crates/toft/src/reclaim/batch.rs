@@ -147,9 +147,11 @@ impl Reclaimer {
         (self.state().sweeps.load(Relaxed), self.state().given.load(Relaxed))
     }
 
-    /// In the child of a fork: no thread of ours is there, and slots that one held are let go of.
-    pub fn repair(&self, process: u32, slab_at: impl Fn(usize) -> Option<&'static Slab>) {
+    /// In the child of a fork: no thread of ours is there, and slots that one held are let go of. Says
+    /// whether one was in the middle of a sweep, and so perhaps of pushing a slab on an inbox.
+    pub fn repair(&self, process: u32, slab_at: impl Fn(usize) -> Option<&'static Slab>) -> bool {
         let state = self.state();
+        let torn = self.is_sweeping();
         for slab in state.slabs.iter().take(state.count.load(Acquire) as usize) {
             if let Some(slab) = slab_at(slab.load(Relaxed)) {
                 slab.let_go_after_fork();
@@ -162,6 +164,7 @@ impl Reclaimer {
         if self.life() != Life::Refused {
             state.life.store(Life::None as u32, Relaxed);
         }
+        torn
     }
 }
 

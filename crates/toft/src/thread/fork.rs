@@ -17,20 +17,21 @@ use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
-/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `for_each_slab`
-/// names every slab.
+/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `torn` says whether
+/// a thread without a heap was in the middle of a change; `for_each_slab` names every slab.
 ///
 /// Costs a few instructions a heap; only when some thread was in the middle of a change, or slabs
 /// were pending, a walk over all descriptors on top.
 pub fn repair_after_fork(
     heaps: &Heaps,
     mine: &Heap,
+    torn: bool,
     mut for_each_slab: impl FnMut(&mut dyn FnMut(&Slab)),
 ) {
     let mine_number = (!mine.is_nobodys()).then_some(mine.number);
     heaps.orphan_all_but(mine_number);
-    let torn = heaps.all().any(|heap| Some(heap.number) != mine_number && heap.is_torn());
-    if !torn {
+    let others = || heaps.all().filter(|heap| Some(heap.number) != mine_number);
+    if !torn && !others().any(Heap::is_torn) {
         return;
     }
     // A fork from a signal handler that interrupted this very thread's change: that change goes on
