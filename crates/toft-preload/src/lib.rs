@@ -9,6 +9,7 @@
 //! | `c.rs` | the C and POSIX allocation functions, and glibc's own names for them |
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
+//! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
 #![no_std]
@@ -17,6 +18,7 @@
 mod shim;
 mod c;
 mod cxx;
+mod filter;
 mod glibc;
 mod life;
 

@@ -3,6 +3,7 @@
 use core::ffi::{c_char, c_int};
 
 extern "C" fn loaded() {
+    crate::filter::watch();
     toft_core::entry::process::at_start();
 }
 

@@ -2,6 +2,9 @@
 // archive, the program's malloc is Toft's.
 #include "toft.h"
 #include "common.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 
 int main(void)
 {
@@ -28,6 +31,15 @@ int main(void)
     CHECK(live && strtoul(live + 13, NULL, 10) >= 2000 * 1999 / 2 * 10);
     for (size_t i = 0; i < 2000; i++)
         free(p[i]);
+    /* prctl is Toft's as well: it knows of a filter. */
+    CHECK(!strstr(text, "\"filter\":\"installed\"") && !strstr(text, "\"filter\":\"unwatched\""));
+    struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &all};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    CHECK(toft_stats_json(ends[1]) == 0);
+    n = read(ends[0], text, sizeof text - 1);
+    CHECK(n > 0 && (text[n] = 0, strstr(text, "\"filter\":\"installed\"")));
     CHECK(toft_stats_json(-1) != 0);
     return 0;
 }

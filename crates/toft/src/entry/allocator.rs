@@ -2,6 +2,7 @@
 
 use crate::large::Blocks;
 use crate::options::Options;
+use crate::os::filter::Filter;
 use crate::os::{Error, Os};
 use crate::reclaim::{Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
@@ -46,6 +47,7 @@ struct Counters {
     misuses: AtomicUsize,
     /// Not zero once the system has refused memory. Any thread.
     pressure: AtomicUsize,
+    filter: Filter,
 }
 
 // SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
@@ -191,6 +193,11 @@ impl<O: Os> Allocator<O> {
         &self.counters().pressure
     }
 
+    /// What is known about filters of system calls: who makes an unusual one asks it for a permit.
+    pub fn filter(&self) -> &Filter {
+        &self.counters().filter
+    }
+
     fn counters(&self) -> &Counters {
         // SAFETY: the start of the tables, which live for ever; all-zero is a `Counters`. Nobody
         // asks before the allocator is built: it owns nothing then, and misuse is fatal.
@@ -289,6 +296,7 @@ impl<O: Os> Allocator<O> {
         self.large.repair(&self.os);
         self.pool.repair();
         let torn = self.reclaimer.repair(self.os.process(), crate::bin::slab_at);
+        self.filter().repair();
         crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));
         });

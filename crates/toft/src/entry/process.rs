@@ -203,6 +203,33 @@ pub fn instance() -> Option<&'static Allocator<Linux>> {
     ready().then(allocator)
 }
 
+/// To be called before the process installs a filter of system calls (seccomp): from then on only
+/// such calls are made as any malloc makes.
+pub fn before_filter() {
+    // Without memory for an allocator there is nobody to tell. It then has not been promised by
+    // `watch_filters` either that it would be told.
+    if ready() {
+        allocator().filter().about_to_install(allocator().os());
+    }
+}
+
+/// The kernel has refused the filter that [`before_filter`] told of.
+pub fn filter_refused() {
+    if ready() {
+        allocator().filter().was_refused();
+    }
+}
+
+/// A promise that [`before_filter`] is called before every filter, or that there never is one.
+/// Without it only such system calls are made as any malloc makes: one of another kind, under a
+/// filter that does not know it, would end the process. The preload library gives this promise,
+/// because it exports `prctl` and `syscall`; a Rust program may do so itself.
+pub fn watch_filters() {
+    if ready() {
+        allocator().filter().watch();
+    }
+}
+
 /// Number of bad calls that were ignored.
 pub fn misuses() -> usize {
     instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))

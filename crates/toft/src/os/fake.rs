@@ -78,6 +78,7 @@ struct State {
     collisions: u64,
     ticks: u32,
     at_barrier: Option<Meanwhile>,
+    filtered: bool,
 }
 
 impl Fake {
@@ -96,6 +97,7 @@ impl Fake {
             collisions: 0,
             ticks: 0,
             at_barrier: None,
+            filtered: false,
         };
         Fake {
             machine,
@@ -186,6 +188,11 @@ impl Fake {
     /// Other threads may be played in it.
     pub fn at_barrier(&self, meanwhile: impl FnMut() -> bool + Send + 'static) {
         self.state().at_barrier = Some(Meanwhile(Box::new(meanwhile)));
+    }
+
+    /// From now on the kernel says that there is a filter of system calls, or that there is none.
+    pub fn set_filtered(&self, filtered: bool) {
+        self.state().filtered = filtered;
     }
 
     /// Separate mappings, as a kernel would count them.
@@ -371,6 +378,10 @@ unsafe impl Os for Fake {
     fn sleep_on(&self, _: &AtomicU32, _: u32, _: u32) {}
 
     fn wake(&self, _: &AtomicU32) {}
+
+    fn is_filtered(&self) -> bool {
+        self.state().filtered
+    }
 
     fn random(&self) -> Result<u64, Error> {
         let mut state = self.state();

@@ -1,5 +1,6 @@
 //! Linux, by raw system calls.
 
+use super::filter::ModeFinder;
 use super::syscall::syscall;
 use super::{Error, Os, process, thread};
 use crate::sync::AtomicU32;
@@ -159,6 +160,12 @@ unsafe impl Os for Linux {
 
     fn wake(&self, word: &AtomicU32) {
         thread::wake(word);
+    }
+
+    fn is_filtered(&self) -> bool {
+        let mut finder = ModeFinder::default();
+        process::read_file(c"/proc/thread-self/status", |piece| finder.take(piece));
+        !finder.says_none()
     }
 
     fn random(&self) -> Result<u64, Error> {

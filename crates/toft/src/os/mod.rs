@@ -5,6 +5,7 @@
 //! and so can never call back into malloc; the fake one of `fake.rs` answers from an array and fails on
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
+pub mod filter;
 #[cfg(feature = "experiment-parallel")]
 pub mod futex;
 mod linux;
@@ -18,6 +19,7 @@ pub mod fake;
 use crate::sync::AtomicU32;
 use core::ops::Range;
 pub use linux::Linux;
+pub use syscall::syscall;
 
 /// Why a call to the system did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,9 @@ pub unsafe trait Os {
 
     /// Wakes the thread that sleeps on the word.
     fn wake(&self, word: &AtomicU32);
+
+    /// Whether the calling thread's system calls go through a filter, or may. Reads a file.
+    fn is_filtered(&self) -> bool;
 
     /// A word that an attacker cannot predict, or an error: never a weak one.
     fn random(&self) -> Result<u64, Error>;

@@ -142,6 +142,9 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     w.field("metadata_bytes", s.metadata_bytes as u64);
     w.field("remote_frees_pending", s.remote_pending as u64);
     w.field("misuse", s.misuses as u64);
+    w.text(",\"filter\":\"");
+    w.text(allocator.filter().state(allocator.os()).name());
+    w.text("\"");
     #[cfg(feature = "experiment-parallel")]
     crate::entry::parallel::for_each_count(allocator, |name, value| w.field(name, value));
     w.text(",\"sites\":[");

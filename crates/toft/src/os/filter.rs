@@ -1,0 +1,266 @@
+//! Whether system calls of this process go through a filter (seccomp), which may kill it.
+//!
+//! A filter that was made for a program with a malloc allows `mmap`, `munmap`, `mremap`, `mprotect`,
+//! `madvise`, `futex` and the like: *usual* calls. Everything else (`membarrier`,
+//! `process_madvise`, io_uring, `pidfd_open`, a thread of our own) is *unusual*: it needs a
+//! [`Permit`], and nobody gets one where there may be a filter. How a filter is learnt of, without
+//! a call that it may forbid:
+//!
+//! - *Inherited* from whoever started the program: the kernel says so in `/proc`. The program was
+//!   started and has opened its libraries, so a file may be opened and read. Looked at once, and
+//!   late: most processes never get there.
+//! - *Installed* by the process itself: whoever exports `prctl` and `syscall` says so before
+//!   ([`Filter::about_to_install`]), and from then on no file is opened either.
+//! - *Unwatched*: nobody says so, as in a Rust program that has the allocator without those names.
+//!   It may install a filter at any time, so there are no permits.
+//!
+//! What nobody can see is a filter that a program installs by an instruction of its own.
+
+use super::{Os, wait_for};
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
+
+/// What is known about filters. All zero at first; in memory that the core provides.
+#[derive(Debug)]
+pub struct Filter {
+    /// Filters that the process has installed, or is about to. Any thread. SeqCst with `in_flight`:
+    /// each side writes its own and then reads the other's, so at least one sees the other.
+    installed: AtomicU32,
+    /// Permits that are held. Any thread.
+    in_flight: AtomicU32,
+    /// Not zero where somebody tells of each installation. Written at the start of the library.
+    watched: AtomicU32,
+    /// [`UNKNOWN`], [`FREE`] or [`FILTERED`]. Any thread, and all write the same.
+    inherited: AtomicU32,
+}
+
+const UNKNOWN: u32 = 0;
+const FREE: u32 = 1;
+const FILTERED: u32 = 2;
+
+/// Whether there may be a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterState {
+    /// There is none, and nobody installs one unnoticed.
+    None,
+    /// The process was started under one, or the kernel does not say.
+    Inherited,
+    /// The process has installed one, or is about to.
+    Installed,
+    /// Nobody would tell.
+    Unwatched,
+}
+
+impl FilterState {
+    /// A word for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            FilterState::None => "none",
+            FilterState::Inherited => "inherited",
+            FilterState::Installed => "installed",
+            FilterState::Unwatched => "unwatched",
+        }
+    }
+}
+
+/// Leave to make an unusual system call. A filter is not installed while one is held, or only after
+/// a fifth of a second: hold it for one call.
+#[derive(Debug)]
+pub struct Permit<'a>(&'a Filter);
+
+impl Filter {
+    /// Nothing is known yet.
+    pub const fn new() -> Filter {
+        Filter {
+            installed: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+            watched: AtomicU32::new(0),
+            inherited: AtomicU32::new(UNKNOWN),
+        }
+    }
+
+    /// From now on each installation is told of.
+    pub fn watch(&self) {
+        self.watched.store(1, Release);
+    }
+
+    /// A filter is about to be installed. When this returns no unusual call is under way, unless one
+    /// takes longer than a fifth of a second.
+    pub fn about_to_install(&self, os: &impl Os) {
+        self.installed.fetch_add(1, SeqCst);
+        wait_for(os, || self.in_flight.load(SeqCst) == 0);
+    }
+
+    /// The kernel has refused the filter that was told of.
+    pub fn was_refused(&self) {
+        // Not below zero: it may have been told while there was nobody to be told.
+        let _ = self.installed.fetch_update(AcqRel, Relaxed, |number| number.checked_sub(1));
+    }
+
+    /// Whether the process has installed a filter. One load.
+    pub fn is_installed(&self) -> bool {
+        self.installed.load(SeqCst) != 0
+    }
+
+    /// What is known; asks the kernel the first time, unless that may be forbidden already.
+    pub fn state(&self, os: &impl Os) -> FilterState {
+        if self.is_installed() {
+            return FilterState::Installed;
+        }
+        if self.watched.load(Relaxed) == 0 {
+            return FilterState::Unwatched;
+        }
+        let mut inherited = self.inherited.load(Relaxed);
+        if inherited == UNKNOWN {
+            inherited = if os.is_filtered() { FILTERED } else { FREE };
+            // A filter that was installed meanwhile would be taken for an inherited one: no harm.
+            self.inherited.store(inherited, Relaxed);
+        }
+        if inherited == FREE { FilterState::None } else { FilterState::Inherited }
+    }
+
+    /// Leave to make an unusual call; `None` where there may be a filter.
+    pub fn permit(&self, os: &impl Os) -> Option<Permit<'_>> {
+        // Asked before, because it may take long.
+        if self.state(os) != FilterState::None {
+            return None;
+        }
+        self.in_flight.fetch_add(1, SeqCst);
+        let permit = Permit(self);
+        (!self.is_installed()).then_some(permit)
+    }
+
+    /// In the child of a fork: the threads that held permits are not here.
+    pub fn repair(&self) {
+        self.in_flight.store(0, Relaxed);
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter::new()
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        // Not below zero: a signal handler may have forked while this one was held.
+        let _ = self.0.in_flight.fetch_update(Release, Relaxed, |held| held.checked_sub(1));
+    }
+}
+
+/// Finds the mode in the kernel's description of a thread, which comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct ModeFinder {
+    /// Bytes of [`FIELD`] that the text before has ended with.
+    matched: usize,
+    mode: Option<u8>,
+}
+
+const FIELD: &[u8] = b"\nSeccomp:";
+
+impl ModeFinder {
+    pub(super) fn take(&mut self, piece: &[u8]) {
+        for &byte in piece {
+            if self.matched == FIELD.len() {
+                if self.mode.is_none() && !byte.is_ascii_whitespace() {
+                    self.mode = Some(byte);
+                }
+            } else if FIELD.get(self.matched) == Some(&byte) {
+                self.matched += 1;
+            } else {
+                // Only its first byte can begin it anew.
+                self.matched = usize::from(FIELD.first() == Some(&byte));
+            }
+        }
+    }
+
+    /// Whether it says that there is no filter: a kernel that does not say may have one.
+    pub(super) fn says_none(&self) -> bool {
+        self.mode == Some(b'0')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Linux;
+    use super::*;
+
+    fn watched() -> Filter {
+        let filter = Filter::new();
+        filter.watch();
+        filter.inherited.store(FREE, Relaxed);
+        filter
+    }
+
+    #[test]
+    fn a_permit_is_had_only_where_there_can_be_no_filter() {
+        let os = Linux::detect();
+        let filter = Filter::new();
+        assert_eq!(filter.state(&os), FilterState::Unwatched);
+        assert!(filter.permit(&os).is_none());
+        let filter = watched();
+        assert_eq!(filter.state(&os), FilterState::None);
+        assert!(filter.permit(&os).is_some());
+        filter.about_to_install(&os);
+        assert_eq!(filter.state(&os), FilterState::Installed);
+        assert!(filter.permit(&os).is_none());
+        filter.was_refused();
+        assert!(filter.permit(&os).is_some());
+        filter.inherited.store(FILTERED, Relaxed);
+        assert_eq!(filter.state(&os), FilterState::Inherited);
+        assert!(filter.permit(&os).is_none());
+        assert_eq!(filter.in_flight.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn installing_waits_for_permits_and_not_for_ever() {
+        let os = Linux::detect();
+        let filter = watched();
+        let permit = filter.permit(&os).unwrap();
+        // Nobody gives it back: a bound, not a hang.
+        filter.about_to_install(&os);
+        assert_eq!(filter.in_flight.load(Relaxed), 1);
+        filter.was_refused();
+        // Somebody does: no installation is seen to go on while it is held.
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                filter.about_to_install(&os);
+                filter.in_flight.load(SeqCst)
+            });
+            while !filter.is_installed() {
+                std::thread::yield_now();
+            }
+            assert!(filter.permit(&os).is_none());
+            drop(permit);
+            assert_eq!(thread.join().unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn a_child_forgets_the_permits_of_threads_that_it_does_not_have() {
+        let os = Linux::detect();
+        let filter = watched();
+        let permit = filter.permit(&os).unwrap();
+        filter.repair();
+        drop(permit);
+        assert_eq!(filter.in_flight.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn the_mode_is_found_in_whatever_pieces() {
+        let text = b"Name:\tx\n\nSeccompX:\t1\nSeccomp:\t2\nSeccomp_filters:\t0\n";
+        for size in 1..=text.len() {
+            let mut finder = ModeFinder::default();
+            text.chunks(size).for_each(|piece| finder.take(piece));
+            assert_eq!(finder.mode, Some(b'2'), "{size}");
+        }
+        let says_none = |text: &[u8]| {
+            let mut finder = ModeFinder::default();
+            finder.take(text);
+            finder.says_none()
+        };
+        assert!(says_none(b"\nSeccomp:\t0\n"));
+        assert!(!says_none(b"\nSeccomp:\t2\n") && !says_none(b"\nSeccomp:") && !says_none(b""));
+    }
+}
