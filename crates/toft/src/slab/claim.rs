@@ -202,14 +202,16 @@ impl Slab {
     /// handed out, that its address is the next.
     ///
     /// The claim is taken away meanwhile, and the caller holds the heap's seat, so that a signal
-    /// handler neither uses it half made nor makes another. A slot that the reclaimer has begun to hold
-    /// since it was freed is left to it.
+    /// handler neither uses it half made nor makes another. Where the reclaimer is at the slab the slot is
+    /// left to it, as it may be held; and the claim is left alone, because it may have held what is
+    /// claimed, and must find it there to let go of it.
     #[inline(always)]
     pub fn claim_freed(&self, slot: usize, first: impl FnOnce()) {
         let claim = self.claimed();
         let bit = 1u64 << (slot % GROUP_SLOTS);
         if slot / GROUP_SLOTS != self.claimed_group()
             || claim & (bit - 1) != 0
+            || self.is_being_held()
             || self.state_of(slot).load(Relaxed) != DIRTY
         {
             return;
