@@ -1,6 +1,6 @@
 //! The invariants of a slab, verified.
 
-use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab, valid_bits};
+use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use crate::sync::Ordering::Relaxed;
 
 /// An invariant that does not hold.
@@ -16,7 +16,6 @@ impl Slab {
         let claim = self.claimed();
         ensure(claim == 0 || self.claimed_group() < GROUPS, "I5: claimed group")?;
         let fresh = self.fresh.load(Relaxed) as usize;
-        let mut used = 0;
         for group in 0..GROUPS {
             let live = !self.free_bits(group) & valid_bits(slots, group);
             let remote = self.remote_bits(group);
@@ -27,7 +26,6 @@ impl Slab {
             ensure(claimed & (live | remote) == 0, "I2: claimed and in use")?;
             ensure(remote & !live == 0, "I3: remote but not live")?;
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
-            used += live.count_ones();
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
         if !self.has_owner() {
@@ -35,10 +33,10 @@ impl Slab {
         }
         if !self.is_listed() {
             ensure(claim == 0, "I6: claim without a list")?;
-            let free = slots as u32 - used;
-            let missing = self.threshold().saturating_sub(free).max(1);
-            let credit = self.credit.load(Relaxed);
-            ensure(credit == missing, "I6: credit")?;
+            let told = self.disturbed.load(Relaxed) != 0;
+            ensure(told || self.credit.load(Relaxed) == self.missing(), "I6: credit")?;
+            let pending = self.owner.load(Relaxed) & PENDING != 0;
+            ensure(!told || pending, "I6: disturbed and not announced")?;
         }
         Ok(())
     }

@@ -43,6 +43,19 @@ impl Slab {
         self.set_credit(self.threshold());
     }
 
+    /// Frees by which a slab that is on no list falls short of the threshold for being listed; one
+    /// at least. I6.
+    pub(super) fn missing(&self) -> u32 {
+        let free = self.slots() as u32 - self.held();
+        self.threshold().saturating_sub(free).max(1)
+    }
+
+    /// Whether a slab that is on no list waits for more frees than it need. Also for the reclaimer,
+    /// to which a free that is just being counted may look like one too many.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.is_listed() && self.credit.load(Relaxed) > self.missing()
+    }
+
     /// The slab goes on its list. From here on the credit watches for emptiness: as many frees as
     /// there are live slots now.
     pub fn relist(&self) {
@@ -63,7 +76,10 @@ impl Slab {
     /// free as what it does not.
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
-        let free = |group| self.free_bits(group) | self.held_bits(group);
+        // Twice, so that a slot is seen that the reclaimer begins to hold, or lets go of, meanwhile.
+        let free = |group| {
+            self.free_bits(group) | self.held_bits(group) | self.free_bits(group)
+        };
         let free: u32 = (0..GROUPS).map(|group| free(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)
     }

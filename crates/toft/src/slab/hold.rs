@@ -196,11 +196,11 @@ impl Slab {
     }
 
     /// After another barrier: says whether the owner must be told to collect. There are remote slots
-    /// of which it has not been told since they were held, or the slab has room and is on no list, or
-    /// will be on none when what its owner is `busy` with is done: it looked while that was held.
+    /// of which it has not been told since they were held, or the slab is on no list and has more room
+    /// than its credit says, or will have when what its owner is `busy` with is done: it looked while
+    /// that was held.
     pub fn is_overlooked(&self, busy: bool) -> bool {
-        let room = || self.slots() as u32 - self.held() >= self.threshold();
-        if busy || !self.is_listed() && room() {
+        if busy || self.is_behind() {
             self.disturbed.store(1, Release);
             return true;
         }

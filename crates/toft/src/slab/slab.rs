@@ -33,7 +33,8 @@
 //! - I4 slots at or above `fresh` were not handed out since the slab's memory was zero.
 //! - I5 `claim_states` points to the states of a group of 64.
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
-//!   falls short of the threshold for being listed.
+//!   falls short of the threshold for being listed; unless it is `disturbed`, and announced to its
+//!   owner, who will count anew.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 
 use super::states::{DIRTY_FRESH, LIVE, NO_SLOT, ZERO_FRESH};
