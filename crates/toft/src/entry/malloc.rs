@@ -167,7 +167,7 @@ impl<O: Os> Allocator<O> {
             if pressure {
                 self.pool.drop_some(&self.os, usize::MAX, true);
             }
-        } else if pressure && slab.is_empty() {
+        } else if pressure && slab.is_empty() && !slab.is_being_held() {
             release(&self.os, slab, true);
         }
     }
@@ -235,7 +235,7 @@ impl<O: Os> Allocator<O> {
 
     fn release_empty_slabs(&self, heap: &Heap) {
         self.for_each_slab(|slab| {
-            if heap.owns(slab) && slab.is_listed() && slab.is_empty() {
+            if heap.owns(slab) && slab.is_listed() && slab.is_empty() && !slab.is_being_held() {
                 release(&self.os, slab, true);
             }
         });
