@@ -116,7 +116,9 @@ impl<O: Os> Allocator<O> {
         let page = self.os.page_size();
         let can = self.os.barrier();
         for slab in turn.slabs() {
-            slab.settle(can && self.is_quiet(slab));
+            let quiet = can && self.is_quiet(slab);
+            slab.settle(quiet);
+            swept.more |= !quiet;
         }
         let mut pieces = Pieces { ranges: [(0, 0); PIECES], count: 0 };
         for slab in turn.slabs() {

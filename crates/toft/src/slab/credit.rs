@@ -77,9 +77,7 @@ impl Slab {
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
         // Twice, so that a slot is seen that the reclaimer begins to hold, or lets go of, meanwhile.
-        let free = |group| {
-            self.free_bits(group) | self.held_bits(group) | self.free_bits(group)
-        };
+        let free = |group| self.free_bits(group) | self.held_bits(group) | self.free_bits(group);
         let free: u32 = (0..GROUPS).map(|group| free(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)
     }

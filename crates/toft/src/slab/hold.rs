@@ -68,6 +68,12 @@ impl Slab {
         self.runs(page, |slot| self.is_spare(slot, claim), each);
     }
 
+    /// Whether slots of the slab may be held, so that its pages must stay mapped. Asked by its holder
+    /// with the seat: where the reclaimer comes later, it finds the holder busy, or what it has done.
+    pub fn is_being_held(&self) -> bool {
+        self.owner.load(Relaxed) & HOLDING != 0
+    }
+
     /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it may
     /// be other than zero.
     fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
@@ -113,6 +119,9 @@ impl Slab {
     /// owner is not `quiet`.
     pub fn settle(&self, quiet: bool) {
         let keep = quiet && !self.is_dormant();
+        if !keep {
+            self.tidy_at.store(0, Relaxed);
+        }
         let (group, claim) = self.claim_and_group();
         for slot in 0..self.slots() {
             let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
@@ -218,6 +227,8 @@ impl Slab {
             self.let_go_free(slot, false);
             self.let_go_remote(slot, false);
         }
+        self.disturbed.store(1, Relaxed);
+        self.tidy_at.store(0, Relaxed);
         self.leave();
     }
 

@@ -49,6 +49,8 @@ impl Slab {
         mut discard: impl FnMut(usize, usize) -> bool,
     ) -> usize {
         self.unclaim();
+        // Not with what others have freed: that is taken for live here, and may go when it is collected.
+        self.tidy_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
         let free = |slot| self.is_free(slot).then(|| self.is_dirty(slot));
         self.runs(page, free, |(first, end), (start, stop)| {
@@ -57,7 +59,6 @@ impl Slab {
                 given += stop - start;
             }
         });
-        self.tidy_at.store(self.freed_so_far(), Relaxed);
         given
     }
 

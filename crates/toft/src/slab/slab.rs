@@ -37,7 +37,7 @@
 //!   owner, who will count anew.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 
-use super::states::{DIRTY_FRESH, LIVE, NO_SLOT, ZERO_FRESH};
+use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
 use crate::experiment::VALIDATE;
 use crate::region::Descriptor;
@@ -344,7 +344,8 @@ impl Slab {
         if self.is_remote(slot) {
             return SlotState::Remote;
         }
-        match self.state_of(slot).load(Acquire) {
+        let state = self.state_of(slot).load(Acquire);
+        match if state & HELD == HELD { state & !HELD } else { state } {
             LIVE => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
