@@ -18,6 +18,7 @@ use toft::thread::Heap;
 fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
     let fake = Fake::new(Machine::LARGE);
     let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+    allocator.filter().watch();
     (fake, allocator)
 }
 

@@ -11,6 +11,7 @@
 use super::{Allocator, Which};
 use crate::options::Reclaim;
 use crate::os::Os;
+use crate::os::filter::Permit;
 use crate::reclaim::Life;
 use crate::sync::Ordering::{AcqRel, Relaxed};
 use crate::thread::{Heap, Seat};
@@ -56,11 +57,13 @@ impl<O: Os> Allocator<O> {
     /// is due.
     fn leave_to_thread(&self) -> bool {
         match self.options.reclaim {
-            Reclaim::Thread => {}
+            Reclaim::Auto | Reclaim::Thread => {}
             Reclaim::Calls => return false,
             Reclaim::Off => return true,
         }
         match self.reclaimer.life() {
+            // It cannot reach the slabs of running threads any more.
+            Life::Awake | Life::Asleep if self.filter().is_installed() => false,
             Life::Awake => true,
             Life::Asleep => {
                 self.wake_thread();
@@ -110,17 +113,32 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         let this = (&raw const *self).expose_provenance();
-        // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
-        let started = self.os.barrier() && unsafe { self.os.spawn(run::<O>, this) };
+        // A filter that is installed from here on is for the calling thread first.
+        let started = self.barrier()
+            && self.permit().is_some_and(|_permit| {
+                // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
+                unsafe { self.os.spawn(run::<O>, this) }
+            });
         if !started {
             self.reclaimer.change(Life::Awake, Life::Refused);
         }
         started
     }
 
+    fn permit(&self) -> Option<Permit<'_>> {
+        self.filter().permit(&self.os, self.options.reclaim == Reclaim::Thread)
+    }
+
+    /// Every running thread passes a memory barrier, where that is possible and allowed.
+    pub(super) fn barrier(&self) -> bool {
+        self.permit().is_some_and(|_permit| self.os.barrier())
+    }
+
     /// What the thread does until the process ends.
     fn live(&self) -> ! {
-        self.os.settle_in();
+        if let Some(_permit) = self.filter().permit(&self.os, false) {
+            self.os.settle_in();
+        }
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         loop {

@@ -48,7 +48,7 @@ impl<O: Os> Allocator<O> {
         let mut swept = Swept::default();
         let page = self.os.page_size();
         // Without barriers only slabs of threads that have ended can be reached.
-        let reaches = self.os.barrier();
+        let reaches = self.barrier();
         self.for_each_slab(|slab| {
             if !self.wanted(slab, which, &mut swept) || !reaches {
                 return;
@@ -114,7 +114,7 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let page = self.os.page_size();
-        let can = self.os.barrier();
+        let can = self.barrier();
         for slab in turn.slabs() {
             let quiet = can && self.is_quiet(slab);
             slab.settle(quiet);
@@ -142,7 +142,7 @@ impl<O: Os> Allocator<O> {
             }
         }
         // So that each owner either is seen in what it does, or sees what has become free.
-        let can = can && self.os.barrier();
+        let can = can && self.barrier();
         for slab in turn.slabs() {
             let busy = !can || !self.is_quiet(slab);
             if slab.is_overlooked(busy) {

@@ -10,6 +10,8 @@ pub const PARTITIONS_MAX: usize = 4096;
 /// Most milliseconds that idle memory may be told to stay: a day.
 pub const DECAY_MAX: usize = 86_400_000;
 
+const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
+
 /// Most arenas that may be asked for.
 #[cfg(feature = "experiment-parallel")]
 pub const ARENAS_MAX: usize = 16;
@@ -64,9 +66,9 @@ pub const TABLE: &[Entry] = &[
     },
     Entry {
         name: "TOFT_RECLAIM",
-        default: "thread",
-        kind: Kind::Word(&["thread", "calls", "off"]),
-        doc: "who gives idle memory back: a thread of the library's own once the program is large, calls of malloc and free, or nobody",
+        default: "auto",
+        kind: Kind::Word(RECLAIM),
+        doc: "who gives idle memory back: a thread of the library's own, once the program has 16 MiB (auto: unless it was started under a filter of system calls, which might kill it; thread: even then), calls of malloc and free, or nobody",
     },
     Entry {
         name: "TOFT_DECAY",
@@ -104,7 +106,10 @@ pub const TABLE: &[Entry] = &[
 /// Who gives idle memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
-    /// A thread of our own, once the program is large; until then its calls.
+    /// A thread of our own, once the program is large and where that certainly harms nobody; else its
+    /// calls.
+    Auto,
+    /// The same, where a filter of system calls might not allow it, too.
     Thread,
     /// The program's calls, where they are slow anyway.
     Calls,
@@ -142,7 +147,7 @@ impl Options {
         partitions: 64,
         warn_only: false,
         large_keep: 32 << 20,
-        reclaim: Reclaim::Thread,
+        reclaim: Reclaim::Auto,
         decay: 100,
         program_only: false,
         report_descriptor: None,
@@ -170,9 +175,10 @@ impl Options {
                 Some(bytes) => self.large_keep = bytes,
                 None => return bad,
             },
-            "TOFT_RECLAIM" => match parse_word(value, &["thread", "calls", "off"]) {
-                Some(0) => self.reclaim = Reclaim::Thread,
-                Some(1) => self.reclaim = Reclaim::Calls,
+            "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {
+                Some(0) => self.reclaim = Reclaim::Auto,
+                Some(1) => self.reclaim = Reclaim::Thread,
+                Some(2) => self.reclaim = Reclaim::Calls,
                 Some(_) => self.reclaim = Reclaim::Off,
                 None => return bad,
             },

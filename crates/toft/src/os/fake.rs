@@ -351,10 +351,6 @@ unsafe impl Os for Fake {
         self.state().ticks
     }
 
-    fn fine_ticks(&self) -> u64 {
-        u64::from(self.state().ticks) << 16
-    }
-
     fn process(&self) -> u32 {
         1
     }

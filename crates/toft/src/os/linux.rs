@@ -134,10 +134,6 @@ unsafe impl Os for Linux {
         process::ticks()
     }
 
-    fn fine_ticks(&self) -> u64 {
-        process::fine_ticks()
-    }
-
     fn process(&self) -> u32 {
         process::pid() as u32
     }

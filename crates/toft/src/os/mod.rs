@@ -103,9 +103,6 @@ pub unsafe trait Os {
     /// system call.
     fn ticks(&self) -> u32;
 
-    /// The same, 65 536 times finer.
-    fn fine_ticks(&self) -> u64;
-
     /// The number of the process.
     fn process(&self) -> u32;
 

@@ -182,15 +182,10 @@ pub fn arm_thread_exit(key: u32, value: usize) {
 
 /// Time in ticks of 10 to 40 milliseconds, by the processor's own counter.
 pub fn ticks() -> u32 {
-    (fine_ticks() >> 16) as u32
-}
-
-/// The same, 65 536 times finer.
-pub fn fine_ticks() -> u64 {
     // Of 1.7 to 6.7 GHz; no x86-64 processor's counter is far from that.
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction.
-    let ticks = unsafe { core::arch::x86_64::_rdtsc() } >> 10;
+    let ticks = unsafe { core::arch::x86_64::_rdtsc() } >> 26;
     #[cfg(target_arch = "aarch64")]
     let ticks = {
         let (count, frequency): (u64, u64);
@@ -199,10 +194,9 @@ pub fn fine_ticks() -> u64 {
             core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack));
             core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack));
         }
-        // 2^22 of them in a second.
-        count / (frequency >> 22).max(1)
+        count / (frequency >> 6).max(1)
     };
-    ticks
+    ticks as u32
 }
 
 /// Dies by SIGABRT; a handler may run, but the process does not go on after it.

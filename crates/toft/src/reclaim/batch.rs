@@ -151,7 +151,7 @@ impl Reclaimer {
     /// whether one was in the middle of a sweep, and so perhaps of pushing a slab on an inbox.
     pub fn repair(&self, process: u32, slab_at: impl Fn(usize) -> Option<&'static Slab>) -> bool {
         let state = self.state();
-        let torn = self.is_sweeping();
+        let torn = self.is_sweeping() || state.count.load(Acquire) != 0;
         for slab in state.slabs.iter().take(state.count.load(Acquire) as usize) {
             if let Some(slab) = slab_at(slab.load(Relaxed)) {
                 slab.let_go_after_fork();

@@ -10,6 +10,7 @@ use toft::thread::Heap;
 pub fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
     let fake = Fake::new(Machine::LARGE);
     let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+    allocator.filter().watch();
     (fake, allocator)
 }
 

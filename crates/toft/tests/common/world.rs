@@ -44,6 +44,7 @@ impl World {
     pub fn new(fake: Fake, options: Options) -> Result<World, toft::os::Error> {
         let options = Options { warn_only: true, ..options };
         let allocator = Allocator::new(fake.clone(), options, false)?;
+        allocator.filter().watch();
         Ok(World {
             allocator,
             fake,
