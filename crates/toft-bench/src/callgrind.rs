@@ -10,7 +10,7 @@ use crate::metrics::INSTRUCTIONS;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
-use crate::runner::{Job, Of, Plan, numbers};
+use crate::runner::{Job, Of, Plan, numbers, threads};
 use crate::workloads::Workload;
 use std::process::Command;
 
@@ -74,7 +74,7 @@ fn countable(job: &Job, plan: &Plan) -> Result<(&'static Workload, Params, Param
         return Err("it runs other programs".to_owned());
     };
     let params = numbers(job.case, plan);
-    if params.get("threads", 1) > 1 {
+    if threads(&params) > 1 {
         return Err("its threads wait for each other, and waiting is instructions".to_owned());
     }
     // Of the case's own numbers: one that was given by hand may be of another workload.

@@ -20,6 +20,9 @@ pub struct Case {
     pub quick: Params,
     /// What is compared; the first is the one that the case is about.
     pub metrics: Vec<Metric>,
+    /// It waits or works for seconds whatever its numbers: a quick run has no time for it unless
+    /// it is named.
+    pub slow: bool,
 }
 
 impl Case {
@@ -57,6 +60,8 @@ struct Row {
     #[serde(default)]
     quick: String,
     metrics: Vec<String>,
+    #[serde(default)]
+    slow: bool,
 }
 
 impl Listed {
@@ -79,6 +84,7 @@ impl Listed {
                 quick: numbers(&row.quick)?,
                 metrics: metrics.collect::<Result<_, String>>()?,
                 name: row.name.clone(),
+                slow: row.slow,
             })
         });
         let cases = cases.collect::<Result<_, String>>()?;

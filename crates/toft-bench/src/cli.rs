@@ -6,6 +6,7 @@ use crate::measured::Measured;
 use crate::metrics::{METRICS, Metric, metric};
 use crate::outcome::{megabytes, status_kib};
 use crate::params::Params;
+use crate::peer_settings::of_carried;
 use crate::peers::{self, Peer};
 use crate::program::{Program, without_peak};
 use crate::record::Record;
@@ -314,12 +315,26 @@ fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
     }
     let names =
         if run.bars && run.workloads.is_empty() { bars::cases() } else { run.workloads.clone() };
-    let jobs = runner::choose(&names)?.into_iter().map(|job| job.showing(&run.metrics));
+    let mut jobs = runner::choose(&names)?;
+    if run.quick && names.is_empty() {
+        leave_out_slow(&mut jobs);
+    }
+    let jobs = jobs.into_iter().map(|job| job.showing(&run.metrics));
     Ok(if run.callgrind {
         jobs.map(|job| callgrind::job(job, plan)).collect()
     } else {
         jobs.collect()
     })
+}
+
+/// As with the peers: whoever names a case gets it.
+fn leave_out_slow(jobs: &mut Vec<Job>) {
+    let slow: Vec<&str> =
+        jobs.iter().filter(|job| job.case.slow).map(|job| job.case.name.as_str()).collect();
+    if !slow.is_empty() {
+        println!("left out, since they are slow (--workloads names them): {}", slow.join(", "));
+    }
+    jobs.retain(|job| !job.case.slow);
 }
 
 fn show(measured: &[Measured], peers: &[Peer]) {
@@ -361,9 +376,9 @@ fn choose_peers(names: &[String], quick: bool, mount: Mount) -> Result<Vec<Peer>
     }
     let mut chosen = Vec::new();
     for name in names {
-        match &carried {
-            Some(carried) if *name == carried.name => chosen.push(carried.clone()),
-            _ => chosen.extend(peers::choose(std::slice::from_ref(name))?),
+        match carried.as_ref().and_then(|carried| of_carried(name, carried)) {
+            Some(own) => chosen.push(own),
+            None => chosen.extend(peers::choose(std::slice::from_ref(name))?),
         }
     }
     Ok(chosen)

@@ -25,6 +25,24 @@ pub trait Heap: Copy + Send + Sync + 'static {
     /// # Safety
     /// As C's `free`: `block` is null or a live block of this heap.
     unsafe fn free(self, block: *mut u8);
+    /// Gives back to the system what it can, at once; see [`crate::purge`].
+    fn purge(self) {
+        crate::purge::purge();
+    }
+    /// The address of a C function of a size that allocates from this heap, for code that is made
+    /// while the program runs. It gets the heap's address as a second argument.
+    fn entry(self) -> usize {
+        entry::<Self> as *const () as usize
+    }
+}
+
+/// `malloc` of a heap for callers that know only addresses.
+///
+/// # Safety
+/// `heap` is the address of a heap.
+unsafe extern "C" fn entry<H: Heap>(size: usize, heap: *const H) -> *mut u8 {
+    // SAFETY: as the caller says.
+    unsafe { *heap }.malloc(size)
 }
 
 /// The `malloc` of this process.
@@ -56,6 +74,11 @@ impl Heap for Libc {
     unsafe fn free(self, block: *mut u8) {
         // SAFETY: the caller keeps free's contract.
         unsafe { libc::free(block.cast()) }
+    }
+    /// `malloc` itself, so that the code which calls it is its call site. It does not see the
+    /// second argument.
+    fn entry(self) -> usize {
+        libc::malloc as *const () as usize
     }
 }
 

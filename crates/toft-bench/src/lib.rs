@@ -4,6 +4,7 @@
 //! and is one row of the result; a *peer* is an allocator that a process can be started on. The
 //! runner starts every case on every peer, interleaved, in a fresh process each time.
 
+pub mod asleep;
 pub mod bars;
 pub mod baseline;
 pub mod callgrind;
@@ -22,11 +23,13 @@ pub mod outcome;
 pub mod params;
 pub mod peer_build;
 pub mod peer_cache;
+pub mod peer_settings;
 pub mod peer_table;
 pub mod peers;
 pub mod percentiles;
 pub mod preloadable;
 pub mod program;
+pub mod purge;
 pub mod record;
 #[cfg(test)]
 mod recorder;
@@ -36,6 +39,8 @@ pub mod rng;
 pub mod runner;
 pub mod standing;
 pub mod stats;
+pub mod syscalls;
 pub mod table;
 pub mod threads;
+pub mod thunks;
 pub mod workloads;

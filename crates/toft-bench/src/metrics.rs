@@ -45,6 +45,10 @@ const fn memory(key: &'static str, unit: &'static str) -> Metric {
     Metric { key, unit, better: Better::Less, about: About::Memory }
 }
 
+const fn share(key: &'static str, unit: &'static str) -> Metric {
+    Metric { key, unit, better: Better::More, about: About::Memory }
+}
+
 const fn cause(key: &'static str, unit: &'static str) -> Metric {
     Metric { key, unit, better: Better::Less, about: About::Cause }
 }
@@ -117,6 +121,45 @@ pub const PAGED: Metric = memory("paged_mb", "MB paged");
 /// Of the rounds of writing, those in which another thread's block lay in the same cache line.
 pub const SHARED_LINE: Metric = cause("shared_line_percent", "% in a shared line");
 
+/// Of the memory that a burst took, what is back after a time in which nobody called.
+pub const BACK_100MS: Metric = share("back_100ms_pct", "% back, 0.1 s");
+/// See [`BACK_100MS`].
+pub const BACK_500MS: Metric = share("back_500ms_pct", "% back, 0.5 s");
+/// See [`BACK_100MS`].
+pub const BACK_1S: Metric = share("back_1s_pct", "% back, 1 s");
+/// See [`BACK_100MS`].
+pub const BACK_2S: Metric = share("back_2s_pct", "% back, 2 s");
+/// See [`BACK_100MS`].
+pub const BACK_4S: Metric = share("back_4s_pct", "% back, 4 s");
+/// What is not, after 2 s.
+pub const LEFT: Metric = memory("left_mb", "MB left, 2 s");
+/// How often threads of the program that slept ran nevertheless.
+pub const WOKEN: Metric = cause("woken", "times woken");
+/// Page faults without disk in a round of the steady state.
+pub const FAULTS_PER_ROUND: Metric = cause("faults_per_round", "faults/round");
+/// System calls of all threads in a round of the steady state, counted in a run that is not timed.
+pub const CALLS_PER_ROUND: Metric = cause("syscalls_per_round", "system calls/round");
+/// Page faults in the second and later uses of memory that had been freed.
+pub const REFAULTS: Metric = cause("refaults", "faults again");
+/// Resident memory after everything was freed and the allocator was asked to give back what it can.
+pub const PURGED: Metric = memory("drained_purged_mb", "MB purged");
+/// How long it took to answer.
+pub const PURGE_MS: Metric = cause("purge_ms", "ms/purge");
+/// Address space when a quarter of the work is done.
+pub const MAPPED_25: Metric = memory("mapped_25_mb", "MB mapped, 25 %");
+/// Address space after half of the work.
+pub const MAPPED_50: Metric = memory("mapped_50_mb", "MB mapped, 50 %");
+/// Address space after all of the work.
+pub const MAPPED: Metric = memory("mapped_mb", "MB mapped");
+/// Page tables when a quarter of the work is done.
+pub const TABLES_25: Metric = memory("tables_25_mb", "MB page tables, 25 %");
+/// Page tables after half of the work.
+pub const TABLES_50: Metric = memory("tables_50_mb", "MB page tables, 50 %");
+/// Page tables after all of the work.
+pub const TABLES: Metric = memory("tables_mb", "MB page tables");
+/// Bytes that were asked for and not freed.
+pub const LIVE: Metric = cause("live_mb", "MB live");
+
 /// Every metric, for the files of the workloads.
 pub const METRICS: &[Metric] = &[
     NS,
@@ -151,6 +194,25 @@ pub const METRICS: &[Metric] = &[
     OCTILE7,
     FIRST,
     SHARED_LINE,
+    BACK_100MS,
+    BACK_500MS,
+    BACK_1S,
+    BACK_2S,
+    BACK_4S,
+    LEFT,
+    WOKEN,
+    FAULTS_PER_ROUND,
+    CALLS_PER_ROUND,
+    REFAULTS,
+    PURGED,
+    PURGE_MS,
+    MAPPED_25,
+    MAPPED_50,
+    MAPPED,
+    TABLES_25,
+    TABLES_50,
+    TABLES,
+    LIVE,
 ];
 
 /// The metric of a key.

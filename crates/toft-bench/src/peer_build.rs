@@ -91,13 +91,13 @@ fn trials() -> Result<Vec<Vec<String>>, String> {
 /// Those of `names`, or all, that are built and can be.
 fn choose<'a>(recipes: &'a [Recipe], names: &[String]) -> Result<Vec<&'a Recipe>, String> {
     if names.is_empty() {
-        let can = |recipe: &&Recipe| recipe.kind() == "crate" && recipe.unavailable.is_none();
+        let can = |recipe: &&Recipe| recipe.from_crate.is_some() && recipe.unavailable.is_none();
         return Ok(recipes.iter().filter(can).collect());
     }
     let one = |name: &String| {
         let recipe = recipes.iter().find(|recipe| &recipe.name == name);
         let recipe = recipe.ok_or_else(|| format!("no peer is called {name}"))?;
-        if recipe.kind() != "crate" || recipe.unavailable.is_some() {
+        if recipe.from_crate.is_none() || recipe.unavailable.is_some() {
             return Err(format!("{name} is not built here: {}", recipe.how()));
         }
         Ok(recipe)

@@ -1,5 +1,6 @@
 //! The list of the peers: what each is, whether it is there, and how to get it.
 
+use crate::peer_settings::of_carried;
 use crate::peers::{Peer, Recipe};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -31,7 +32,7 @@ pub fn list(recipes: &[Recipe], carried: Option<&Peer>) -> Vec<Listed> {
     recipes
         .iter()
         .map(|recipe| {
-            let own = carried.filter(|peer| peer.name == recipe.name).cloned();
+            let own = carried.and_then(|peer| of_carried(&recipe.name, peer));
             let found = own.or_else(|| recipe.find().ok());
             let library = found.as_ref().and_then(|peer| peer.library.as_ref());
             Listed {

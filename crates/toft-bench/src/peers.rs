@@ -3,6 +3,7 @@
 
 use crate::peer_cache::Cache;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -27,6 +28,9 @@ const FILES: &[&str] = &[
     include_str!("../peers/talc.toml"),
     include_str!("../peers/rlsf.toml"),
     include_str!("../peers/good_memory_allocator.toml"),
+    include_str!("../peers/toft-calls.toml"),
+    include_str!("../peers/toft-off.toml"),
+    include_str!("../peers/jemalloc-bg.toml"),
 ];
 
 /// A peer's file.
@@ -47,6 +51,11 @@ pub struct Recipe {
     pub fast: bool,
     /// The later version of the same, in whose presence a quick run leaves this one out.
     pub later: Option<String>,
+    /// The peer whose library it is, run with other variables.
+    pub of: Option<String>,
+    /// Variables that are set where it runs; see [`Peer::settings`].
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// The system's own malloc.
     #[serde(default)]
     pub system: bool,
@@ -121,6 +130,9 @@ impl Recipe {
         if self.unavailable.is_some() {
             return Err(self.how());
         }
+        if let Some(base) = self.base() {
+            return Ok(Peer { name: self.name.clone(), ..base.find()? });
+        }
         let peer = |library, version| Peer { name: self.name.clone(), library, version };
         if self.system {
             return Ok(peer(None, libc_version()));
@@ -146,9 +158,18 @@ impl Recipe {
         Ok(peer(Some(library), version))
     }
 
+    /// The recipe of the peer whose library this one is, too.
+    fn base(&self) -> Option<Self> {
+        let of = self.of.as_ref()?;
+        recipes().into_iter().find(|recipe| recipe.name == *of)
+    }
+
     /// Where it comes from, in a word.
     #[must_use]
     pub fn kind(&self) -> &'static str {
+        if let Some(base) = self.base() {
+            return base.kind();
+        }
         match self {
             Self { system: true, .. } => "system",
             Self { built: Some(_), .. } => "workspace",
@@ -162,6 +183,9 @@ impl Recipe {
     pub fn how(&self) -> String {
         if let Some(reason) = &self.unavailable {
             return format!("cannot be had: {reason}");
+        }
+        if let Some(base) = self.base() {
+            return base.how();
         }
         match (self.kind(), &self.library) {
             ("system", _) => "part of the system".to_owned(),
@@ -184,13 +208,6 @@ impl FromCrate {
             key.push_str(crate::peer_build::PRELOAD);
         }
         key
-    }
-}
-
-impl Peer {
-    /// The variables that its name asks to be set: `name@VARIABLE:VALUE`, as many as there are.
-    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.name.split('@').skip(1).filter_map(|setting| setting.split_once(':'))
     }
 }
 
@@ -300,8 +317,16 @@ mod tests {
                 let sources = usize::from(recipe.system)
                     + usize::from(recipe.built.is_some())
                     + usize::from(recipe.library.is_some())
-                    + usize::from(recipe.from_crate.is_some());
+                    + usize::from(recipe.from_crate.is_some())
+                    + usize::from(recipe.of.is_some());
                 assert_eq!(sources, 1, "{}", recipe.name);
+                // Of one that is there for itself, and with what makes it another.
+                let base = recipe.base();
+                assert_eq!(base.is_some(), recipe.of.is_some(), "{}", recipe.name);
+                assert!(
+                    base.is_none_or(|base| base.of.is_none() && base.licence == recipe.licence)
+                );
+                assert_eq!(recipe.of.is_some(), !recipe.environment.is_empty());
                 if let Some(from) = &recipe.from_crate {
                     assert!(from.script.is_some() != from.heap.is_some(), "{}", recipe.name);
                 }
@@ -373,20 +398,6 @@ mod tests {
             let known = |later: &String| recipes.iter().any(|other| other.name == *later);
             assert!(recipe.later.as_ref().is_none_or(known), "{}", recipe.name);
         }
-    }
-
-    #[test]
-    fn a_name_may_ask_for_variables() {
-        let one = |name: &str| choose(&[name.to_owned()]);
-        let peer = one("glibc@A:1@B_C:x:y").unwrap().remove(0);
-        assert_eq!(peer.settings().collect::<Vec<_>>(), [("A", "1"), ("B_C", "x:y")]);
-        assert_eq!((peer.name.as_str(), peer.library), ("glibc@A:1@B_C:x:y", None));
-        let brought = one("mine@A:1=/bin/sh").unwrap().remove(0);
-        assert_eq!(brought.settings().collect::<Vec<_>>(), [("A", "1")]);
-        assert!(brought.library.is_some());
-        assert_eq!(one("glibc").unwrap()[0].settings().count(), 0);
-        assert!(one("glibc@A").unwrap_err().contains("A is not"));
-        assert!(one("nobody@A:1").unwrap_err().contains("nobody"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Program {
             full: Params::default(),
             quick: Params::default(),
             metrics: vec![SECONDS, CPU, PEAK, FAULTS],
+            slow: false,
         };
         Job { case: Box::leak(Box::new(case)), of: Of::Program(Box::leak(Box::new(self))) }
     }

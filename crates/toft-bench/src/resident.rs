@@ -1,8 +1,10 @@
 //! What the kernel counts as this process's memory, read without calling `malloc`: the measuring
 //! must not make the heap under test larger.
 
+use crate::outcome::status_field;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
 
 /// Resident bytes of this process, from `/proc/self/statm`.
 ///
@@ -11,10 +13,70 @@ use std::io::Read;
 #[must_use]
 pub fn resident() -> u64 {
     let mut text = [0; 256];
-    let count = File::open("/proc/self/statm")
-        .and_then(|mut file| file.read(&mut text))
-        .expect("no /proc/self/statm");
-    pages(&text[..count]).expect("/proc/self/statm is not as documented") * page_size()
+    let text = read("/proc/self/statm", &mut text).expect("no /proc/self/statm");
+    pages(text).expect("/proc/self/statm is not as documented") * page_size()
+}
+
+/// Resident bytes at each of these times after `start`, which rise. The thread that asks sleeps in
+/// between, and calls no `malloc`.
+///
+/// # Panics
+/// As [`resident`], and when there are not as many places as times.
+pub fn resident_at(start: Instant, times: &[Duration], seen: &mut [u64]) {
+    assert_eq!(times.len(), seen.len());
+    for (time, seen) in times.iter().zip(seen) {
+        std::thread::sleep(time.saturating_sub(start.elapsed()));
+        *seen = resident();
+    }
+}
+
+/// A field of `/proc/self/status` that is in KiB, such as `VmSize`, in bytes.
+///
+/// # Panics
+/// When the kernel does not say.
+#[must_use]
+pub fn status_bytes(field: &str) -> u64 {
+    let mut text = [0; 8192];
+    let text = read("/proc/self/status", &mut text).expect("no /proc/self/status");
+    let text = std::str::from_utf8(text).expect("/proc/self/status is text");
+    assert!(text.contains(field), "/proc/self/status has no {field}");
+    1024 * status_field(text, field)
+}
+
+/// Whose page faults are meant.
+#[derive(Clone, Copy, Debug)]
+pub enum Faults {
+    /// Those of all threads.
+    OfProcess,
+    /// Those of the calling thread.
+    OfThread,
+}
+
+/// Page faults so far that needed no disk.
+///
+/// # Panics
+/// When the kernel does not tell, which is no option.
+#[must_use]
+pub fn faults(of: Faults) -> u64 {
+    let who = match of {
+        Faults::OfProcess => libc::RUSAGE_SELF,
+        Faults::OfThread => libc::RUSAGE_THREAD,
+    };
+    // SAFETY: zero is a valid rusage, which is plain numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local of the right type.
+    let result = unsafe { libc::getrusage(who, &raw mut usage) };
+    assert_eq!(result, 0, "getrusage takes these arguments");
+    usage.ru_minflt.cast_unsigned()
+}
+
+/// What a file of the kernel's says, as far as there is room for it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read<'a>(path: &str, text: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let count = File::open(path)?.read(text)?;
+    Ok(&text[..count])
 }
 
 /// The second field of `statm`: resident pages.
@@ -39,6 +101,31 @@ mod tests {
     fn the_second_field_counts() {
         assert_eq!(pages(b"9 77 5 1 0 3 0\n"), Some(77));
         assert_eq!(pages(b"9\n"), None);
+    }
+
+    #[test]
+    fn the_status_is_read_in_bytes() {
+        assert!(status_bytes("VmSize") > status_bytes("VmRSS"));
+        assert!(status_bytes("VmPTE") >= page_size());
+    }
+
+    #[test]
+    fn faults_are_those_of_the_thread_or_of_all() {
+        let touch = || drop(std::hint::black_box(Mapped::<u8>::new(1 << 20)));
+        let [own, all] = [Faults::OfThread, Faults::OfProcess].map(faults);
+        let other = std::thread::spawn(move || {
+            let before = faults(Faults::OfThread);
+            let page = page_size() as usize;
+            let mut block = vec![0u8; 4 << 20];
+            block.iter_mut().step_by(page).for_each(|byte| *byte = 1);
+            std::hint::black_box(&block);
+            faults(Faults::OfThread) - before
+        });
+        let others = other.join().unwrap();
+        touch();
+        assert!(others >= (4 << 20) / page_size() / 512, "{others}");
+        assert!(faults(Faults::OfProcess) - all >= others);
+        assert!(faults(Faults::OfThread) - own < others.max(600), "{others}");
     }
 
     #[test]

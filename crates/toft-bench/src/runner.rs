@@ -4,13 +4,15 @@ use crate::cases::Case;
 use crate::child::{self, Limits};
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
-use crate::metrics::Metric;
+use crate::metrics::{CALLS_PER_ROUND, Metric};
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
 use crate::program::Program;
+use crate::syscalls;
 use crate::workloads::{self, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::process::Command;
 
 /// A case and what runs it.
 #[derive(Clone, Copy)]
@@ -140,7 +142,13 @@ type Once<'a> = dyn Fn(&Peer) -> Result<Outcome, String> + 'a;
 fn run_job(job: Job, peers: &[Peer], plan: &Plan, bar: &ProgressBar) -> Measured {
     let params = numbers(job.case, plan);
     let once: Box<Once> = match job.of {
-        Of::Inside(workload) => Box::new(move |peer| inside(workload, peer, &params, plan)),
+        Of::Inside(workload) => Box::new(move |peer| {
+            let mut outcome = inside(workload, peer, &params, plan)?;
+            if job.case.metrics.contains(&CALLS_PER_ROUND) {
+                count_calls(&mut outcome, command(workload, peer, &params, plan)?, plan)?;
+            }
+            Ok(outcome)
+        }),
         Of::Host(workload) => match (workload.prepare)(&params) {
             Ok(stage) => Box::new(move |peer| {
                 with_spent(|| (workload.run)(peer, &params, &stage, limits(plan, 2)))
@@ -217,15 +225,40 @@ fn inside(
     params: &Params,
     plan: &Plan,
 ) -> Result<Outcome, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = child::on_peer(peer, program);
-    command.args(plan.words(workload, params));
-    let ended = child::run(command, limits(plan, params.get("threads", 1)))?;
+    let command = command(workload, peer, params, plan)?;
+    let ended = child::run(command, limits(plan, threads(params)))?;
     let mut outcome: Outcome = serde_json::from_str(&ended.output)
         .map_err(|error| format!("unreadable outcome {:?}: {error}", ended.output))?;
     outcome.set("cpu_seconds", ended.cpu_seconds);
     outcome.set("minor_faults", ended.minor_faults as f64);
     Ok(outcome)
+}
+
+fn command(
+    workload: &Workload,
+    peer: &Peer,
+    params: &Params,
+    plan: &Plan,
+) -> Result<Command, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = child::on_peer(peer, program);
+    command.args(plan.words(workload, params));
+    Ok(command)
+}
+
+/// Runs a workload that marks its rounds once more, only to count the system calls of a round.
+fn count_calls(outcome: &mut Outcome, command: Command, plan: &Plan) -> Result<(), String> {
+    let rounds = outcome.metrics.get("marked_rounds").ok_or("it marks no rounds")?;
+    let calls = syscalls::between_marks(command, plan.timeout)
+        .map_err(|why| format!("its system calls are not counted: it {why}"))?;
+    outcome.set(CALLS_PER_ROUND.key, calls as f64 / rounds);
+    Ok(())
+}
+
+/// How many threads of a workload run at the same time.
+#[must_use]
+pub fn threads(params: &Params) -> u64 {
+    params.get("threads", 1) + params.get("bursts", 0)
 }
 
 #[cfg(test)]

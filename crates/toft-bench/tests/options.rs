@@ -281,3 +281,29 @@ fn without_valgrind_callgrind_says_what_to_install() {
     assert_eq!(output.status.code(), Some(2));
     assert!(complaint(&output).contains("apt-get install valgrind"), "{}", complaint(&output));
 }
+
+/// A run of the same work that is watched says what an operation asks of the kernel: 512 blocks of
+/// 200 KB are mapped one by one by glibc, as long as it is told to, and unmapped; and in a heap that
+/// grows it is a call now and then.
+#[test]
+fn system_calls_of_a_round_are_counted_from_outside() {
+    let calls = |peer: &str, name: &str| {
+        let path = temporary(name);
+        let words = ["--runs", "1", "--workload", "thrash", "--peers", peer, "--json"];
+        let numbers = ["objects=512", "rounds=4", "low=200000", "high=200001"];
+        let set = numbers.iter().flat_map(|number| ["--set", number]);
+        let words: Vec<&str> =
+            words.into_iter().chain([path.to_str().unwrap()]).chain(set).collect();
+        let output = bench(&words);
+        assert!(output.status.success(), "{}", complaint(&output));
+        assert!(page(&output).contains("system calls/round"), "{}", page(&output));
+        json(&path)["cases"][0]["peers"][peer][0]["metrics"]["syscalls_per_round"].as_f64().unwrap()
+    };
+    let mapped =
+        calls("glibc@MALLOC_MMAP_THRESHOLD_:100000@MALLOC_MMAP_MAX_:100000", "mapped.json");
+    assert!((1024.0..1040.0).contains(&mapped), "{mapped}");
+    let never =
+        "glibc@MALLOC_MMAP_MAX_:0@MALLOC_TRIM_THRESHOLD_:4000000000@MALLOC_TOP_PAD_:300000000";
+    let kept = calls(never, "kept.json");
+    assert!(kept < 8.0, "{kept}");
+}

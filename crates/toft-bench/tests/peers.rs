@@ -34,7 +34,11 @@ fn the_peers_are_listed_as_a_table_and_as_json() {
 
 #[test]
 fn what_is_not_built_here_cannot_be_built_and_says_so() {
-    for (name, reason) in [("nomalloc", "no peer is called nomalloc"), ("tcmalloc", "apt-get")] {
+    for (name, reason) in [
+        ("nomalloc", "no peer is called nomalloc"),
+        ("tcmalloc", "apt-get"),
+        ("jemalloc-bg", "toft bench build-peers jemalloc53"),
+    ] {
         let output = bench(&["build-peers", name]);
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

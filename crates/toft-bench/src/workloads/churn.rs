@@ -3,7 +3,8 @@
 //!
 //! The sizes and the phases are those of btmalloc's `rss`, which reads memory as soon as a phase has
 //! ended and touches only the first byte of a block: `settle_ms=0 touch=1`. The case `churn` gives
-//! allocators time to return memory.
+//! allocators time to return memory, with a few calls on which they may look at their clocks; with
+//! `calls=0` nobody calls them. `purge=1` asks them to give back what they can when all is freed.
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};
@@ -25,11 +26,13 @@ pub const WORKLOAD: Workload = Workload {
 const SIZES: [usize; 15] =
     [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192];
 
-fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
+/// Runs it.
+pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let count = params.size("slots", 200_000);
     let ops = params.get("ops", 3_000_000);
     let keep = params.size("keep", 20).clamp(1, count);
     let settle = Duration::from_millis(params.get("settle_ms", 1000));
+    let calls = params.get("calls", 1) > 0;
     let mut table = Table::new(heap, count, params);
     let fresh = resident();
     let above = |now: u64| now.saturating_sub(fresh) as f64 / 1e6;
@@ -51,10 +54,19 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     phase(&mut table, &|table| table.replace(count / keep, keep, last));
 
     let live = table.live();
-    let steady = above(settled(heap, settle));
+    let steady = above(settled(heap, settle, calls));
     drain(heap, &mut table.slots);
-    let drained = above(settled(heap, settle));
-    Outcome::timed(count as u64 + ops + last, seconds)
+    let drained = above(settled(heap, settle, calls));
+    let mut outcome = Outcome::timed(count as u64 + ops + last, seconds);
+    if params.get("purge", 0) > 0 {
+        let start = Instant::now();
+        heap.purge();
+        let took = start.elapsed();
+        let purged = above(resident());
+        outcome.set("drained_purged_mb", purged);
+        outcome.set("purge_ms", took.as_secs_f64() * 1e3);
+    }
+    outcome
         .with("grown_mb", grown)
         .with("churned_mb", churned)
         .with("shrunk_mb", shrunk)
@@ -117,14 +129,16 @@ impl<H: Heap> Table<H> {
 }
 
 /// Resident memory after a pause in which the program does next to nothing: allocators that give
-/// memory back on a timer get the calls on which they look at it.
-fn settled<H: Heap>(heap: H, settle: Duration) -> u64 {
+/// memory back on a timer get the calls on which they look at it, unless there are to be none.
+fn settled<H: Heap>(heap: H, settle: Duration, calls: bool) -> u64 {
     let start = Instant::now();
     while start.elapsed() < settle {
         std::thread::sleep(settle / 10);
-        let block = take(heap, 64);
-        // SAFETY: allocated just now.
-        unsafe { heap.free(block) };
+        if calls {
+            let block = take(heap, 64);
+            // SAFETY: allocated just now.
+            unsafe { heap.free(block) };
+        }
     }
     resident()
 }
@@ -153,11 +167,13 @@ mod tests {
         use crate::recorder::Recorder;
         let mallocs = |settle: &str| {
             let heap = Recorder::new();
-            let outcome = run(heap, &Params::parse(["slots=50", "ops=800", settle]).unwrap());
+            let words = format!("slots=50 ops=800 {settle}");
+            let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
             heap.sizes().len() as u64 - outcome.ops
         };
         assert_eq!(mallocs("settle_ms=0"), 0);
         assert!((2..=20).contains(&mallocs("settle_ms=10")));
+        assert_eq!(mallocs("settle_ms=10 calls=0"), 0);
     }
 
     #[test]

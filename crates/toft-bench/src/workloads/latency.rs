@@ -10,7 +10,12 @@
 //! smaller differences.) What two readings cost is part of every sample, is the same on all peers,
 //! and is measured on intervals with nothing in them: `clock_ns` is their median and `clock_mean_ns`
 //! their mean, and `clock_p9999_ns` says how much of the tail is the machine's.
+//!
+//! With `bursts=N`, N other threads allocate and free bursts of other sizes as long as this lasts,
+//! each size only now and then, so that there is always memory that has lain idle and goes back.
+//! `every_ns` is then the pace of the steps: it makes a run last as long on every peer.
 
+use super::bursts::Bursts;
 use super::replace::drain;
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, launder, touched};
@@ -20,8 +25,10 @@ use crate::params::Params;
 use crate::percentiles::Percentiles;
 use crate::rng::Rng;
 use crate::threads::{Placed, together};
+use std::hint::spin_loop;
 use std::ptr::null_mut;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Release};
 use std::time::{Duration, Instant};
 
 /// The workload.
@@ -44,8 +51,14 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     outcome.set("clock_p9999_ns", f64::from(clock.at(9999)));
     outcome.set("clock_mean_ns", clock.mean());
 
+    let working = AtomicUsize::new(threads);
+    let every = Duration::from_nanos(params.get("every_ns", 0));
+    let bursts = Bursts::of(params);
     let warm = Barrier::new(threads);
-    let (_, measured) = together(threads, Placed::Spread, |index| {
+    let (_, measured) = together(threads + bursts.threads, Placed::Spread, |index| {
+        if index >= threads {
+            return Measured::Bursts(bursts.run(heap, &working));
+        }
         let mut samples = Mapped::<u32>::new(ops);
         let mut slots = Mapped::<*mut u8>::new(params.size("slots", 4096));
         let size = params.size("size", 64);
@@ -55,16 +68,25 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         drain(heap, &mut slots);
         warm.wait();
         let start = Instant::now();
-        sample(heap, &mut slots, size, &mut Rng::new(seed + index as u64), &mut samples);
+        sample(heap, &mut slots, size, &mut Rng::new(seed + index as u64), &mut samples, every);
         let time = start.elapsed();
+        working.fetch_sub(1, Release);
         drain(heap, &mut slots);
-        (samples, time)
+        Measured::Samples(samples, time)
     });
-    for (index, (part, _)) in measured.iter().enumerate() {
-        samples[index * ops..][..ops].copy_from_slice(part);
+    let mut slowest = Duration::ZERO;
+    let mut refaults = 0;
+    for (index, measured) in measured.iter().enumerate() {
+        match measured {
+            Measured::Samples(part, time) => {
+                samples[index * ops..][..ops].copy_from_slice(part);
+                slowest = slowest.max(*time);
+            }
+            Measured::Bursts(faults) => refaults += faults,
+        }
     }
     outcome.ops = samples.len() as u64;
-    let slowest = measured.iter().map(|(_, time)| *time).max().expect("no threads");
+    outcome.set("refaults", refaults as f64);
     outcome.set("seconds", slowest.as_secs_f64());
     let all = Percentiles::of(&mut samples);
     for (key, share) in [("p50_ns", 5000), ("p99_ns", 9900), ("p999_ns", 9990), ("p9999_ns", 9999)]
@@ -74,7 +96,16 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     outcome.with("max_ns", f64::from(all.max())).with("mean_ns", all.mean())
 }
 
-/// Fills `samples`, one step for each.
+/// What a thread found.
+enum Measured {
+    /// How long each call took, and how long all of it.
+    Samples(Mapped<u32>, Duration),
+    /// Page faults of the bursts.
+    Bursts(u64),
+}
+
+/// Fills `samples`, one step for each, of which none begins sooner than `every` after the one before
+/// ought to have begun.
 #[inline(never)]
 fn sample<H: Heap>(
     heap: H,
@@ -82,8 +113,16 @@ fn sample<H: Heap>(
     size: usize,
     rng: &mut Rng,
     samples: &mut [u32],
+    every: Duration,
 ) {
+    let mut due = Instant::now();
     for sample in samples {
+        if !every.is_zero() {
+            due += every;
+            while Instant::now() < due {
+                spin_loop();
+            }
+        }
         let index = rng.below(slots.len());
         // SAFETY: the slot holds a live block or null, and is emptied at once.
         unsafe { heap.free(std::mem::replace(&mut slots[index], null_mut())) };
@@ -153,6 +192,33 @@ mod tests {
         assert!(lived[40..lived.len() - 20].contains(&20), "{lived:?}");
         // Random slots: some are drawn again before all have been drawn once.
         assert_ne!(lived[59], 20);
+    }
+
+    #[test]
+    fn a_pace_makes_a_run_last_and_is_in_no_sample() {
+        let seconds = |pace: &str| {
+            let outcome = run(Libc, &Params::parse(["slots=50", "ops=2000", pace]).unwrap());
+            (outcome.metrics["seconds"], outcome.metrics["p50_ns"])
+        };
+        let (paced, half) = seconds("every_ns=20k");
+        assert!(paced >= 0.04 && half < 20_000.0, "{paced} {half}");
+        assert!(seconds("every_ns=0").0 < 0.03);
+    }
+
+    #[test]
+    fn bursts_last_as_long_as_the_samples_and_are_none_of_them() {
+        use crate::recorder::Recorder;
+        let heap = Recorder::new();
+        let words = "slots=20 size=48 ops=500 every_ns=20k bursts=1 burst_bytes=4096 pause_us=100";
+        let outcome = run(heap, &Params::parse(words.split(' ')).unwrap());
+        assert_eq!(outcome.ops, 500);
+        let (own, others): (Vec<usize>, Vec<usize>) =
+            heap.sizes().into_iter().partition(|size| *size == 48);
+        assert!(own.len() >= 520 && others.len() > 1000, "{} {}", own.len(), others.len());
+        let events = heap.events();
+        let frees =
+            |event: &&crate::recorder::Event| matches!(event, crate::recorder::Event::Free(_));
+        assert_eq!(2 * events.iter().filter(frees).count(), events.len());
     }
 
     #[test]

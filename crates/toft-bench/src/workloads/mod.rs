@@ -4,6 +4,8 @@ pub mod alloc_test;
 pub mod ar_malloc;
 pub mod barnes;
 pub mod batch;
+pub mod burst_idle;
+pub mod bursts;
 pub mod cfrac;
 pub mod churn;
 pub mod circle;
@@ -29,10 +31,12 @@ pub mod replace;
 pub mod rptest;
 pub mod sh;
 pub mod simple_malloc;
+pub mod site_churn;
 pub mod sites;
 pub mod sizes;
 #[cfg(test)]
 mod test_heaps;
+pub mod thrash;
 pub mod threaded;
 pub mod tiering;
 pub mod trace;
@@ -104,6 +108,9 @@ pub const ALL: &[Workload] = &[
     threaded::WORKLOAD,
     latency::WORKLOAD,
     tiering::WORKLOAD,
+    burst_idle::WORKLOAD,
+    thrash::WORKLOAD,
+    site_churn::WORKLOAD,
     isoalloc::WORKLOAD,
     simple_malloc::WORKLOAD,
     malloc_thread::WORKLOAD,

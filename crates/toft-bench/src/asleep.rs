@@ -1,0 +1,144 @@
+//! Threads that sleep in the kernel until they are called, and whether they were left alone.
+//!
+//! They wait on a word of our own: no lock of the C library, none of an allocator, and nothing that
+//! could wake one of them but the call.
+
+use crate::mapped::Mapped;
+use crate::outcome::status_field;
+use crate::resident::read;
+use std::io::Write;
+use std::ptr::null;
+use std::sync::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Release},
+};
+use std::time::{Duration, Instant};
+
+/// A place where a number of threads sleep.
+pub struct Asleep {
+    /// 0 until they are called. Written by [`Asleep::call`] alone; the kernel compares it.
+    called: AtomicU32,
+    /// The kernel's number of each thread that has come to sleep, or 0; each written once, by that
+    /// thread.
+    tasks: Mapped<AtomicUsize>,
+}
+
+impl Asleep {
+    /// A place for so many threads.
+    #[must_use]
+    pub fn new(threads: usize) -> Self {
+        Self { called: AtomicU32::new(0), tasks: Mapped::new(threads) }
+    }
+
+    /// Sleeps until [`Asleep::call`], as number `index`.
+    pub fn sleep(&self, index: usize) {
+        // SAFETY: the call has no preconditions.
+        let task = unsafe { libc::syscall(libc::SYS_gettid) };
+        self.tasks[index].store(task.cast_unsigned() as usize, Release);
+        while self.called.load(Acquire) == 0 {
+            self.futex(libc::FUTEX_WAIT, 0);
+        }
+    }
+
+    /// Wakes all, for good.
+    pub fn call(&self) {
+        self.called.store(1, Release);
+        self.futex(libc::FUTEX_WAKE, i32::MAX);
+    }
+
+    fn futex(&self, operation: i32, value: i32) {
+        let forever = null::<libc::timespec>();
+        let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the word outlives the call, and both operations take these arguments. Whether a
+        // wait was in vain is seen by the word, so the result does not matter.
+        unsafe {
+            libc::syscall(libc::SYS_futex, self.called.as_ptr(), operation, value, forever);
+        }
+    }
+
+    /// Waits until the kernel says of every thread that it sleeps.
+    ///
+    /// # Panics
+    /// When that takes longer than a minute.
+    pub fn wait_for_all(&self) {
+        let start = Instant::now();
+        while !self.tasks.iter().all(|task| sleeps(task.load(Acquire))) {
+            assert!(start.elapsed() < Duration::from_secs(60), "a thread does not fall asleep");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How often the kernel has taken these threads off a processor so far: once more for each time
+    /// that one of them was woken and slept again.
+    #[must_use]
+    pub fn times(&self) -> u64 {
+        self.tasks.iter().map(|task| switches(task.load(Acquire))).sum()
+    }
+}
+
+fn sleeps(task: usize) -> bool {
+    task != 0
+        && status(task, |text| {
+            text.lines().find_map(|line| line.strip_prefix("State:"))?.trim().chars().next()
+        }) == Some('S')
+}
+
+fn switches(task: usize) -> u64 {
+    let both = |text: &str| {
+        let of = |kind| status_field(text, kind);
+        Some(of("voluntary_ctxt_switches") + of("nonvoluntary_ctxt_switches"))
+    };
+    status(task, both).expect("a thread that sleeps has a status")
+}
+
+/// What `look` finds in the status of a thread. Asks `malloc` for nothing.
+fn status<R>(task: usize, look: impl Fn(&str) -> Option<R>) -> Option<R> {
+    let (mut path, mut text) = ([0; 64], [0; 8192]);
+    let mut rest = &mut path[..];
+    write!(rest, "/proc/self/task/{task}/status").expect("the path is short");
+    let left = rest.len();
+    let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
+    look(std::str::from_utf8(read(path, &mut text).ok()?).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts two threads that sleep, and looks at them from outside.
+    fn with_sleepers(look: impl Fn(&Asleep)) {
+        let asleep = Asleep::new(2);
+        std::thread::scope(|scope| {
+            for index in 0..2 {
+                let asleep = &asleep;
+                scope.spawn(move || asleep.sleep(index));
+            }
+            asleep.wait_for_all();
+            look(&asleep);
+            asleep.call();
+        });
+    }
+
+    #[test]
+    fn threads_sleep_until_they_are_called_and_nobody_disturbs_them() {
+        with_sleepers(|asleep| {
+            let before = asleep.times();
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(asleep.times(), before);
+        });
+    }
+
+    #[test]
+    fn whoever_is_woken_is_counted_and_sleeps_on() {
+        with_sleepers(|asleep| {
+            let before = asleep.times();
+            // The word is still 0, so both look at it and sleep again.
+            asleep.futex(libc::FUTEX_WAKE, i32::MAX);
+            while asleep.times() < before + 2 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            asleep.wait_for_all();
+            assert_eq!(asleep.times(), before + 2);
+        });
+    }
+}
