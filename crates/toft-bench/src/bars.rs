@@ -1,7 +1,11 @@
 //! The bars that Toft has to clear, judged on measured cases. Each is a row of a table.
 
 use crate::measured::Measured;
-use crate::metrics::{Better, KREQ, MOPS, MS, Metric, NS, PEAK, RESIDENT, SCALING, SECONDS};
+use crate::metrics::{
+    BACK_2S, Better, CALLS_PER_ROUND, DRAINED, KREQ, MOPS, MS, Metric, NS, P999, P9999, PEAK,
+    PURGED, RESIDENT, SCALING, SECONDS, STEADY, WOKEN,
+};
+use crate::peer_settings::is_of;
 use crate::peers::{self, Peer};
 use crate::stats::{Summary, paired};
 use crate::table::plain;
@@ -31,6 +35,8 @@ struct Bar {
 }
 
 const RIVALS: &[&str] = &["snmalloc", "mimalloc2", "mimalloc3"];
+/// Toft itself, when nothing goes back for lying idle.
+const OFF: &[&str] = &["toft-off"];
 const GLIBC: &[&str] = &["glibc"];
 const ALL: &[&str] = &[];
 const MIB: f64 = 1.048_576;
@@ -60,6 +66,21 @@ const BARS: &[Bar] = &[
     bar("redis", KREQ, Against::Best(ALL), 1.0),
     bar("redis", PEAK, Against::Best(ALL), 1.10),
     bar("redis", RESIDENT, Against::Best(ALL), 1.10),
+    // Memory comes back: in a program that runs on, in one that sleeps, and when it is asked for.
+    bar("rss-idle", STEADY, Against::Nothing, 2.0),
+    bar("rss-idle", DRAINED, Against::Nothing, 10.0),
+    bar("rss-purge", PURGED, Against::Nothing, 10.0),
+    bar("burst-idle", BACK_2S, Against::Nothing, 95.0),
+    bar("burst-idle", WOKEN, Against::Nothing, 0.0),
+    bar("burst-idle-cross", BACK_2S, Against::Nothing, 95.0),
+    bar("burst-idle-cross", WOKEN, Against::Nothing, 0.0),
+    // And to give it back costs nothing where it is needed again, and holds nobody up.
+    bar("thrash", CALLS_PER_ROUND, Against::Nothing, 0.0),
+    bar("thrash", NS, Against::Fast, 1.0),
+    bar("latency-64-reclaim", P999, Against::Best(OFF), 1.10),
+    bar("latency-64-reclaim", P9999, Against::Best(OFF), 1.10),
+    bar("latency-256-reclaim", P999, Against::Best(OFF), 1.10),
+    bar("latency-256-reclaim", P9999, Against::Best(OFF), 1.10),
 ];
 
 /// One bar and how it was met.
@@ -86,6 +107,12 @@ pub fn cases() -> Vec<String> {
         }
     }
     names
+}
+
+/// The peers that the bars need by name, whether or not a run has them anyway.
+#[must_use]
+pub fn peers() -> &'static [&'static str] {
+    OFF
 }
 
 /// Judges every bar whose case was measured.
@@ -148,7 +175,9 @@ impl Field<'_> {
         match bar.against {
             Against::Best(_) | Against::Fast => {
                 let among = |name: &str| match bar.against {
-                    Against::Best(names) => names.is_empty() || names.contains(&name),
+                    // Toft run in another way is nobody's rival, unless it is named.
+                    Against::Best(ALL) => !is_of(name, "toft"),
+                    Against::Best(names) => names.contains(&name),
                     _ => peers::fast().iter().any(|fast| fast == name),
                 };
                 let wanted = |&peer: &usize| peer != ours && among(&self.peers[peer].name);
@@ -270,6 +299,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_back_must_be_enough_and_no_call_is_too_many_but_none() {
+        let names = ["toft", "glibc"];
+        for (back, met) in [(95.1, true), (94.9, false)] {
+            let burst = [measured("burst-idle", "back_2s_pct", &[back, 99.0])];
+            assert_eq!(verdict(&burst, &names, "% back"), met, "{back}");
+        }
+        for (calls, met) in [(0.0, true), (0.05, false)] {
+            let thrash = [measured("thrash", "syscalls_per_round", &[calls, 300.0])];
+            assert_eq!(verdict(&thrash, &names, "system calls"), met, "{calls}");
+        }
+    }
+
+    #[test]
+    fn latency_is_held_against_toft_that_gives_nothing_back_and_speed_is_not() {
+        let names = ["toft", "toft-off", "tcmalloc"];
+        for (ours, met) in [(109.0, true), (111.0, false)] {
+            let latency = [measured("latency-64-reclaim", "p999_ns", &[ours, 100.0, 10.0])];
+            assert_eq!(verdict(&latency, &names, "p99.9)"), met, "{ours}");
+        }
+        // Of all the others the best is tcmalloc: the other Toft does not count.
+        let cfrac = [measured("cfrac", "seconds", &[1.04, 0.5, 1.0])];
+        assert!(verdict(&cfrac, &names, "cfrac"));
+    }
+
+    #[test]
     fn a_bar_without_a_figure_is_missed() {
         let mut pair = measured("pair-64", "ns", &[5.0, 5.0]);
         pair.series[0] = Err("signal: 6".into());
@@ -287,7 +341,7 @@ mod tests {
         }
         let known: Vec<String> =
             crate::peers::recipes().into_iter().map(|recipe| recipe.name).collect();
-        for name in RIVALS.iter().chain(GLIBC) {
+        for name in RIVALS.iter().chain(GLIBC).chain(super::peers()) {
             assert!(known.iter().any(|known| known == name), "{name}");
         }
     }

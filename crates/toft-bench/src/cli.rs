@@ -258,7 +258,12 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     if run.callgrind {
         callgrind::is_there()?;
     }
-    let peers = choose_peers(&run.peers, run.quick, mount)?;
+    let mut peers = choose_peers(&run.peers, run.quick, mount)?;
+    if run.bars && run.peers.is_empty() {
+        let more: Vec<String> = bars::peers().iter().map(ToString::to_string).collect();
+        // One that is not there is missed by its bars, which say so.
+        peers.extend(choose_peers(&more, run.quick, mount).unwrap_or_default());
+    }
     let start = Instant::now();
     let plan = Plan {
         runs: usize::from(run.runs.unwrap_or(if run.quick { QUICK_ROUNDS } else { ROUNDS })),

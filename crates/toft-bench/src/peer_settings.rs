@@ -24,10 +24,15 @@ pub fn plain(name: &str) -> &str {
 /// carries a library, no other library of the same name is measured.
 #[must_use]
 pub fn of_carried(name: &str, carried: &Peer) -> Option<Peer> {
-    let is_of = |recipe: &&Recipe| recipe.of.as_ref() == Some(&carried.name);
-    let own = plain(name) == carried.name
-        || files().iter().filter(is_of).any(|recipe| recipe.name == plain(name));
+    let own = plain(name) == carried.name || is_of(name, &carried.name);
     (own && !name.contains('=')).then(|| Peer { name: name.to_owned(), ..carried.clone() })
+}
+
+/// Whether the peer called `name` is another way to run the library of `base`.
+#[must_use]
+pub fn is_of(name: &str, base: &str) -> bool {
+    let of = |recipe: &Recipe| recipe.name == plain(name) && recipe.of.as_deref() == Some(base);
+    files().iter().any(of)
 }
 
 fn of_the_file(name: &str) -> impl Iterator<Item = (&str, &str)> {

@@ -248,7 +248,8 @@ fn command(
 
 /// Runs a workload that marks its rounds once more, only to count the system calls of a round.
 fn count_calls(outcome: &mut Outcome, command: Command, plan: &Plan) -> Result<(), String> {
-    let rounds = outcome.metrics.get("marked_rounds").ok_or("it marks no rounds")?;
+    // A metric that was asked for may be none of this workload's.
+    let Some(rounds) = outcome.metrics.get("marked_rounds") else { return Ok(()) };
     let calls = syscalls::between_marks(command, plan.timeout)
         .map_err(|why| format!("its system calls are not counted: it {why}"))?;
     outcome.set(CALLS_PER_ROUND.key, calls as f64 / rounds);
@@ -296,7 +297,7 @@ mod tests {
         for job in jobs() {
             let (quick, full) = (quick(&job), effort(&job.case.full));
             assert!(quick <= full && quick <= 20_000_000, "{}: {quick} of {full}", job.case.name);
-            // What is long must become shorter.
+            // What is long must become shorter, and only what waits or lasts is left out.
             assert!(full < 2_000_000 || 3 * quick <= full, "{}: {quick} of {full}", job.case.name);
         }
         let sum = |effort: &dyn Fn(&Job) -> u64| jobs().iter().map(effort).sum::<u64>();

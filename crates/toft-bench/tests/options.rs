@@ -307,3 +307,23 @@ fn system_calls_of_a_round_are_counted_from_outside() {
     let kept = calls(never, "kept.json");
     assert!(kept < 8.0, "{kept}");
 }
+
+/// Cases that take seconds whatever their numbers are left out of a quick run of everything, by
+/// name, and run when they are asked for.
+#[test]
+fn a_quick_run_leaves_the_slow_out_unless_they_are_named() {
+    let names = |output: &Output, case: &str| {
+        page(output).lines().any(|line| line.starts_with(&format!("| {case} ")))
+    };
+    // A peer that fails at once, so that it takes no time.
+    let nothing = ["--quick", "--runs", "1", "--peers", "none=/bin/sh"];
+    let all = bench(&nothing);
+    let said = page(&all);
+    let left = said.lines().find(|line| line.starts_with("left out, since they are slow")).unwrap();
+    for slow in ["burst-idle", "burst-idle-cross", "latency-64-reclaim"] {
+        assert!(left.contains(slow) && !names(&all, slow), "{slow}\n{said}");
+    }
+    assert!(names(&all, "thrash") && names(&all, "rss-idle"), "{said}");
+    let named = bench(&[&nothing[..], &["--workload", "burst-idle"]].concat());
+    assert!(names(&named, "burst-idle-cross") && !page(&named).contains("left out"));
+}
