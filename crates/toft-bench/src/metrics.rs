@@ -157,6 +157,10 @@ pub const TABLES_25: Metric = memory("tables_25_mb", "MB page tables, 25 %");
 pub const TABLES_50: Metric = memory("tables_50_mb", "MB page tables, 50 %");
 /// Page tables after all of the work.
 pub const TABLES: Metric = memory("tables_mb", "MB page tables");
+/// Address space after everything was freed and the allocator was asked to give back what it can.
+pub const MAPPED_PURGED: Metric = memory("mapped_purged_mb", "MB mapped, purged");
+/// Page tables then.
+pub const TABLES_PURGED: Metric = memory("tables_purged_mb", "MB page tables, purged");
 /// Bytes that were asked for and not freed.
 pub const LIVE: Metric = cause("live_mb", "MB live");
 
@@ -212,6 +216,8 @@ pub const METRICS: &[Metric] = &[
     TABLES_25,
     TABLES_50,
     TABLES,
+    MAPPED_PURGED,
+    TABLES_PURGED,
     LIVE,
 ];
 

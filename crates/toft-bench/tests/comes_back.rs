@@ -275,17 +275,22 @@ fn growth_of_address_space_and_of_page_tables_is_seen() {
         let words = "sites=90 window=10 pass=9 slots=200 rounds=32";
         let outcome = site_churn::run(Paged(habit), &Params::parse(words.split(' ')).unwrap());
         let keys = ["mapped_25_mb", "mapped_50_mb", "mapped_mb", "tables_mb", "steady_mb"];
-        keys.map(|key| figure(&outcome, key))
+        let purged = ["mapped_purged_mb", "tables_purged_mb", "drained_purged_mb"];
+        (keys.map(|key| figure(&outcome, key)), purged.map(|key| figure(&outcome, key)))
     };
     // 1600 blocks in each quarter, of two pages and more, each with 8 bytes of page tables.
     let page = PAGE as f64 / 1e6;
-    let [quarter, half, whole, tables, resident] = figures(Habit::Keep);
+    let ([quarter, half, whole, tables, resident], purged) = figures(Habit::Keep);
+    assert!(purged[0] >= whole - 1.0, "what is kept stays mapped: {purged:?}");
     assert!(quarter >= 3200.0 * page, "{quarter}");
     assert!(half >= quarter + 3000.0 * page && whole >= half + 6000.0 * page, "{half} {whole}");
     assert!(tables >= 12_000.0 * 8.0 / 1e6 && resident >= 12_000.0 * page, "{tables} {resident}");
     // At most 200 blocks of 9 KiB and two pages, whatever the round.
-    let [quarter, _, whole, tables, resident] = figures(Habit::Return);
+    let ([quarter, _, whole, tables, resident], _) = figures(Habit::Return);
     let most = 200.0 * 5.0 * page;
     assert!(quarter <= most && whole <= most && resident <= most, "{quarter} {whole} {resident}");
     assert!(tables < 0.1, "{tables}");
+    let (before, purged) = figures(Habit::Wait);
+    assert!(before[2] >= 12_000.0 * page, "{before:?}");
+    assert!(purged[0] < 10.0 && purged[1] < 0.05 && purged[2] < 2.0, "{purged:?}");
 }

@@ -6,7 +6,8 @@
 //! allocate, a window that moves over all of them; each time that it has passed over all, every site
 //! goes on to the next doubling of its size. After as many passes as there are doublings, which is
 //! half of the rounds of the full case, each site has had every size: from then on nothing is new,
-//! and an allocator whose use of addresses is bounded by its sites and sizes grows no more.
+//! and an allocator whose use of addresses is bounded by its sites and sizes grows no more. In the end
+//! all is freed and the allocator is asked to give back what it can.
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};
@@ -47,6 +48,8 @@ pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     }
     let live: u64 = churn.sizes.iter().map(|&size| u64::from(size)).sum();
     drain(heap, &mut churn.slots);
+    heap.purge();
+    let purged = State::now();
     let [quarter, half, whole] = states;
     let above = |now: u64, fresh: u64| now.saturating_sub(fresh) as f64 / 1e6;
     Outcome::timed((rounds * churn.slots.len()) as u64, seconds)
@@ -56,6 +59,9 @@ pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         .with("tables_25_mb", above(quarter.tables, fresh.tables))
         .with("tables_50_mb", above(half.tables, fresh.tables))
         .with("tables_mb", above(whole.tables, fresh.tables))
+        .with("mapped_purged_mb", above(purged.mapped, fresh.mapped))
+        .with("tables_purged_mb", above(purged.tables, fresh.tables))
+        .with("drained_purged_mb", above(purged.resident, fresh.resident))
         .with("steady_25_mb", above(quarter.resident, fresh.resident))
         .with("steady_50_mb", above(half.resident, fresh.resident))
         .with("steady_mb", above(whole.resident, fresh.resident))
