@@ -102,7 +102,10 @@ fn shortened(name: &str) -> String {
 #[must_use]
 pub fn figure(summary: &Summary) -> String {
     let around = 50.0 * summary.spread();
-    if around < 0.5 {
+    if !around.is_finite() {
+        // Of nothing there are no percent.
+        format!("{} to {}", plain(summary.min), plain(summary.max))
+    } else if around < 0.5 {
         plain(summary.median)
     } else {
         format!("{} ±{around:.0}%", plain(summary.median))
@@ -213,6 +216,8 @@ mod tests {
         assert_eq!(summary(0.0301, 0.0301, 0.0301), "0.030");
         assert_eq!(summary(0.000_421, 0.000_421, 0.000_421), "0.00042");
         assert_eq!(summary(1234.0, 1234.0, 1234.0), "1234");
+        assert_eq!(summary(0.0, 0.0, 0.25), "0 to 0.250");
+        assert_eq!(summary(0.0, 0.0, 0.0), "0");
         for (value, text) in [
             (9.999, "10.0"),
             (9.994, "9.99"),
