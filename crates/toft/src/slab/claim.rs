@@ -134,7 +134,7 @@ impl Slab {
             claim = lowest(claim, u32::from(self.claim_most.load(Relaxed)));
         }
         if size > SMALL_MAX {
-            self.claim_zero.store(claim & !self.dirty_bits(group), Relaxed);
+            self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);
         }
         let states = self.states.0.as_ptr().expose_provenance();
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);

@@ -47,6 +47,13 @@ impl Slab {
         self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
+    /// A bit for each free slot of a group that may not be zero, be it held or not; of others, anything.
+    /// For slots that were seen free a moment ago, and may be held or let go of meanwhile.
+    #[inline(always)]
+    pub(super) fn soiled_bits(&self, group: usize) -> u64 {
+        self.bits::<{ DIRTY_BIT }>(group)
+    }
+
     /// A bit for each slot of a group that is held, but for those that other threads have freed.
     #[inline(always)]
     pub(super) fn held_bits(&self, group: usize) -> u64 {
