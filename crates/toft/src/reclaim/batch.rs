@@ -97,7 +97,8 @@ impl Reclaimer {
     pub fn begin(&self) -> Option<Turn<'_>> {
         let state = self.state();
         let taken = state.sweeping.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-        taken.then_some(Turn(state))
+        // Not made where it is not taken: it would be given up.
+        taken.then(|| Turn(state))
     }
 
     /// Whether some thread has the turn.
