@@ -4,7 +4,10 @@
 use super::misuse;
 use super::ops::{Op, SEATS};
 use super::shadow::{Block, Kind, Shadow, Tier, bytes_of, home};
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use toft::Allocator;
 use toft::entry::{Call, Resized, Which};
 use toft::large::large_class;
@@ -21,7 +24,7 @@ const LIVE_MAX: usize = 192 << 20;
 const SURE: usize = 32 << 20;
 
 pub struct World {
-    pub allocator: Allocator<Fake>,
+    pub allocator: Arc<Allocator<Fake>>,
     pub fake: Fake,
     pub shadow: Shadow,
     heaps: Vec<&'static Heap>,
@@ -32,6 +35,11 @@ pub struct World {
     /// Whether the system has done, and will do, whatever it was asked for.
     pub undisturbed: bool,
     interrupted: Option<usize>,
+    /// What is left of the script: a sweep takes from it what other threads do meanwhile.
+    script: VecDeque<Op>,
+    /// Whether a sweep is under way, and the barriers that were ever passed.
+    sweeping: bool,
+    barriers: usize,
     steps: usize,
     /// How often everything is compared; the block at hand always is.
     pub thoroughness: usize,
@@ -46,7 +54,7 @@ impl World {
         let allocator = Allocator::new(fake.clone(), options, false)?;
         allocator.filter().watch();
         Ok(World {
-            allocator,
+            allocator: Arc::new(allocator),
             fake,
             shadow: Shadow::default(),
             heaps: Vec::new(),
@@ -54,6 +62,9 @@ impl World {
             must_succeed: true,
             undisturbed: true,
             interrupted: None,
+            script: VecDeque::new(),
+            sweeping: false,
+            barriers: 0,
             steps: 0,
             thoroughness: 8,
             refused: 0,
@@ -86,7 +97,8 @@ impl World {
 
     /// Carries out a script, and compares everything at its end.
     pub fn run(&mut self, ops: &[Op]) {
-        for &op in ops {
+        self.script.extend(ops);
+        while let Some(op) = self.script.pop_front() {
             self.step(op);
         }
         self.check();
@@ -160,14 +172,7 @@ impl World {
             }
             Op::Exit { .. } => {}
             Op::Fork { who, torn } => self.fork(who, torn),
-            Op::Trim => {
-                let heap = self.heap(self.steps);
-                match self.steps % 3 {
-                    0 => _ = self.allocator.purge(heap),
-                    1 => _ = self.allocator.sweep(Which::Idle).expect("nobody else sweeps"),
-                    _ => _ = self.allocator.sweep(Which::Free).expect("nobody else sweeps"),
-                }
-            }
+            Op::Trim => self.trim(),
             Op::Interrupt { who } => self.interrupted = Some(who),
         }
     }
@@ -282,6 +287,51 @@ impl World {
         }
     }
 
+    /// Gives back what is free, or idle. Other threads go on with the script at the barriers.
+    fn trim(&mut self) {
+        let heap = self.heap(self.steps);
+        let allocator = self.allocator.clone();
+        if self.sweeping {
+            // This is another thread than the one that sweeps.
+            assert_eq!(allocator.sweep(Which::Free), None);
+            return;
+        }
+        let kind = self.steps % 3;
+        self.sweeping = true;
+        let world = Playing(self);
+        self.fake.at_barrier(move || {
+            // SAFETY: between here and `at_barrier` below nobody else uses the world.
+            unsafe { &mut *world.get() }.meanwhile()
+        });
+        let ended = catch_unwind(AssertUnwindSafe(|| match kind {
+            0 => _ = allocator.purge(heap),
+            1 => _ = allocator.sweep(Which::Idle).expect("nobody else sweeps"),
+            _ => _ = allocator.sweep(Which::Free).expect("nobody else sweeps"),
+        }));
+        self.sweeping = false;
+        self.fake.at_barrier(|| true);
+        match ended.map_err(|gone: Box<dyn Any + Send>| gone.downcast::<Forked>()) {
+            Ok(()) => {}
+            Err(Ok(forked)) => self.fork(forked.who, forked.torn),
+            Err(Err(panic)) => resume_unwind(panic),
+        }
+    }
+
+    /// What happens at a barrier; says whether the system has one.
+    fn meanwhile(&mut self) -> bool {
+        self.barriers += 1;
+        // Few at first, so that the sweep sees something of the script, too.
+        for _ in 0..[0, 1, 2, 9][self.barriers % 4] {
+            match self.script.pop_front() {
+                // In the child there is no thread that sweeps.
+                Some(Op::Fork { who, torn }) => resume_unwind(Box::new(Forked { who, torn })),
+                Some(op) => self.step(op),
+                None => break,
+            }
+        }
+        !self.barriers.is_multiple_of(31)
+    }
+
     fn fork(&mut self, who: usize, torn: u8) {
         let mine = self.heap(who);
         for (number, heap) in self.heaps.iter().enumerate() {
@@ -296,7 +346,9 @@ impl World {
 
     /// Compares everything: the allocator's own invariants, its figures, and all contents.
     pub fn check(&self) {
-        if let Err(violation) = self.allocator.check() {
+        // What is held is neither free nor live.
+        let checked = if self.sweeping { Ok(()) } else { self.allocator.check() };
+        if let Err(violation) = checked {
             panic!("after {} steps: {violation:?}", self.steps);
         }
         let figures = snapshot(&self.allocator);
@@ -318,6 +370,24 @@ impl World {
         assert_eq!(self.fake.take_reports(), [] as [String; 0]);
     }
 }
+
+/// A fork in the middle of a sweep.
+struct Forked {
+    who: usize,
+    torn: u8,
+}
+
+/// The world, in a sweep.
+struct Playing(*mut World);
+
+impl Playing {
+    fn get(&self) -> *mut World {
+        self.0
+    }
+}
+
+// SAFETY: the fake calls what it is given on the thread that sweeps, and that is the world's.
+unsafe impl Send for Playing {}
 
 /// An address as a call site has one.
 pub fn code_address(site: usize) -> usize {
