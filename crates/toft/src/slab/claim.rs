@@ -173,9 +173,12 @@ impl Slab {
     #[cold]
     #[inline(never)]
     fn next_free_and_not_remote(&self) -> Option<(usize, u64)> {
-        let free = |group| self.free_bits(group) & !self.remote_bits(group);
-        let group = (0..GROUPS).find(|&group| free(group) != 0)?;
-        (self.awake.load(Relaxed) != 0).then_some((group, free(group)))
+        let found = (0..GROUPS).find_map(|group| {
+            // Looked at once: what is free now may be held a moment later.
+            let free = self.free_bits(group) & !self.remote_bits(group);
+            (free != 0).then_some((group, free))
+        })?;
+        (self.awake.load(Relaxed) != 0).then_some(found)
     }
 
     /// A slab with slots that were never used is touched with care: of those a claim has what lies
