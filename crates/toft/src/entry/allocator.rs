@@ -6,6 +6,7 @@ use crate::os::filter::Filter;
 use crate::os::{Error, Os};
 use crate::reclaim::{Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
+use crate::remote::announce;
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
@@ -295,7 +296,7 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.pool.repair();
-        let torn = self.reclaimer.repair(self.os.process(), crate::bin::slab_at);
+        let torn = self.reclaimer.repair(self.os.process(), crate::bin::slab_at, announce);
         self.filter().repair();
         crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));

@@ -148,14 +148,21 @@ impl Reclaimer {
         (self.state().sweeps.load(Relaxed), self.state().given.load(Relaxed))
     }
 
-    /// In the child of a fork: no thread of ours is there, and slots that one held are let go of. Says
-    /// whether one was in the middle of a sweep, and so perhaps of pushing a slab on an inbox.
-    pub fn repair(&self, process: u32, slab_at: impl Fn(usize) -> Option<&'static Slab>) -> bool {
+    /// In the child of a fork: no thread of ours is there, and slots that one held are let go of,
+    /// which is announced to their owners. Says whether there were any: then a slab may have been on its
+    /// way to an inbox.
+    pub fn repair(
+        &self,
+        process: u32,
+        slab_at: impl Fn(usize) -> Option<&'static Slab>,
+        announce: impl Fn(&Slab),
+    ) -> bool {
         let state = self.state();
         let torn = self.is_sweeping() || state.count.load(Acquire) != 0;
         for slab in state.slabs.iter().take(state.count.load(Acquire) as usize) {
             if let Some(slab) = slab_at(slab.load(Relaxed)) {
                 slab.let_go_after_fork();
+                announce(slab);
             }
         }
         state.count.store(0, Relaxed);
