@@ -18,6 +18,8 @@ extern crate std;
 pub use faults::{Fault, Request};
 pub use space::{PageState, Space};
 
+use super::filter::Permit;
+use super::release::{Piece, Release};
 use super::{Error, Os};
 use crate::sync::AtomicU32;
 use core::ops::Range;
@@ -293,6 +295,19 @@ unsafe impl Os for Fake {
         let _state = self.admit(Request::Discard, addr, len)?;
         self.host.clear(addr..addr + len);
         Ok(())
+    }
+
+    unsafe fn discard_all(
+        &self,
+        _release: &mut Release,
+        pieces: &mut [Piece],
+        _permit: Option<&Permit<'_>>,
+    ) {
+        // Each piece is a request of its own, which a fault may strike.
+        for piece in pieces {
+            // SAFETY: (1) the caller's.
+            piece.done = unsafe { self.discard(piece.address, piece.len) }.is_ok();
+        }
     }
 
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {

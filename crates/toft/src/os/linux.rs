@@ -1,6 +1,7 @@
 //! Linux, by raw system calls.
 
-use super::filter::ModeFinder;
+use super::filter::{ModeFinder, Permit};
+use super::release::{Piece, Release};
 use super::syscall::syscall;
 use super::{Error, Os, process, thread};
 use crate::sync::AtomicU32;
@@ -75,6 +76,16 @@ unsafe impl Os for Linux {
         let advice = libc::MADV_DONTNEED as usize;
         // SAFETY: (1) the caller's duty 1.
         result(unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) }).map(drop)
+    }
+
+    unsafe fn discard_all(
+        &self,
+        release: &mut Release,
+        pieces: &mut [Piece],
+        permit: Option<&Permit<'_>>,
+    ) {
+        // SAFETY: (1) the caller's duty 1; (2) as the kernel says.
+        unsafe { release.discard_all(self.page_size, pieces, permit) }
     }
 
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {

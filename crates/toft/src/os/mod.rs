@@ -10,6 +10,7 @@ pub mod filter;
 pub mod futex;
 mod linux;
 pub mod process;
+pub mod release;
 mod syscall;
 mod thread;
 
@@ -18,7 +19,9 @@ pub mod fake;
 
 use crate::sync::AtomicU32;
 use core::ops::Range;
+use filter::Permit;
 pub use linux::Linux;
+use release::{Piece, Release};
 pub use syscall::syscall;
 
 /// Why a call to the system did not succeed.
@@ -39,7 +42,7 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os {
     /// Bytes in a page: a power of two, at least 4096.
@@ -62,6 +65,20 @@ pub unsafe trait Os {
     /// # Safety
     /// 1. The range was mapped by `map` of this object and its contents are not needed any more.
     unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Gives the pages of many ranges back and says of each whether it reads as zero now; of what is
+    /// not `done` the contents are unknown. With a permit by the method of `release`, without one by
+    /// one call of the usual kind for each. Takes a while: not for a path that a program waits for.
+    ///
+    /// # Safety
+    /// 1. Each range was mapped by `map` of this object and its contents are not needed any more.
+    ///    Nobody writes to it before this returns.
+    unsafe fn discard_all(
+        &self,
+        release: &mut Release,
+        pieces: &mut [Piece],
+        permit: Option<&Permit<'_>>,
+    );
 
     /// Makes a mapped range fault on every access without splitting its mapping.
     ///

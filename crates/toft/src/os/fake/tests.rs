@@ -36,6 +36,23 @@ fn pages_are_zero_whenever_they_come_back() {
 }
 
 #[test]
+fn a_fault_strikes_single_pieces_of_a_batch() {
+    let (fake, at) = fake();
+    fake.map(at, 8 * PAGE).unwrap();
+    bytes(at, 8 * PAGE).fill(7);
+    let mut pieces = [0, 2, 4, 6].map(|page| Piece::new(at + page * PAGE, PAGE));
+    fake.set_fault(Some(Fault::at(2).only(Request::Discard)));
+    // SAFETY: (1) nothing else uses this range.
+    unsafe { fake.discard_all(&mut Release::new(), &mut pieces, None) };
+    assert_eq!(pieces.map(|piece| piece.done), [true, true, false, true]);
+    assert_eq!((fake.calls(Request::Discard), fake.failed()), (4, 1));
+    for page in 0..8 {
+        let zero = bytes(at + page * PAGE, PAGE).iter().all(|&byte| byte == 0);
+        assert_eq!(zero, [0, 2, 6].contains(&page), "{page}");
+    }
+}
+
+#[test]
 fn nothing_is_mapped_over_anything() {
     let (fake, at) = fake();
     fake.map(at, 2 * PAGE).unwrap();

@@ -1,0 +1,189 @@
+//! `process_madvise` on this process: one call for many pieces, which also takes the kernel's lock
+//! once and tells other processors once. Kernels before 6.13 refuse it for what has to be zero.
+//!
+//! This process is named by a constant (Linux 6.14). A descriptor (`pidfd_open`) is opened only where
+//! the kernel does not know that, and closed after the batch: a descriptor of a library's does not stay
+//! open in a program that may believe to know all of its own.
+
+use super::{Piece, Unavailable, plain};
+use crate::os::{process, syscall};
+
+/// `PIDFD_SELF_THREAD`: not the process's first thread, which may have ended.
+const SELF: isize = -10000;
+/// Pieces in one call: the list lies on the stack.
+const PIECES: usize = 64;
+
+/// The kernel's `struct iovec`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Entry {
+    address: usize,
+    len: usize,
+}
+
+/// Which process: this one, by a constant or by a descriptor.
+struct Target {
+    descriptor: isize,
+}
+
+impl Target {
+    fn open() -> Result<Target, Unavailable> {
+        // SAFETY: no effect but a new descriptor.
+        let descriptor = unsafe { syscall(libc::SYS_pidfd_open, [process::pid(), 0, 0, 0, 0, 0]) };
+        if descriptor < 0 {
+            Err(Unavailable::Refused(-descriptor as i32))
+        } else {
+            Ok(Target { descriptor })
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.descriptor >= 0 {
+            process::close(self.descriptor as i32);
+        }
+    }
+}
+
+/// Gives pieces back. What it has not done where it fails is as it was.
+///
+/// # Safety
+/// 1. As for [`super::Release::discard_all`].
+pub(super) unsafe fn discard_all(page: usize, pieces: &mut [Piece]) -> Result<(), Unavailable> {
+    // SAFETY: (1) the caller's.
+    unsafe { discard_all_of(SELF, page, pieces) }
+}
+
+/// The same, where the kernel may know this process by a constant.
+///
+/// # Safety
+/// 1. As above.
+unsafe fn discard_all_of(
+    constant: isize,
+    page: usize,
+    pieces: &mut [Piece],
+) -> Result<(), Unavailable> {
+    let mut target = Target { descriptor: constant };
+    let mut rest = pieces;
+    loop {
+        let mut list = [Entry { address: 0, len: 0 }; PIECES];
+        let mut count = 0;
+        for (entry, piece) in list.iter_mut().zip(rest.iter()) {
+            if !piece.is_exact(page) {
+                break;
+            }
+            *entry = Entry { address: piece.address, len: piece.len };
+            count += 1;
+        }
+        if count == 0 {
+            // One that is not whole pages, or the end.
+            let Some((first, others)) = rest.split_first_mut() else { return Ok(()) };
+            // SAFETY: (1) the caller's.
+            unsafe { plain::discard(page, first) };
+            rest = others;
+            continue;
+        }
+        let list = list.as_ptr() as usize;
+        let advice = libc::MADV_DONTNEED as usize;
+        let args = [target.descriptor as usize, list, count, advice, 0, 0];
+        // SAFETY: (1) the caller's; `count` entries are filled.
+        let advised = unsafe { syscall(libc::SYS_process_madvise, args) };
+        if advised == -(libc::EBADF as isize) && target.descriptor == constant {
+            target = Target::open()?;
+            continue;
+        }
+        let confirmed = confirm(rest, count, advised.max(0) as usize);
+        rest = rest.get_mut(confirmed..).unwrap_or(&mut []);
+        if confirmed == count {
+            continue;
+        }
+        // The kernel has stopped at this piece, for its sake or for the call's, or within it: it
+        // does 2 GiB at most.
+        let Some((first, others)) = rest.split_first_mut() else { return Ok(()) };
+        // SAFETY: (1) the caller's.
+        unsafe { plain::discard(page, first) };
+        if first.done && confirmed == 0 && advised < 0 && refuses_the_call(advised) {
+            return Err(Unavailable::Refused(-advised as i32));
+        }
+        rest = others;
+    }
+}
+
+/// Marks the pieces of which the kernel has advised every byte; says how many. It counts bytes.
+fn confirm(pieces: &mut [Piece], count: usize, mut advised: usize) -> usize {
+    let mut confirmed = 0;
+    for piece in pieces.iter_mut().take(count) {
+        let Some(left) = advised.checked_sub(piece.len) else { break };
+        advised = left;
+        piece.done = true;
+        confirmed += 1;
+    }
+    confirmed
+}
+
+/// Whether the code may be about the call as such, and not about the state of the machine.
+fn refuses_the_call(code: isize) -> bool {
+    matches!(
+        -code as i32,
+        libc::ENOSYS | libc::EINVAL | libc::EPERM | libc::EACCES | libc::EBADF | libc::ESRCH
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn bytes_are_counted_off_piece_by_piece_and_stop_in_the_middle() {
+        let pieces = [4096, 8192, 4096].map(|len| Piece::new(0, len));
+        for (advised, expected) in [
+            (0, [false, false, false]),
+            (4095, [false, false, false]),
+            (4096, [true, false, false]),
+            (8192, [true, false, false]),
+            (4096 + 8192, [true, true, false]),
+            (4096 + 8192 + 4096, [true, true, true]),
+            (usize::MAX, [true, true, true]),
+        ] {
+            let mut pieces = pieces;
+            let confirmed = confirm(&mut pieces, 3, advised);
+            assert_eq!(pieces.map(|piece| piece.done), expected, "{advised}");
+            assert_eq!(confirmed, expected.iter().filter(|&&done| done).count());
+        }
+        // What is beyond the call is not touched, whatever the kernel says.
+        let mut all = pieces;
+        assert_eq!(confirm(&mut all, 1, usize::MAX), 1);
+        assert_eq!(all.map(|piece| piece.done), [true, false, false]);
+    }
+
+    #[test]
+    fn a_kernel_without_the_constant_gets_a_descriptor() {
+        let filter = crate::os::filter::Filter::new();
+        filter.watch();
+        let Some(_permit) = filter.permit(&crate::os::Linux::detect()) else { return };
+        let mut area = [0u8; 4 * PAGE];
+        area.fill(1);
+        let start = area.as_ptr().expose_provenance().next_multiple_of(PAGE);
+        let mut pieces = [Piece::new(start, PAGE), Piece::new(start + 2 * PAGE, PAGE)];
+        // SAFETY: (1) the test's own pages, of which it reads nothing but by pointer.
+        let worked = unsafe { discard_all_of(-4242, PAGE, &mut pieces) };
+        if worked == Ok(()) {
+            assert!(pieces.iter().all(|piece| piece.done));
+            let first = |page: usize| {
+                let byte: *const u8 = core::ptr::with_exposed_provenance(start + page * PAGE);
+                // SAFETY: within `area`.
+                unsafe { byte.read_volatile() }
+            };
+            assert_eq!([0, 1, 2].map(first), [0, 1, 0]);
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let open = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+            let left = open.filter(|to| to.to_string_lossy().contains("pidfd")).count();
+            assert_eq!(left, 0, "a descriptor stays open");
+        } else {
+            assert!(Target::open().is_err(), "{worked:?}");
+        }
+    }
+}
