@@ -1,6 +1,8 @@
 //! Questions that take many builds of Toft to answer, one command each.
 
+mod markdown;
 mod parallel;
+mod release;
 
 use crate::{bench, step};
 use clap::Subcommand;
@@ -11,6 +13,8 @@ use std::process::ExitCode;
 pub enum Experiment {
     /// Arenas against threads, kinds of locks, thread caches
     Parallel(parallel::Arguments),
+    /// Giving memory back: madvise, process_madvise, io_uring
+    Release(release::Arguments),
     /// What each idea costs
     Cost {
         /// For example --quick, --runs N, --again
@@ -23,6 +27,7 @@ pub enum Experiment {
 pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
     match experiment {
         Experiment::Parallel(arguments) => parallel::run(arguments),
+        Experiment::Release(arguments) => release::run(arguments),
         Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),
     }
 }

@@ -10,7 +10,7 @@
 //! | `tables.rs` | the tables |
 //! | `bars.rs` | what requirement E4 asks for, and what was measured |
 //! | `plots.rs` | the plots |
-//! | `page.rs` | writing all that between the marks of the page |
+//! | `page.rs` | which page, and what it must have |
 
 mod bars;
 mod builds;
@@ -21,6 +21,7 @@ mod plots;
 mod programs;
 mod tables;
 
+use super::markdown;
 use std::process::ExitCode;
 use std::time::Instant;
 use toft_bench::machine::Machine;
@@ -46,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let programs = programs::run(&libraries, if quick { 1 } else { runs })?;
     let sizes = programs::sizes()?;
     let machine = Machine::here();
-    let head = page::head(&machine, runs, quick);
+    let head = markdown::head(&machine, runs, quick);
     let sections = [
         vec![("machine", head)],
         bars::section(&results, machine.cpus),
@@ -55,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     ]
     .concat();
     plots::write(&results)?;
-    page::fill(&sections)?;
+    markdown::fill(page::PAGE, &sections)?;
     println!("{} in {} s", page::PAGE, begin.elapsed().as_secs());
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,8 @@ use super::builds::Build::{Glibc, Toft};
 use super::measure::{PROCESSOR, Results, TIME};
 use super::plan::Driver::{Beyond, Inverse, Recorded, Runs, Uniform};
 use super::plan::{Point, THREADS};
-use super::tables::{plain, table};
+use super::tables::plain;
+use crate::experiment::markdown::table;
 use toft_bench::stats::Summary;
 
 /// How many times as fast as glibc one thread is to be.

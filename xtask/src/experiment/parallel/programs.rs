@@ -1,7 +1,7 @@
 //! Real programs on the builds, and the sizes that real programs ask for.
 
 use super::builds::{Build, Libraries, folder, program};
-use super::tables::{figure, table};
+use crate::experiment::markdown::{figure, table};
 use crate::place;
 use std::path::{Path, PathBuf};
 use std::process::Command;

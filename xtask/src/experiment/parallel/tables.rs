@@ -4,40 +4,8 @@ use super::builds::Build::{self, Arena, ArenaCache, Class, ClassCache, Own, OwnC
 use super::measure::{Figure, PROCESSOR, Results, TIME};
 use super::plan::Driver::{self, Handover, Inverse, Recorded, Uniform};
 use super::plan::{ARENAS, Point, THREADS};
+use crate::experiment::markdown::{figure, ratio, table};
 use toft_bench::stats::Summary;
-
-/// A table with a row for each of `rows`.
-pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
-    let rule = vec!["---".to_owned(); head.len()];
-    let rows: String = rows.iter().map(|row| line(row)).collect();
-    // A rule without spaces, as the other pages have it.
-    line(&head) + &line(&rule).replace(' ', "") + &rows
-}
-
-/// A figure with half the distance between its extremes.
-pub fn figure(summary: Option<Summary>) -> String {
-    let Some(summary) = summary else { return "".into() };
-    format!("{} ±{}", short(summary.median), short((summary.max - summary.min) / 2.0))
-}
-
-/// A ratio, marked where the rounds disagree about who is better.
-pub fn ratio(summary: Option<Summary>) -> String {
-    let Some(summary) = summary else { return "".into() };
-    let open = if summary.min < 1.0 && summary.max > 1.0 { "?" } else { "" };
-    format!("{:.2}{open}", summary.median)
-}
-
-/// Three figures that say something.
-fn short(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 || v == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
 
 /// A count for each operation.
 fn count(summary: Option<Summary>) -> String {
