@@ -51,6 +51,7 @@ impl Piece {
 
 /// A way of giving pages back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Method {
     /// `madvise`, once for each piece.
     Plain,
@@ -76,6 +77,9 @@ impl Method {
     }
 }
 
+// What lies in zeroed memory gives back by the method that always works.
+const _: () = assert!(Method::Plain as u32 == 0);
+
 /// Why a method does not work here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
@@ -88,7 +92,7 @@ pub enum Unavailable {
 }
 
 /// What giving back in batches keeps from one batch to the next: plain numbers, and no descriptor.
-/// One caller at a time. All zero is not a value: see [`Release::new`].
+/// One caller at a time. All zero is a value: by `madvise`.
 #[derive(Debug)]
 pub struct Release {
     method: Method,
