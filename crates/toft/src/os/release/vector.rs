@@ -12,6 +12,9 @@ use crate::os::{process, syscall};
 const SELF: isize = -10000;
 /// Pieces in one call: the list lies on the stack.
 const PIECES: usize = 64;
+/// Bytes in one call, unless a single piece is more. The kernel keeps its lock on the address space
+/// for as long, some tenths of a millisecond, and a thread that wants a mapping waits.
+const BYTES: usize = 4 << 20;
 
 /// The kernel's `struct iovec`.
 #[repr(C)]
@@ -68,14 +71,7 @@ unsafe fn discard_all_of(
     let mut rest = pieces;
     loop {
         let mut list = [Entry { address: 0, len: 0 }; PIECES];
-        let mut count = 0;
-        for (entry, piece) in list.iter_mut().zip(rest.iter()) {
-            if !piece.is_exact(page) {
-                break;
-            }
-            *entry = Entry { address: piece.address, len: piece.len };
-            count += 1;
-        }
+        let count = fill(&mut list, rest, page);
         if count == 0 {
             // One that is not whole pages, or the end.
             let Some((first, others)) = rest.split_first_mut() else { return Ok(()) };
@@ -108,6 +104,21 @@ unsafe fn discard_all_of(
         }
         rest = others;
     }
+}
+
+/// Lists the first pieces, as many as go into one call; says how many.
+fn fill(list: &mut [Entry], pieces: &[Piece], page: usize) -> usize {
+    let mut room = BYTES;
+    let mut count = 0;
+    for (entry, piece) in list.iter_mut().zip(pieces) {
+        if !piece.is_exact(page) || (count != 0 && piece.len > room) {
+            break;
+        }
+        *entry = Entry { address: piece.address, len: piece.len };
+        room = room.saturating_sub(piece.len);
+        count += 1;
+    }
+    count
 }
 
 /// Marks the pieces of which the kernel has advised every byte; says how many. It counts bytes.
@@ -157,6 +168,23 @@ mod tests {
         let mut all = pieces;
         assert_eq!(confirm(&mut all, 1, usize::MAX), 1);
         assert_eq!(all.map(|piece| piece.done), [true, false, false]);
+    }
+
+    #[test]
+    fn a_call_takes_so_many_pieces_and_so_many_bytes() {
+        let count = |len: usize, number: usize| {
+            let mut list = [Entry { address: 0, len: 0 }; PIECES];
+            fill(&mut list, &std::vec![Piece::new(PAGE, len); number], PAGE)
+        };
+        assert_eq!([0, 1, 63, 65, 200].map(|number| count(PAGE, number)), [0, 1, 63, 64, 64]);
+        assert_eq!(count(64 << 10, 200), 64);
+        assert_eq!(count(1 << 20, 200), 4);
+        assert_eq!(count(3 << 20, 200), 1);
+        assert_eq!(count(1 << 40, 200), 1);
+        assert_eq!(count(PAGE + 1, 200), 0);
+        let mut pieces = [Piece::new(PAGE, PAGE); 3];
+        pieces[2].len = 5;
+        assert_eq!(fill(&mut [Entry { address: 0, len: 0 }; PIECES], &pieces, PAGE), 2);
     }
 
     #[test]
