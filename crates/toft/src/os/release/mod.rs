@@ -1,7 +1,7 @@
 //! Giving many ranges back at once.
 //!
-//! Three ways, one file each: a `madvise` for each piece ([`plain`]), `process_madvise` on ourselves
-//! for 64 at a time ([`vector`]), and io_uring ([`ring`]). The first is the one that every kernel and
+//! Three ways, one file each: a `madvise` for each piece (`plain`), `process_madvise` on ourselves
+//! for 64 at a time (`vector`), and io_uring (`ring`). The first is the one that every kernel and
 //! every filter knows; the others are unusual calls, which need a [`Permit`], and whatever they do not
 //! do the first does after them. The [experiment][e] says which is the default.
 //!
