@@ -242,6 +242,13 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// Where everything lies.
+    pub fn layout(&self) -> Layout {
+        let metadata = self.counters.addr();
+        let (data, span, large_span) = (self.base, self.span, self.large_span);
+        Layout::new(Windows { data, span, large_span, metadata }, self.os.page_size())
+    }
+
     /// Every slab of both tiers.
     pub fn for_each_slab(&self, mut each: impl FnMut(&Slab)) {
         self.small.for_each(&mut each);

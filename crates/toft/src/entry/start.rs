@@ -9,8 +9,9 @@ use super::misuse::Line;
 use super::scope;
 use crate::options::{Options, Problem};
 use crate::os::{Error, Linux, Os, process};
+use crate::stats::{Anchor, Root};
 use crate::sync::{AtomicU32, Ordering, pause};
-use crate::thread::{EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap};
+use crate::thread::{EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -20,6 +21,8 @@ use core::ffi::c_void;
 #[repr(C, align(4096))]
 struct Global {
     allocator: UnsafeCell<Allocator<Linux>>,
+    /// Where everything lies, for those who look from outside. As the allocator.
+    root: UnsafeCell<Root>,
     /// Where the start is. FRESH -> STARTING by exchange, by one thread; the rest by that thread.
     state: AtomicU32,
     /// The thread key that tells of thread exits, plus one; zero without. Written during the start.
@@ -32,9 +35,18 @@ unsafe impl Sync for Global {}
 
 static GLOBAL: Global = Global {
     allocator: UnsafeCell::new(Allocator::unready(Linux::undetected())),
+    root: UnsafeCell::new(Root::NONE),
     state: AtomicU32::new(FRESH),
     exit_key: AtomicU32::new(0),
 };
+
+/// What a look from outside begins with: found by its name, or by its first bytes in the data of any
+/// file that is mapped. It leads to the root, and says so before there is anything to see.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.rel.ro")]
+#[used]
+#[allow(non_upper_case_globals)]
+pub static toft_root: Anchor = Anchor::new(&raw const toft_root, GLOBAL.root.get());
 
 const FRESH: u32 = 0;
 const STARTING: u32 = 1;
@@ -89,6 +101,7 @@ fn birth() -> Option<&'static Heap> {
     }
     let heap = allocator.heaps.acquire(allocator.os()).ok()?;
     set_current_heap(heap);
+    heap.set_thread_block(thread_block());
     // May allocate: the heap is in place, so that is an ordinary call.
     if let Some(key) = GLOBAL.exit_key.load(Acquire).checked_sub(1) {
         process::arm_thread_exit(key, heap.address());
@@ -187,6 +200,10 @@ fn build() -> bool {
         process::arm_thread_exit(key, current_heap().address());
     }
     process::on_fork_child(forked);
+    let root = Root::of(super::start::allocator());
+    // SAFETY: as for the allocator above; nobody of this process reads it. Through the anchor, so that
+    // no linker takes it for unused.
+    unsafe { toft_root.root().write(root) };
     GLOBAL.state.store(READY, Release);
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.

@@ -1,6 +1,7 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::mem::offset_of;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// What a unit's descriptor says.
@@ -12,6 +13,22 @@ pub enum BlockState {
     Live,
     /// Free: on its stack, or on its way there.
     Free,
+}
+
+/// Where the fields of a descriptor lie, for those who read it from outside the process
+/// (`stats/root.rs`), and what its states mean.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct BlockFields {
+    pub size: usize,
+    pub state: usize,
+    pub partition: usize,
+    pub bytes: usize,
+    pub mapped: usize,
+    pub extent: usize,
+    pub site: usize,
+    pub none: u32,
+    pub live: u32,
 }
 
 const NONE: u32 = 0;
@@ -49,6 +66,19 @@ pub struct Block {
 const _: () = assert!(size_of::<Block>() == 64, "the layout reserves so much for each");
 
 impl Block {
+    /// Where the fields lie.
+    pub const FIELDS: BlockFields = BlockFields {
+        size: size_of::<Block>(),
+        state: offset_of!(Block, state),
+        partition: offset_of!(Block, partition),
+        bytes: offset_of!(Block, bytes),
+        mapped: offset_of!(Block, mapped),
+        extent: offset_of!(Block, extent),
+        site: offset_of!(Block, site),
+        none: NONE,
+        live: LIVE,
+    };
+
     /// The state now.
     pub fn state(&self) -> BlockState {
         match self.state.load(Acquire) {

@@ -8,7 +8,8 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
 pub(super) const UNIT_SHIFT: u32 = 16;
-pub(super) const UNIT: usize = 1 << UNIT_SHIFT;
+/// Bytes in a unit of address space.
+pub const UNIT: usize = 1 << UNIT_SHIFT;
 /// Places to try when something foreign lies in the way, and stack entries to try for an alignment.
 pub(super) const TRIES: usize = 8;
 

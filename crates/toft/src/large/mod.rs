@@ -43,8 +43,8 @@ mod resize;
 mod room;
 #[cfg(not(loom))]
 #[cfg(not(loom))]
-pub use block::{Block, BlockState};
+pub use block::{Block, BlockFields, BlockState};
 #[cfg(not(loom))]
-pub use blocks::{Blocks, large_class};
+pub use blocks::{Blocks, UNIT, large_class};
 #[cfg(not(loom))]
 pub use resize::Resize;

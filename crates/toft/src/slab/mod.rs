@@ -8,6 +8,8 @@ mod class;
 mod credit;
 mod hold;
 mod others;
+#[cfg(not(loom))]
+mod outside;
 mod pages;
 #[allow(clippy::module_inception)]
 mod slab;
@@ -21,5 +23,7 @@ pub use class::{
     class_of_small, small_classes,
 };
 pub use credit::Spent;
+#[cfg(not(loom))]
+pub use outside::SlabFields;
 pub use pages::Look;
 pub use slab::{FLAGS, HOLDING, LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};

@@ -2,7 +2,9 @@
 //! counted from the states when somebody asks.
 
 mod json;
+mod root;
 mod snapshot;
 
 pub use json::write_json;
+pub use root::{Anchor, MAGIC, Root, VERSION};
 pub use snapshot::{Snapshot, snapshot};

@@ -10,7 +10,7 @@ use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
 use crate::site::SiteHash;
 use crate::slab::{Class, FLAGS, Slab, Spent};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
 /// What a thread owns. Only its holder uses it, but for the inbox and the number.
@@ -37,6 +37,9 @@ pub struct Heap {
     /// 0. Holder only.
     pub(crate) tended_at: AtomicU32,
     pub(crate) tend_next: AtomicU32,
+    /// Address of the control block of the thread that had the heap last: whose it is, for those who
+    /// look from outside. Written at birth and adoption.
+    thread_block: AtomicUsize,
     bins: BinsHead,
 }
 
@@ -73,6 +76,7 @@ impl Heap {
             doubtful: AtomicU32::new(0),
             tended_at: AtomicU32::new(0),
             tend_next: AtomicU32::new(0),
+            thread_block: AtomicUsize::new(0),
             bins: BinsHead::new(),
         }
     }
@@ -92,6 +96,16 @@ impl Heap {
     /// Remembers the thread, where nobody will tell of its exit.
     pub fn set_thread(&self, number: u32) {
         self.thread.store(number, Relaxed);
+    }
+
+    /// Where the control block of the thread that has the heap lies in a heap, for those who look from
+    /// outside.
+    pub const THREAD_BLOCK: usize = core::mem::offset_of!(Heap, thread_block);
+
+    /// Remembers whose the heap is. By its control block, which costs no system call: a filter may
+    /// forbid to ask for the thread's number.
+    pub fn set_thread_block(&self, address: usize) {
+        self.thread_block.store(address, Relaxed);
     }
 
     /// The thread's number, if it is remembered.

@@ -44,6 +44,17 @@ struct State {
     states: Carve,
 }
 
+/// Where heaps are found from outside the process, next to where the first one lies.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapPlaces {
+    /// Bytes from one heap to the next.
+    pub stride: usize,
+    /// Address of the first heap's state, a byte as [`HeapState`] says.
+    pub states: usize,
+    /// Address of the 32-bit number of heaps.
+    pub count: usize,
+}
+
 /// How many orphans one search looks into.
 const SEARCH: u32 = 4;
 
@@ -284,6 +295,12 @@ impl Heaps {
             orphans += 1;
         }
         self.state().orphans.store(orphans, Relaxed);
+    }
+
+    /// Where heaps are found from outside the process.
+    pub fn places(&self) -> HeapPlaces {
+        let count = (&raw const self.state().count).addr();
+        HeapPlaces { stride: self.stride, states: self.states, count }
     }
 
     /// Bytes of metadata mapped for heaps.

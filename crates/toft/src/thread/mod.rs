@@ -12,5 +12,5 @@ mod tls;
 
 pub use fork::repair_after_fork;
 pub use heap::{Heap, Seat};
-pub use heaps::{HeapState, Heaps};
-pub use tls::{EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap};
+pub use heaps::{HeapPlaces, HeapState, Heaps};
+pub use tls::{EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap, thread_block};

@@ -1,0 +1,42 @@
+//! Where a descriptor's fields lie, for those who read it from outside the process (`stats/root.rs`).
+
+use super::slab::{SLAB_BYTES, Slab};
+use super::states::LIVE;
+use core::mem::offset_of;
+
+/// Offsets of fields within a descriptor, and what their values mean.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct SlabFields {
+    pub bytes: usize,
+    pub owner: usize,
+    pub slots: usize,
+    pub base: usize,
+    pub site: usize,
+    pub size: usize,
+    pub partition: usize,
+    pub claim: usize,
+    pub claim_states: usize,
+    pub remote: usize,
+    pub states: usize,
+    /// The state of a slot that the program has.
+    pub live: u8,
+}
+
+impl Slab {
+    /// Where the fields lie.
+    pub const FIELDS: SlabFields = SlabFields {
+        bytes: SLAB_BYTES,
+        owner: offset_of!(Slab, owner),
+        slots: offset_of!(Slab, slots),
+        base: offset_of!(Slab, base),
+        site: offset_of!(Slab, site),
+        size: offset_of!(Slab, size),
+        partition: offset_of!(Slab, partition),
+        claim: offset_of!(Slab, claim),
+        claim_states: offset_of!(Slab, claim_states),
+        remote: offset_of!(Slab, remote),
+        states: offset_of!(Slab, states),
+        live: LIVE,
+    };
+}
