@@ -1,7 +1,7 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
-//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `options`, `doctor`,
-//! `bench`.
+//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `rss` (with `resident`),
+//! `options`, `doctor`, `bench`.
 
 mod bench;
 mod doctor;
@@ -10,6 +10,8 @@ mod library;
 mod options;
 mod record;
 mod report;
+mod resident;
+mod rss;
 mod run;
 mod stats;
 mod style;
@@ -46,6 +48,7 @@ const VERSION: &str = concat!(
 #[derive(Subcommand, Debug)]
 enum Verb {
     Run(run::Run),
+    Rss(rss::Explain),
     Options(options::Options),
     Doctor(doctor::Doctor),
     /// Compare this Toft with other allocators, on workloads or on any program
@@ -70,6 +73,7 @@ fn main() {
     }
     let status = match Toft::try_parse() {
         Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
+        Ok(Toft { verb: Verb::Rss(args) }) => rss::rss(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
         Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
         Ok(Toft { verb: Verb::Bench(args) }) => bench::bench(&args),

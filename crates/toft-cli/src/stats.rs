@@ -220,7 +220,7 @@ impl Stats {
                 style::bytes(site.live_bytes),
             );
             let room = style.width.saturating_sub(figures.chars().count()).max(24);
-            let _ = writeln!(page, "{figures}{}", style::fit(&site.words(), room));
+            let _ = writeln!(page, "{figures}{}", style::fit(&site.place.words(site.address), room));
         }
     }
 }
@@ -240,32 +240,6 @@ impl Site {
             "file": self.place.file,
             "line": self.place.line,
         })
-    }
-
-    /// `function at file.c:12`, with less where less is known.
-    fn words(&self) -> String {
-        let place = &self.place;
-        let module = place
-            .module
-            .as_ref()
-            .and_then(|path| path.file_name())
-            .map(|name| name.to_string_lossy());
-        let mut text = match (&place.function, &module) {
-            (Some(function), _) => function.clone(),
-            (None, Some(module)) => format!("{module}+{:#x}", place.offset),
-            (None, None) => format!("{:#x} (code that is in no file)", self.address),
-        };
-        match (&place.file, place.line, &module) {
-            (Some(file), Some(line), _) => {
-                let name = file.rsplit('/').next().unwrap_or(file);
-                let _ = write!(text, " at {name}:{line}");
-            }
-            (_, _, Some(module)) if place.function.is_some() => {
-                let _ = write!(text, " in {module}");
-            }
-            _ => {}
-        }
-        text
     }
 }
 

@@ -4,6 +4,7 @@
 //! system's directory of separated debug files; without any, the symbol table gives the function.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,33 @@ pub struct Place {
     pub file: Option<String>,
     /// Its line.
     pub line: Option<u32>,
+}
+
+impl Place {
+    /// `function at file.c:12`, with less where less is known.
+    pub fn words(&self, address: u64) -> String {
+        let module = self
+            .module
+            .as_ref()
+            .and_then(|path| path.file_name())
+            .map(|name| name.to_string_lossy());
+        let mut text = match (&self.function, &module) {
+            (Some(function), _) => function.clone(),
+            (None, Some(module)) => format!("{module}+{:#x}", self.offset),
+            (None, None) => format!("{:#x} (code that is in no file)", address),
+        };
+        match (&self.file, self.line, &module) {
+            (Some(file), Some(line), _) => {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                let _ = write!(text, " at {name}:{line}");
+            }
+            (_, _, Some(module)) if self.function.is_some() => {
+                let _ = write!(text, " in {module}");
+            }
+            _ => {}
+        }
+        text
+    }
 }
 
 /// The modules of one process, loaded when first asked for.

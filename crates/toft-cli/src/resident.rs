@@ -1,0 +1,63 @@
+//! The table of resident memory that `toft rss` and `toft run --stats` share: what the kernel counts, cut into named
+//! terms that add up to it.
+
+use std::fmt::Write as _;
+
+use crate::style::{self, Style};
+
+/// A line of the table.
+pub struct Term {
+    /// Resident bytes.
+    pub bytes: u64,
+    /// What they are.
+    pub name: &'static str,
+    /// What there is to say about them.
+    pub note: String,
+}
+
+impl Term {
+    /// A line.
+    pub fn new(bytes: u64, name: &'static str, note: impl Into<String>) -> Term {
+        Term { bytes, name, note: note.into() }
+    }
+}
+
+/// The terms, and the kernel's number under the line. What is left over is a line of its own: pages that came or went
+/// between two looks.
+pub fn table(page: &mut String, style: Style, terms: &[Term], rss: u64) {
+    let head = format!("  {:>10}  {:>6}  {}", "resident", "share", "what");
+    let _ = writeln!(page, "{}", style.faint(&head));
+    let mut line = |bytes: i64, name: &str, note: &str| {
+        let share = 100.0 * bytes as f64 / rss.max(1) as f64;
+        let sign = if bytes < 0 { "-" } else { "" };
+        let size = format!("{sign}{}", style::bytes(bytes.unsigned_abs()));
+        let figures = format!("  {size:>10}  {share:>5.1}%  ");
+        let room = style.width.saturating_sub(figures.chars().count()).max(24);
+        let text = style::fit(&format!("{name:<NAME$}{note}"), room);
+        let (name, note) = text.split_at_checked(NAME).unwrap_or((&text, ""));
+        let _ = writeln!(page, "{}", format!("{figures}{name}{}", style.faint(note)).trim_end());
+    };
+    for term in terms {
+        line(term.bytes as i64, term.name, &term.note);
+    }
+    let sum: u64 = terms.iter().map(|term| term.bytes).sum();
+    line(rss as i64 - sum as i64, "not told apart", "it changed between two looks");
+    let _ = writeln!(page, "  {:>10}  {:>6}  {}", style::bytes(rss), "", style.strong("the kernel's Rss"));
+}
+
+/// Columns that names take.
+const NAME: usize = 28;
+
+/// The kernel's other figures.
+pub fn kernel_line(pss: u64, anonymous: u64, lazy_free: u64, huge: u64, swap: u64, tables: u64) -> String {
+    [
+        ("Pss", pss),
+        ("Anonymous", anonymous),
+        ("LazyFree", lazy_free),
+        ("AnonHugePages", huge),
+        ("Swap", swap),
+        ("page tables", tables),
+    ]
+    .map(|(name, bytes)| format!("{name} {}", style::bytes(bytes)))
+    .join("   ")
+}

@@ -1,0 +1,314 @@
+//! `toft rss`: where the resident memory of a running process is. `toft-profile` reads; this prints.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::{Value, json};
+use toft_profile::{Pin, Process, Rss, Split, Thread};
+
+use crate::resident::{Term, kernel_line, table};
+use crate::run::{REFUSED, say};
+use crate::style::{self, Style};
+use crate::symbols::{Place, Symbols};
+
+/// How many call sites and threads are shown.
+const TOP: usize = 10;
+
+const HELP: &str = "\
+Examples:
+  toft rss 1234                    one page
+  toft rss --json 1234 | jq .pins  the same for machines, with every call site and thread
+  toft run -- ./server &           a process that can be looked at: toft rss $!
+
+Nothing runs in the process and nothing stops it; it needs the permission that a debugger needs.
+
+Exit status: 0, or 125 if the process cannot be explained; then one line says why.";
+
+/// Explain the resident memory of a running process: what lives, what is free, what pins it.
+///
+/// One page that joins what the kernel counts (Rss, and what it is mapped from) with what the allocator knows: each
+/// resident byte is live, free on a page that something live keeps, claimed by a thread, kept for reuse, bookkeeping, or
+/// not Toft's at all. The lines add up to the kernel's number. The call sites at the end are those whose live blocks keep
+/// the most free memory from going back.
+#[derive(Args, Debug)]
+#[command(name = "rss", after_help = HELP, after_long_help = HELP)]
+pub struct Explain {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+}
+
+/// The verb.
+pub fn rss(args: &Explain) -> i32 {
+    let rss = match Process::open(args.pid).and_then(|process| Rss::of(&process)) {
+        Ok(rss) => rss,
+        Err(error) => {
+            say(&error.to_string());
+            return REFUSED;
+        }
+    };
+    let mut symbols = Symbols::new(&rss.code);
+    let text = if args.json {
+        format!("{}\n", object(&rss, &mut symbols))
+    } else {
+        page(&rss, &mut symbols, Style::of_stdout())
+    };
+    // Whoever reads it may have seen enough before its end.
+    let _ = io::stdout().write_all(text.as_bytes());
+    0
+}
+
+fn terms(rss: &Rss) -> Vec<Term> {
+    let (a, others) = (&rss.account, &rss.others);
+    let blocks = format!("{} in {} blocks", style::bytes(a.live_bytes), style::count(a.live_blocks));
+    let nothing = String::new;
+    let metadata = format!(
+        "descriptors {}, heaps {}, tables {}",
+        style::bytes(a.descriptors),
+        style::bytes(a.heaps),
+        style::bytes(a.tables)
+    );
+    let mut terms = vec![
+        Term::new(a.slabs.live + a.large_live, "live", format!("{blocks}, touched or not")),
+        Term::new(a.large_slack, "slack of large blocks", "behind what was asked for"),
+        Term::new(a.slabs.claimed, "claimed by threads", "malloc hands these slots out next"),
+        Term::new(a.slabs.remote, "freed by other threads", "not yet collected by the owners"),
+        Term::new(a.slabs.pinned, "free, pinned", "on pages that live blocks keep: see the call sites"),
+        Term::new(a.slabs.loose, "free, dirty", "on pages that nothing keeps: these go back"),
+        Term::new(a.pooled, "empty slabs kept", format!("{} slabs, for their call sites", style::count(a.pooled_count))),
+        Term::new(a.large_kept, "free large blocks kept", format!("{} blocks", style::count(a.kept_count))),
+        Term::new(a.descriptors + a.heaps + a.tables, "metadata", metadata),
+        Term::new(others.programs, "program and libraries", nothing()),
+        Term::new(others.files, "other files", nothing()),
+        Term::new(others.shared, "shared memory", nothing()),
+        Term::new(others.stacks, "stacks", "the first thread's, and sleeping ones'"),
+        Term::new(others.brk, "brk heap", "not Toft's: something there calls brk itself"),
+        Term::new(others.anonymous, "other anonymous mappings", "not Toft's: mmap, stacks of running threads"),
+        Term::new(others.kernel, "the kernel's own", nothing()),
+    ];
+    terms.retain(|term| term.bytes > 0);
+    terms
+}
+
+fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
+    let mut page = String::new();
+    let name = style::fit(&rss.name, 16);
+    let _ = writeln!(
+        page,
+        "{} ({name})  Toft {}, {} resident, {} at its peak\n",
+        style.strong(&format!("process {}", rss.pid)),
+        rss.version,
+        style::bytes(rss.counts.rss),
+        style::bytes(rss.peak_rss),
+    );
+    table(&mut page, style, &terms(rss), rss.counts.rss);
+    let mut row = |name: &str, text: &str| {
+        let _ = writeln!(page, "  {}{text}", style.faint(&format!("{name:<11}")));
+    };
+    let (c, a) = (&rss.counts, &rss.account);
+    row("", "");
+    row("kernel", &kernel_line(c.pss, c.anonymous, c.lazy_free, c.anon_huge_pages, c.swap, rss.page_tables));
+    let ours = &rss.ours;
+    row("of Toft", &kernel_line(ours.pss, ours.anonymous, ours.lazy_free, ours.anon_huge_pages, ours.swap, 0));
+    row("guards", &format!("{} of address space behind large blocks, not resident", style::bytes(a.guards)));
+    row("not known", "how much of a live slot its program asked for: requests are not kept");
+    row("reading", &calm(rss));
+    thread_table(&mut page, rss, style);
+    pin_table(&mut page, rss, symbols, style);
+    page
+}
+
+/// How far the figures are of one moment.
+fn calm(rss: &Rss) -> String {
+    let (reading, doubts) = (&rss.reading, &rss.account.doubts);
+    let mut text = format!(
+        "{} of {} descriptors changed meanwhile, Rss moved by {}",
+        style::count(doubts.changed),
+        style::count(doubts.read),
+        style::bytes(reading.rss_before.abs_diff(reading.rss_after)),
+    );
+    if reading.tries > 1 {
+        let _ = write!(text, " (the calmest of {} readings)", reading.tries);
+    }
+    if doubts.senseless > 0 {
+        let _ = write!(text, "; {} made no sense", style::count(doubts.senseless));
+    }
+    text
+}
+
+fn thread_table(page: &mut String, rss: &Rss, style: Style) {
+    let mut threads: Vec<(&Thread, Option<i32>)> =
+        rss.account.threads.iter().zip(rss.holders.iter().copied()).filter(|(t, _)| t.slabs > 0).collect();
+    threads.sort_by_key(|(thread, _)| (std::cmp::Reverse(thread.resident.sum()), thread.heap));
+    let head = format!(
+        "  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  thread",
+        "resident", "live", "free", "claimed", "uncollected"
+    );
+    let _ = writeln!(page, "\n{}", style.faint(&head));
+    for (thread, holder) in threads.iter().take(TOP) {
+        let r = &thread.resident;
+        let _ = writeln!(
+            page,
+            "  {:>10}  {:>10}  {:>10}  {:>10}  {:>11}  {}",
+            style::bytes(r.sum()),
+            style::bytes(r.live),
+            style::bytes(r.pinned + r.loose),
+            style::bytes(r.claimed),
+            style::bytes(r.remote),
+            whose(rss, thread, *holder),
+        );
+    }
+    more(page, threads.len(), "heaps");
+}
+
+fn whose(rss: &Rss, thread: &Thread, holder: Option<i32>) -> String {
+    let task = holder.and_then(|number| rss.tasks.iter().find(|task| task.number == number));
+    match (thread.running, task) {
+        (true, Some(task)) => format!("{} ({}), heap {}", task.number, task.name, thread.heap),
+        (true, None) => format!("heap {}", thread.heap),
+        (false, _) => format!("heap {}: its thread has ended; the next one gets it", thread.heap),
+    }
+}
+
+fn more(page: &mut String, count: usize, what: &str) {
+    if count > TOP {
+        let _ = writeln!(page, "  and {} more {what}: --json has all", style::count((count - TOP) as u64));
+    }
+}
+
+fn pin_table(page: &mut String, rss: &Rss, symbols: &mut Symbols, style: Style) {
+    let pins: Vec<&Pin> = rss.account.pins.iter().filter(|pin| pin.pinned > 0).collect();
+    if pins.is_empty() {
+        return;
+    }
+    let head = format!(
+        "  {:>10}  {:>9}  {:>10}  {:>10}  call site whose live blocks keep it (the first of each slab)",
+        "pinned", "pages", "live", "blocks"
+    );
+    let _ = writeln!(page, "\n{}", style.faint(&head));
+    for pin in pins.iter().take(TOP) {
+        let figures = format!(
+            "  {:>10}  {:>9}  {:>10}  {:>10}  ",
+            style::bytes(pin.pinned),
+            style::count(pin.pages),
+            style::bytes(pin.live_bytes),
+            style::count(pin.live_blocks),
+        );
+        let room = style.width.saturating_sub(figures.chars().count()).max(24);
+        let words = symbols.call_before(pin.site).words(pin.site);
+        let _ = writeln!(page, "{figures}{}", style::fit(&words, room));
+    }
+    more(page, pins.len(), "call sites");
+}
+
+fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
+    let (a, others, c) = (&rss.account, &rss.others, &rss.counts);
+    let threads = a.threads.iter().zip(&rss.holders).map(|(thread, holder)| {
+        json!({
+            "heap": thread.heap,
+            "running": thread.running,
+            "thread": if thread.running { *holder } else { None },
+            "slabs": thread.slabs,
+            "live_bytes": thread.live_bytes,
+            "free_bytes": thread.free_bytes,
+            "claimed_bytes": thread.claimed_bytes,
+            "uncollected_bytes": thread.remote_bytes,
+            "resident": split(&thread.resident),
+        })
+    });
+    json!({
+        "pid": rss.pid,
+        "name": rss.name,
+        "toft": rss.version,
+        "library": rss.library,
+        "partitions": rss.partitions,
+        "kernel": counts(c),
+        "kernel_of_toft": counts(&rss.ours),
+        "peak_rss": rss.peak_rss,
+        "page_tables": rss.page_tables,
+        "resident": {
+            "live": a.slabs.live + a.large_live,
+            "large_slack": a.large_slack,
+            "claimed": a.slabs.claimed,
+            "uncollected": a.slabs.remote,
+            "free_pinned": a.slabs.pinned,
+            "free_dirty": a.slabs.loose,
+            "empty_slabs": a.pooled,
+            "large_kept": a.large_kept,
+            "descriptors": a.descriptors,
+            "heaps": a.heaps,
+            "tables": a.tables,
+            "programs": others.programs,
+            "files": others.files,
+            "shared": others.shared,
+            "stacks": others.stacks,
+            "brk": others.brk,
+            "anonymous": others.anonymous,
+            "kernel": others.kernel,
+            "not_told_apart": rss.remainder(),
+        },
+        "live_bytes": a.live_bytes,
+        "live_blocks": a.live_blocks,
+        "free_bytes": a.free_bytes,
+        "claimed_bytes": a.claimed_bytes,
+        "uncollected_bytes": a.remote_bytes,
+        "swapped_bytes": a.swapped,
+        "guard_bytes": a.guards,
+        "slabs": a.slab_count,
+        "empty_slabs": a.pooled_count,
+        "large_blocks": a.large_count,
+        "large_blocks_kept": a.kept_count,
+        "reading": {
+            "tries": rss.reading.tries,
+            "rss_before": rss.reading.rss_before,
+            "rss_after": rss.reading.rss_after,
+            "descriptors": a.doubts.read,
+            "descriptors_changed": a.doubts.changed,
+            "descriptors_senseless": a.doubts.senseless,
+        },
+        "threads": threads.collect::<Vec<_>>(),
+        "pins": a.pins.iter().map(|pin| site(pin, &symbols.call_before(pin.site))).collect::<Vec<_>>(),
+    })
+}
+
+fn counts(c: &toft_profile::Counts) -> Value {
+    json!({
+        "rss": c.rss,
+        "pss": c.pss,
+        "anonymous": c.anonymous,
+        "lazy_free": c.lazy_free,
+        "anon_huge_pages": c.anon_huge_pages,
+        "swap": c.swap,
+    })
+}
+
+fn split(s: &Split) -> Value {
+    json!({
+        "live": s.live,
+        "claimed": s.claimed,
+        "uncollected": s.remote,
+        "free_pinned": s.pinned,
+        "free_dirty": s.loose,
+    })
+}
+
+fn site(pin: &Pin, place: &Place) -> Value {
+    json!({
+        "site": format!("{:#x}", pin.site),
+        "partition": pin.partition,
+        "pinned_bytes": pin.pinned,
+        "pinned_pages": pin.pages,
+        "live_bytes": pin.live_bytes,
+        "live_blocks": pin.live_blocks,
+        "resident_bytes": pin.resident,
+        "module": place.module.as_ref().map(|path| path.display().to_string()),
+        "offset": format!("{:#x}", place.offset),
+        "function": place.function,
+        "file": place.file,
+        "line": place.line,
+    })
+}

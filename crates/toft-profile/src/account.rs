@@ -1,0 +1,340 @@
+//! Tables and pages joined: what each byte of a resident page is.
+//!
+//! ```text
+//! page   |live |free |claimed|live |free...|   |free |free |free |remote|    |empty slab, nobody's|
+//!         live pinned claimed live  pinned      loose loose loose remote      pooled
+//! ```
+//!
+//! Resident is what the kernel says is resident; what a byte of it is, the tables say. So the terms of
+//! a [`Split`] add up to the resident bytes of the windows, whatever the counters of the target say.
+
+use std::collections::HashMap;
+
+use toft::stats::Root;
+
+use crate::tables::{Doubts, Slot};
+use crate::{Block, Error, Mapping, Memory, Run, Slab, Tables};
+
+/// Resident bytes of slabs, by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// The program has them.
+    pub live: u64,
+    /// Freed by a thread that does not own them, not collected yet.
+    pub remote: u64,
+    /// Free, and handed out next: a thread's magazine.
+    pub claimed: u64,
+    /// Free, on a page that a live slot keeps.
+    pub pinned: u64,
+    /// Free, on a page that no live slot keeps: it can go back.
+    pub loose: u64,
+}
+
+impl Split {
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.live + self.remote + self.claimed + self.pinned + self.loose
+    }
+
+    fn add(&mut self, other: &Split) {
+        self.live += other.live;
+        self.remote += other.remote;
+        self.claimed += other.claimed;
+        self.pinned += other.pinned;
+        self.loose += other.loose;
+    }
+}
+
+/// What one heap has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// The heap's number.
+    pub heap: usize,
+    /// Whether a running thread has it; else its thread has ended.
+    pub running: bool,
+    /// Address of the thread's control block.
+    pub thread_block: u64,
+    /// Its slabs.
+    pub slabs: u64,
+    /// Bytes of slots that the program has, resident or not.
+    pub live_bytes: u64,
+    /// Bytes of free slots, resident or not, and claimed ones among them.
+    pub free_bytes: u64,
+    /// See there.
+    pub claimed_bytes: u64,
+    /// Freed by others and not collected.
+    pub remote_bytes: u64,
+    /// Resident bytes of its slabs.
+    pub resident: Split,
+}
+
+/// What the blocks of one call site hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pin {
+    /// The call site: the first that drew from these slabs.
+    pub site: u64,
+    /// Its partition.
+    pub partition: u32,
+    /// Free resident bytes that cannot go back, because a live slot is on the same page.
+    pub pinned: u64,
+    /// Pages on which that is so.
+    pub pages: u64,
+    /// Bytes that the program has, resident or not.
+    pub live_bytes: u64,
+    /// In so many blocks.
+    pub live_blocks: u64,
+    /// Resident bytes of its slabs and large blocks.
+    pub resident: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Resident bytes of slabs that a heap owns.
+    pub slabs: Split,
+    /// Resident bytes of empty slabs that are nobody's.
+    pub pooled: u64,
+    /// Resident bytes of large blocks that the program has, as far as it may use them.
+    pub large_live: u64,
+    /// Resident bytes of such blocks behind that.
+    pub large_slack: u64,
+    /// Resident bytes of free large blocks.
+    pub large_kept: u64,
+    /// Resident bytes of descriptors of slabs and large blocks, of heaps, and of tables.
+    pub descriptors: u64,
+    /// See there.
+    pub heaps: u64,
+    /// See there.
+    pub tables: u64,
+    /// Bytes of ours on a swap device.
+    pub swapped: u64,
+    /// Bytes that the program has, resident or not: usable bytes, to the byte.
+    pub live_bytes: u64,
+    /// In so many blocks.
+    pub live_blocks: u64,
+    /// Bytes of slots claimed, freed by others, and free in slabs that have an owner, claimed ones
+    /// included; resident or not.
+    pub claimed_bytes: u64,
+    /// See there.
+    pub remote_bytes: u64,
+    /// See there.
+    pub free_bytes: u64,
+    /// Number of slabs with an owner, without, and of large blocks live and free.
+    pub slab_count: u64,
+    /// See there.
+    pub pooled_count: u64,
+    /// See there.
+    pub large_count: u64,
+    /// See there.
+    pub kept_count: u64,
+    /// Address space behind large blocks that is never used: guards, and room to grow.
+    pub guards: u64,
+    /// By heap.
+    pub threads: Vec<Thread>,
+    /// By call site, most pinned bytes first.
+    pub pins: Vec<Pin>,
+    /// What was read, and what of it was another meanwhile.
+    pub doubts: Doubts,
+}
+
+impl Account {
+    /// Resident bytes that are accounted for.
+    pub fn resident(&self) -> u64 {
+        let large = self.large_live + self.large_slack + self.large_kept;
+        let metadata = self.descriptors + self.heaps + self.tables;
+        self.slabs.sum() + self.pooled + large + metadata
+    }
+}
+
+/// Accounts for everything in the windows.
+pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> {
+    let mappings = memory.mappings()?;
+    let heaps = tables.heaps(memory);
+    let mut account = Account {
+        threads: heaps
+            .iter()
+            .enumerate()
+            .map(|(heap, of)| Thread {
+                heap,
+                running: of.live,
+                thread_block: of.thread_block,
+                ..Thread::default()
+            })
+            .collect(),
+        ..Account::default()
+    };
+    let mut pins: HashMap<(u64, u32), Pin> = HashMap::new();
+    let page = tables.root.page_size;
+    let doubts = tables.for_each_slab(memory, &mappings, |slab, pages| {
+        add_slab(&mut account, &mut pins, tables, slab, pages, page);
+    })?;
+    let (blocks, more) = tables.blocks(memory, &mappings)?;
+    add_blocks(&mut account, &mut pins, &blocks, &pages_in(memory, &mappings, large_tier(&tables.root))?);
+    account.doubts = Doubts {
+        read: doubts.read + more.read,
+        changed: doubts.changed,
+        senseless: doubts.senseless + more.senseless,
+    };
+    let root = &tables.root;
+    let mut resident = |start, end| -> Result<u64, Error> {
+        let runs = pages_in(memory, &mappings, (start, end))?;
+        account.swapped += bytes(&runs, true);
+        Ok(bytes(&runs, false))
+    };
+    (account.tables, account.descriptors, account.heaps) = (
+        resident(root.tables, root.small_slabs)?,
+        resident(root.small_slabs, root.heaps)?,
+        resident(root.heaps, root.end)?,
+    );
+    account.pins = pins.into_values().collect();
+    account.pins.sort_by_key(|pin| {
+        (std::cmp::Reverse((pin.pinned, pin.live_bytes)), pin.site, pin.partition)
+    });
+    Ok(account)
+}
+
+fn large_tier(root: &Root) -> (u64, u64) {
+    (root.data + root.span, root.data + root.span + root.large_span)
+}
+
+fn pages_in(
+    memory: &impl Memory,
+    mappings: &[Mapping],
+    (start, end): (u64, u64),
+) -> Result<Vec<Run>, Error> {
+    let mut runs = Vec::new();
+    for (from, to) in mappings.iter().filter_map(|mapping| mapping.within(start, end)) {
+        runs.extend(memory.pages(from, to)?);
+    }
+    Ok(runs)
+}
+
+fn bytes(runs: &[Run], swapped: bool) -> u64 {
+    runs.iter().filter(|run| run.swapped == swapped).map(|run| run.end - run.start).sum()
+}
+
+/// The parts of runs, which are in order, that lie between two addresses.
+fn within(runs: &[Run], start: u64, end: u64) -> impl Iterator<Item = Run> {
+    let first = runs.partition_point(|run| run.end <= start);
+    runs.iter().skip(first).take_while(move |run| run.start < end).map(move |run| Run {
+        start: run.start.max(start),
+        end: run.end.min(end),
+        ..*run
+    })
+}
+
+fn add_slab(
+    account: &mut Account,
+    pins: &mut HashMap<(u64, u32), Pin>,
+    tables: &Tables,
+    slab: &Slab<'_>,
+    pages: &[Run],
+    page: u64,
+) {
+    let slots: Vec<Slot> = (0..slab.slots).map(|slot| slab.slot(slot)).collect();
+    let count = |what| slots.iter().filter(|&&slot| slot == what).count() as u64;
+    let (live, remote, claimed) = (count(Slot::Live), count(Slot::Remote), count(Slot::Claimed));
+    let free = slab.slots as u64 - live - remote;
+    account.live_blocks += live;
+    account.live_bytes += live * slab.size;
+    account.claimed_bytes += claimed * slab.size;
+    account.remote_bytes += remote * slab.size;
+
+    let mut split = Split::default();
+    let mut pinned_pages = 0;
+    for run in within(pages, slab.base, slab.base + slab.span) {
+        if run.swapped {
+            account.swapped += run.end - run.start;
+            continue;
+        }
+        for at in (run.start..run.end).step_by(page as usize) {
+            let of_page = split_page(slab, &slots, at - slab.base, page);
+            pinned_pages += u64::from(of_page.pinned > 0);
+            split.add(&of_page);
+        }
+    }
+    let key = (slab.site(), slab.partition());
+    let pin = pins.entry(key).or_insert(Pin { site: key.0, partition: key.1, ..Pin::default() });
+    pin.pinned += split.pinned;
+    pin.pages += pinned_pages;
+    pin.live_bytes += live * slab.size;
+    pin.live_blocks += live;
+    pin.resident += split.sum();
+
+    let owner = slab.owner();
+    if owner == 0 && live == 0 {
+        account.pooled += split.sum();
+        account.pooled_count += 1;
+        return;
+    }
+    account.slabs.add(&split);
+    account.slab_count += 1;
+    account.free_bytes += free * slab.size;
+    let number = tables.heap_number(owner);
+    if let Some(thread) = number.and_then(|number| account.threads.get_mut(number)) {
+        thread.slabs += 1;
+        thread.live_bytes += live * slab.size;
+        thread.free_bytes += free * slab.size;
+        thread.claimed_bytes += claimed * slab.size;
+        thread.remote_bytes += remote * slab.size;
+        thread.resident.add(&split);
+    }
+}
+
+/// What the bytes of one page of a slab are; those behind the last slot count as free.
+fn split_page(slab: &Slab<'_>, slots: &[Slot], offset: u64, page: u64) -> Split {
+    let mut split = Split::default();
+    let end = offset + page;
+    let mut known = 0;
+    let mut slot = offset / slab.size;
+    while slot * slab.size < end && (slot as usize) < slots.len() {
+        let from = (slot * slab.size).max(offset);
+        let to = ((slot + 1) * slab.size).min(end);
+        match slots[slot as usize] {
+            Slot::Live => split.live += to - from,
+            Slot::Remote => split.remote += to - from,
+            Slot::Claimed => split.claimed += to - from,
+            Slot::Free => split.loose += to - from,
+        }
+        known += to - from;
+        slot += 1;
+    }
+    split.loose += page - known;
+    if split.live > 0 {
+        split.pinned = std::mem::take(&mut split.loose);
+    }
+    split
+}
+
+fn add_blocks(
+    account: &mut Account,
+    pins: &mut HashMap<(u64, u32), Pin>,
+    blocks: &[Block],
+    pages: &[Run],
+) {
+    for block in blocks {
+        account.guards += block.extent - block.mapped.min(block.extent);
+        let resident = |start, end| -> u64 {
+            within(pages, start, end).filter(|run| !run.swapped).map(|run| run.end - run.start).sum()
+        };
+        let swapped = within(pages, block.base, block.base + block.extent).filter(|run| run.swapped);
+        account.swapped += swapped.map(|run| run.end - run.start).sum::<u64>();
+        let whole = resident(block.base, block.base + block.extent);
+        if !block.live {
+            account.large_kept += whole;
+            account.kept_count += 1;
+            continue;
+        }
+        let used = resident(block.base, block.base + block.usable);
+        account.large_live += used;
+        account.large_slack += whole - used.min(whole);
+        account.large_count += 1;
+        account.live_blocks += 1;
+        account.live_bytes += block.usable;
+        let key = (block.site, block.partition);
+        let pin = pins.entry(key).or_insert(Pin { site: key.0, partition: key.1, ..Pin::default() });
+        pin.live_bytes += block.usable;
+        pin.live_blocks += 1;
+        pin.resident += whole;
+    }
+}

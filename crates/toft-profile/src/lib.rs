@@ -1,0 +1,37 @@
+//! Reads the tables of a process that runs on Toft, from outside: nothing of it is stopped, and no code
+//! runs in it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `memory.rs` | [`Memory`]: what is asked of the process that is looked at, running or not |
+//! | `process.rs` | a running one: `/proc` and `process_vm_readv` |
+//! | `pagemap.rs` | which of its pages are resident |
+//! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
+//! | `root.rs` | where the allocator's tables are |
+//! | `tables.rs` | the tables: slabs, large blocks, heaps |
+//! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
+//! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
+//!
+//! What is read changes meanwhile. So nothing that is read is believed: every number is compared with
+//! what it can be, every loop is bounded by what is mapped, and what makes no sense is counted.
+
+#![deny(unsafe_code)]
+
+mod account;
+mod error;
+mod kernel;
+mod memory;
+mod pagemap;
+mod process;
+mod root;
+mod rss;
+mod tables;
+
+pub use account::{Account, Pin, Split, Thread, account};
+pub use error::Error;
+pub use kernel::{Area, Counts, Kernel, Task};
+pub use memory::{Mapping, Memory, Run};
+pub use process::Process;
+pub use root::{Found, find};
+pub use rss::{Others, Reading, Rss};
+pub use tables::{Block, Doubts, HeapOf, Slab, Slot, Tables};

@@ -1,0 +1,189 @@
+//! A running process: `/proc` and `process_vm_readv`, with the permission of a debugger and without
+//! being one.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::MetadataExt;
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::{Pid, geteuid};
+
+use crate::{Error, Mapping, Memory, Run, pagemap};
+
+/// Bytes that are asked for in one call, so that a page that has gone costs little.
+const PIECE: usize = 1 << 20;
+
+/// A running process.
+#[derive(Debug)]
+pub struct Process {
+    pid: i32,
+    pagemap: File,
+    /// Whether the kernel knows how to list pages; found out at the first try.
+    lists_pages: Cell<bool>,
+}
+
+impl Process {
+    /// The process of a number, if it can be looked into.
+    pub fn open(pid: i32) -> Result<Process, Error> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+            .map_err(|_| Error::NoProcess(pid))?;
+        // The name may have any character, so the state is what follows the last bracket.
+        if matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X')) {
+            return Err(Error::Zombie(pid));
+        }
+        let mappings = mappings(pid)?;
+        if mappings.is_empty() {
+            // A zombie whose leader has gone has no mappings either, but it is named above.
+            return Err(Error::KernelThread(pid));
+        }
+        let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|e| failed(pid, &e))?;
+        let process = Process { pid, pagemap, lists_pages: Cell::new(true) };
+        let readable = mappings.iter().find(|m| m.readable && m.path != "[vvar]");
+        if let Some(mapping) = readable {
+            process.try_read(mapping.start, &mut [0]).map_err(|error| match error {
+                Errno::EPERM | Errno::ENOSYS => refused(pid),
+                Errno::ESRCH => Error::Ended(pid),
+                error => Error::Other(pid, format!("cannot read its memory: {error}")),
+            })?;
+        }
+        Ok(process)
+    }
+
+    /// Does as on a kernel that cannot list pages.
+    pub fn read_pages_one_by_one(&self) {
+        self.lists_pages.set(false);
+    }
+
+    fn try_read(&self, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let remote = [RemoteIoVec { base: address as usize, len: into.len() }];
+        process_vm_readv(Pid::from_raw(self.pid), &mut [IoSliceMut::new(into)], &remote)
+    }
+}
+
+impl Memory for Process {
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        mappings(self.pid)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        for piece in into.chunks_mut(PIECE) {
+            match self.try_read(address + done as u64, piece) {
+                Ok(count) if count == piece.len() => done += count,
+                Ok(count) => return done + count,
+                Err(_) => break,
+            }
+        }
+        done
+    }
+
+    fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
+        if self.lists_pages.get() {
+            match pagemap::list(&self.pagemap, start, end) {
+                Ok(runs) => return Ok(runs),
+                // A kernel before 6.7.
+                Err(Errno::ENOTTY | Errno::EINVAL) => self.lists_pages.set(false),
+                Err(Errno::ESRCH) => return Err(Error::Ended(self.pid)),
+                Err(error) => return Err(Error::Other(self.pid, format!("pagemap: {error}"))),
+            }
+        }
+        pagemap::one_by_one(&self.pagemap, start, end)
+            .map_err(|error| Error::Other(self.pid, format!("pagemap: {error}")))
+    }
+}
+
+fn mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
+    let text = read(pid, "maps")?;
+    Ok(text.lines().filter_map(Mapping::of_line).collect())
+}
+
+/// A file of `/proc/PID`.
+pub fn read(pid: i32, name: &str) -> Result<String, Error> {
+    fs::read(format!("/proc/{pid}/{name}"))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(|error| failed(pid, &error))
+}
+
+fn failed(pid: i32, error: &io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => refused(pid),
+        Some(libc::ENOENT | libc::ESRCH) => Error::Ended(pid),
+        _ => Error::Other(pid, error.to_string()),
+    }
+}
+
+fn refused(pid: i32) -> Error {
+    let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|about| about.uid());
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+    let scope = scope.and_then(|text| text.trim().parse().ok());
+    Error::Refused(pid, why_refused(pid, owner, geteuid().as_raw(), scope))
+}
+
+/// The likeliest reason, and the way out.
+fn why_refused(pid: i32, owner: Option<u32>, own: u32, scope: Option<u32>) -> String {
+    let root = format!("`sudo toft rss {pid}` may");
+    match (owner, scope) {
+        (_, Some(3)) => "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the next start of \
+                         the machine"
+            .into(),
+        (Some(owner), _) if owner != own && own != 0 => {
+            format!("it belongs to another user, or has changed who it is; {root}")
+        }
+        (_, Some(1..)) if own != 0 => format!(
+            "kernel.yama.ptrace_scope is {}: only a process's parents may; {root}, or \
+             `sudo sysctl kernel.yama.ptrace_scope=0` lets every user look into his own",
+            scope.unwrap_or(1)
+        ),
+        _ if own == 0 => "this root has no right to (CAP_SYS_PTRACE): in a container, start it with \
+                          --cap-add=SYS_PTRACE, or look from outside of it"
+            .into(),
+        _ => format!("it does not let anybody (not dumpable, or a sandbox's filter); {root}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_way_out() {
+        let why = |owner, own, scope| why_refused(7, Some(owner), own, scope);
+        assert!(why(1000, 1000, Some(1)).contains("kernel.yama.ptrace_scope is 1: only"));
+        assert!(why(1000, 1000, Some(1)).contains("sudo sysctl kernel.yama.ptrace_scope=0"));
+        assert!(why(1000, 1000, Some(2)).contains("ptrace_scope is 2"));
+        assert!(why(1000, 1000, Some(3)).contains("forbids it to everybody"));
+        assert!(why(0, 1000, Some(0)).contains("another user"));
+        assert!(why(0, 1000, None).contains("sudo toft rss 7"));
+        assert!(why(0, 0, None).contains("CAP_SYS_PTRACE"));
+        assert!(why(1000, 1000, Some(0)).contains("not dumpable"));
+    }
+
+    #[test]
+    fn this_process_can_be_read_and_its_end_is_seen() {
+        let process = Process::open(std::process::id() as i32).unwrap();
+        let word = 0x1234_5678_9abc_def0u64;
+        let at = (&raw const word) as u64;
+        assert_eq!(crate::memory::read_word(&process, at), Some(word));
+        let mut bytes = [0; 64];
+        assert_eq!(process.read(8, &mut bytes), 0, "nothing is mapped there");
+        assert_eq!(Process::open(i32::MAX).unwrap_err(), Error::NoProcess(i32::MAX));
+    }
+
+    #[test]
+    fn a_zombie_is_named() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id() as i32;
+        let is_zombie = || Process::open(pid).is_err_and(|error| error == Error::Zombie(pid));
+        while !is_zombie() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert_eq!(Process::open(pid).unwrap_err(), Error::NoProcess(pid));
+    }
+}

@@ -1,0 +1,200 @@
+//! The whole of a process's resident memory, each byte named: ours by what it is, the rest by what it is
+//! mapped from.
+
+use toft::stats::Root;
+
+use crate::kernel::{self, Area, Counts, Kernel, Task};
+use crate::memory::read_word;
+use crate::{Account, Error, Memory, Process, Tables, account, find};
+
+/// How often a process that changes much is read, before the calmest reading is taken.
+const READINGS: u32 = 3;
+/// A reading is calm enough when meanwhile the process has not grown or shrunk by more than this share
+/// of itself, as a divisor.
+const CALM: u64 = 200;
+
+/// How much the process changed while it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// How often it was read.
+    pub tries: u32,
+    /// Resident bytes before.
+    pub rss_before: u64,
+    /// And after.
+    pub rss_after: u64,
+}
+
+impl Reading {
+    fn moved(&self) -> u64 {
+        self.rss_before.abs_diff(self.rss_after)
+    }
+}
+
+/// Resident memory that is not Toft's, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// The program, its libraries and other files that it runs code from.
+    pub programs: u64,
+    /// Other files that are mapped.
+    pub files: u64,
+    /// Shared memory.
+    pub shared: u64,
+    /// The first thread's stack, and those of threads that sleep.
+    pub stacks: u64,
+    /// The heap that `brk` makes: something of the program does not use malloc.
+    pub brk: u64,
+    /// Other anonymous memory: the program's own mappings, stacks of threads that were running.
+    pub anonymous: u64,
+    /// The kernel's own: vdso and the like.
+    pub kernel: u64,
+}
+
+impl Others {
+    /// All of it.
+    pub fn sum(&self) -> u64 {
+        self.programs + self.files + self.shared + self.stacks + self.brk + self.anonymous + self.kernel
+    }
+}
+
+/// A process's resident memory, explained.
+#[derive(Clone, Debug)]
+pub struct Rss {
+    /// The process.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// The version of Toft that it runs on.
+    pub version: String,
+    /// The file that its Toft is in.
+    pub library: String,
+    /// Number of partitions.
+    pub partitions: u64,
+    /// The kernel's view.
+    pub counts: Counts,
+    /// Of that, what lies in Toft's windows.
+    pub ours: Counts,
+    /// The most that was ever resident.
+    pub peak_rss: u64,
+    /// Page tables, on top of everything else.
+    pub page_tables: u64,
+    /// What is not ours.
+    pub others: Others,
+    /// What is ours.
+    pub account: Account,
+    /// Which threads there are.
+    pub tasks: Vec<Task>,
+    /// Of each heap, whose it is.
+    pub holders: Vec<Option<i32>>,
+    /// How calm the process was.
+    pub reading: Reading,
+    /// The lines of its mappings that can be executed, for naming call sites.
+    pub code: Vec<String>,
+}
+
+impl Rss {
+    /// Explains a process.
+    pub fn of(process: &Process) -> Result<Rss, Error> {
+        let found = find(process)?;
+        let tables = Tables { root: found.root };
+        let mut best: Option<Rss> = None;
+        for tries in 1..=READINGS {
+            let mut rss = Rss::read(process, &tables)?;
+            rss.version.clone_from(&found.version);
+            rss.library.clone_from(&found.file);
+            if best.as_ref().is_none_or(|best| rss.reading.moved() < best.reading.moved()) {
+                best = Some(rss);
+            }
+            if let Some(best) = &mut best {
+                best.reading.tries = tries;
+                if best.reading.moved() <= best.counts.rss / CALM {
+                    break;
+                }
+            }
+        }
+        best.ok_or(Error::Ended(process.pid()))
+    }
+
+    /// What is not told apart: what the kernel counts and the rest does not say, or the other way round,
+    /// because it has changed between two looks.
+    pub fn remainder(&self) -> i64 {
+        self.counts.rss as i64 - (self.account.resident() + self.others.sum()) as i64
+    }
+
+    fn read(process: &Process, tables: &Tables) -> Result<Rss, Error> {
+        let pid = process.pid();
+        let kernel = Kernel::of(pid)?;
+        let account = account(process, tables)?;
+        let rss_after = kernel::rollup(pid)?.rss;
+        let (mut counts, mut ours, mut others) = Default::default();
+        for area in &kernel.areas {
+            Counts::add(&mut counts, &area.counts);
+            if is_ours(&tables.root, area) {
+                Counts::add(&mut ours, &area.counts);
+            } else {
+                add_other(&mut others, area, &kernel);
+            }
+        }
+        let holders =
+            account.threads.iter().map(|thread| holder(process, thread.thread_block, &kernel.tasks));
+        Ok(Rss {
+            pid,
+            name: kernel.name.clone(),
+            version: String::new(),
+            library: String::new(),
+            partitions: tables.root.partitions,
+            counts,
+            ours,
+            peak_rss: kernel.peak_rss,
+            page_tables: kernel.page_tables,
+            others,
+            holders: holders.collect(),
+            account,
+            tasks: kernel.tasks,
+            reading: Reading { tries: 1, rss_before: counts.rss, rss_after },
+            code: code(pid)?,
+        })
+    }
+}
+
+/// Whether a mapping lies in the windows.
+fn is_ours(root: &Root, area: &Area) -> bool {
+    let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
+    within(root.data, root.data + 2 * root.span + root.large_span) || within(root.tables, root.end)
+}
+
+fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {
+    let (mapping, rss) = (&area.mapping, area.counts.rss);
+    let path = mapping.path.as_str();
+    let is_stack = |task: &Task| {
+        task.stack.is_some_and(|pointer| mapping.start <= pointer && pointer < mapping.end)
+    };
+    let runs = |other: &Area| other.mapping.executable && other.mapping.path == path;
+    let term = match path {
+        "[heap]" => &mut others.brk,
+        "[vdso]" | "[vvar]" | "[vvar_vclock]" | "[vsyscall]" | "[uprobes]" => &mut others.kernel,
+        _ if path.starts_with("[stack") => &mut others.stacks,
+        _ if path.starts_with("/dev/shm/") || path.starts_with("/SYSV") => &mut others.shared,
+        _ if path.starts_with("/dev/zero") || path.starts_with("[anon_shmem") => &mut others.shared,
+        _ if path.starts_with('/') && kernel.areas.iter().any(runs) => &mut others.programs,
+        _ if path.starts_with("/memfd:") => &mut others.shared,
+        _ if path.starts_with('/') => &mut others.files,
+        _ if kernel.tasks.iter().any(is_stack) => &mut others.stacks,
+        _ => &mut others.anonymous,
+    };
+    *term += rss;
+}
+
+/// The thread whose control block lies at an address. glibc keeps its number there; that it is one of
+/// the process's threads is the proof.
+fn holder(process: &Process, block: u64, tasks: &[Task]) -> Option<i32> {
+    /// `struct pthread`, `tid`, on x86-64, in every glibc with NPTL.
+    const TID: u64 = 720;
+    let number = read_word(process, block.checked_add(TID).filter(|_| block != 0)?)? as u32 as i32;
+    tasks.iter().find(|task| task.own_number == number).map(|task| task.number)
+}
+
+fn code(pid: i32) -> Result<Vec<String>, Error> {
+    let maps = crate::process::read(pid, "maps")?;
+    let runs = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
+    Ok(maps.lines().filter(runs).map(str::to_owned).collect())
+}

@@ -1,0 +1,295 @@
+//! The tables: descriptors of slabs and of large blocks, and heaps. Descriptors are found by what is
+//! mapped and has pages, not by the allocator's own lists, so that nothing is missed that is just being
+//! moved from one to another.
+
+use toft::stats::Root;
+
+use crate::memory::read_word;
+use crate::{Error, Mapping, Memory, Run};
+
+/// Bytes of descriptors that are read at a time.
+const PIECE: u64 = 1 << 20;
+/// The most heaps that are believed.
+const HEAPS_MOST: u64 = 1 << 20;
+
+/// The tables of a process.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// Where everything lies.
+    pub root: Root,
+}
+
+/// A slab's descriptor, as it was when it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Slab<'a> {
+    root: &'a Root,
+    bytes: &'a [u8],
+    /// Address of the descriptor.
+    at: u64,
+    /// Address of slot 0.
+    pub base: u64,
+    /// Bytes of address space.
+    pub span: u64,
+    /// Bytes in a slot.
+    pub size: u64,
+    /// Number of slots.
+    pub slots: usize,
+    /// Whether it is of the small tier.
+    pub small: bool,
+}
+
+/// What a slot is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// The program has it.
+    Live,
+    /// A thread that does not own it has freed it, and its owner has not collected it yet.
+    Remote,
+    /// The next that malloc hands out, or soon after.
+    Claimed,
+    /// Free.
+    Free,
+}
+
+impl<'a> Slab<'a> {
+    /// The slab whose descriptor lies at `at` and which begins at `base`; `None` where there is none,
+    /// and an error where what there is makes no sense.
+    fn of(root: &'a Root, bytes: &'a [u8], at: u64, base: u64, small: bool) -> Option<Result<Slab<'a>, ()>> {
+        let span = if small { root.small_slab } else { root.medium_slab };
+        let mut slab = Slab { root, bytes, at, base, span, size: 0, slots: 0, small };
+        let slots = slab.word(root.slab_slots);
+        if slots == 0 {
+            return None;
+        }
+        let size = u64::from(slab.half(root.slab_size));
+        let most = (root.slab_bytes - root.slab_states).min(64 * ((root.slab_bytes - root.slab_remote) / 8));
+        let fits = size > 0 && slots <= most && slots.checked_mul(size).is_some_and(|bytes| bytes <= span);
+        if !fits || slab.word(root.slab_base) != base {
+            return Some(Err(()));
+        }
+        slab.size = size;
+        slab.slots = slots as usize;
+        Some(Ok(slab))
+    }
+
+    fn word(&self, offset: u64) -> u64 {
+        let word = self.bytes.get(offset as usize..offset as usize + 8);
+        word.and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
+    }
+
+    fn half(&self, offset: u64) -> u32 {
+        self.word(offset) as u32
+    }
+
+    /// The first call site that drew from it.
+    pub fn site(&self) -> u64 {
+        self.word(self.root.slab_site)
+    }
+
+    /// Its partition.
+    pub fn partition(&self) -> u32 {
+        self.half(self.root.slab_partition)
+    }
+
+    /// Address of the heap that owns it; zero for none.
+    pub fn owner(&self) -> u64 {
+        self.word(self.root.slab_owner) & !self.root.owner_flag
+    }
+
+    /// What a slot is doing.
+    pub fn slot(&self, slot: usize) -> Slot {
+        let state = self.bytes.get(self.root.slab_states as usize + slot).copied().unwrap_or(0);
+        let bit = |word: u64| word >> (slot % 64) & 1 != 0;
+        // States that this reader has never heard of are of slots that the program does not have.
+        if u64::from(state) == self.root.slot_live {
+            let remote = self.word(self.root.slab_remote + 8 * (slot as u64 / 64));
+            return if bit(remote) { Slot::Remote } else { Slot::Live };
+        }
+        if self.claimed_group() == Some(slot as u64 / 64) && bit(self.word(self.root.slab_claim)) {
+            return Slot::Claimed;
+        }
+        Slot::Free
+    }
+
+    fn claimed_group(&self) -> Option<u64> {
+        let states = self.at + self.root.slab_states;
+        Some(self.word(self.root.slab_claim_states).checked_sub(states)? / 64)
+    }
+
+    /// Slots that the program has.
+    pub fn live(&self) -> u64 {
+        (0..self.slots).filter(|&slot| self.slot(slot) == Slot::Live).count() as u64
+    }
+}
+
+/// A large block's descriptor, as it was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins.
+    pub base: u64,
+    /// Whether the program has it.
+    pub live: bool,
+    /// Bytes that the program may use.
+    pub usable: u64,
+    /// Bytes mapped.
+    pub mapped: u64,
+    /// Bytes of address space.
+    pub extent: u64,
+    /// Its partition.
+    pub partition: u32,
+    /// Where it was allocated.
+    pub site: u64,
+}
+
+/// A heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeapOf {
+    /// Whether a running thread has it.
+    pub live: bool,
+    /// Address of that thread's control block.
+    pub thread_block: u64,
+}
+
+/// What makes no sense, or has changed while it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// Descriptors that were read.
+    pub read: u64,
+    /// Those that were another when they were read again.
+    pub changed: u64,
+    /// Those that make no sense.
+    pub senseless: u64,
+}
+
+impl Tables {
+    /// Hands every slab to `each`, with the pages of its address space: all that lie between its
+    /// neighbours' and maybe more. Each descriptor is read before its pages are asked for and again
+    /// after.
+    pub fn for_each_slab(
+        &self,
+        memory: &impl Memory,
+        mappings: &[Mapping],
+        mut each: impl FnMut(&Slab<'_>, &[Run]),
+    ) -> Result<Doubts, Error> {
+        let root = &self.root;
+        let mut doubts = Doubts::default();
+        let tiers = [
+            (root.small_slabs, root.data, root.small_slab, true),
+            (root.medium_slabs, root.data + root.span + root.large_span, root.medium_slab, false),
+        ];
+        let step = root.slab_bytes;
+        for (first, data, bytes, small) in tiers {
+            let end = first.saturating_add(root.span / bytes * step);
+            for (start, stop) in pieces(memory, mappings, first, end)? {
+                let (before, after) = (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
+                memory.read(start, before);
+                let base_of = |at: u64| data + (at - first) / step * bytes;
+                let pages = memory.pages(base_of(start), base_of(stop))?;
+                let got = memory.read(start, after);
+                let slabs = after[..got].chunks_exact(step as usize);
+                for (i, (new, old)) in slabs.zip(before.chunks_exact(step as usize)).enumerate() {
+                    let at = start + i as u64 * step;
+                    match Slab::of(root, new, at, base_of(at), small) {
+                        None => continue,
+                        Some(Ok(slab)) => each(&slab, &pages),
+                        Some(Err(())) => doubts.senseless += 1,
+                    }
+                    doubts.read += 1;
+                    doubts.changed += u64::from(new != old);
+                }
+            }
+        }
+        Ok(doubts)
+    }
+
+    /// All large blocks, in order.
+    pub fn blocks(&self, memory: &impl Memory, mappings: &[Mapping]) -> Result<(Vec<Block>, Doubts), Error> {
+        let root = &self.root;
+        let (base, step) = (root.data + root.span, root.block_bytes);
+        let mut doubts = Doubts::default();
+        let mut blocks = Vec::new();
+        let end = root.large_blocks.saturating_add(root.large_span / root.unit * step);
+        for (start, stop) in pieces(memory, mappings, root.large_blocks, end)? {
+            let mut bytes = vec![0; (stop - start) as usize];
+            let got = memory.read(start, &mut bytes);
+            for (i, descriptor) in bytes[..got].chunks_exact(step as usize).enumerate() {
+                let word = |offset: u64| {
+                    let word = descriptor.get(offset as usize..offset as usize + 8);
+                    word.and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
+                };
+                let state = word(root.block_state) as u32;
+                if u64::from(state) == root.block_none {
+                    continue;
+                }
+                doubts.read += 1;
+                let unit = (start - root.large_blocks) / step + i as u64;
+                let block = Block {
+                    base: base + unit * root.unit,
+                    live: u64::from(state) == root.block_live,
+                    usable: word(root.block_usable),
+                    mapped: word(root.block_mapped),
+                    extent: word(root.block_extent),
+                    partition: word(root.block_partition) as u32,
+                    site: word(root.block_site),
+                };
+                let room = root.large_span - unit * root.unit;
+                let fits = block.usable <= block.extent && block.mapped <= block.extent;
+                let apart = blocks.last().is_none_or(|last: &Block| last.base + last.extent <= block.base);
+                if fits && apart && block.extent <= room {
+                    blocks.push(block);
+                } else {
+                    doubts.senseless += 1;
+                }
+            }
+        }
+        Ok((blocks, doubts))
+    }
+
+    /// All heaps, by number.
+    pub fn heaps(&self, memory: &impl Memory) -> Vec<HeapOf> {
+        let root = &self.root;
+        let mut count = [0; 4];
+        if memory.read(root.heap_count, &mut count) != 4 {
+            return Vec::new();
+        }
+        let count = u64::from(u32::from_le_bytes(count)).min(HEAPS_MOST);
+        let count = count.min((root.end - root.heaps) / root.heap_stride);
+        let mut states = vec![0; count as usize];
+        let got = memory.read(root.heap_states, &mut states);
+        let heap = |(number, state): (u64, &u8)| {
+            let at = root.heaps + number * root.heap_stride + root.heap_thread_block;
+            let thread_block = read_word(memory, at).unwrap_or(0);
+            HeapOf { live: u64::from(*state) == root.heap_live, thread_block }
+        };
+        (0..).zip(&states[..got]).map(heap).collect()
+    }
+
+    /// The number of the heap at an address that a slab names as its owner.
+    pub fn heap_number(&self, owner: u64) -> Option<usize> {
+        let offset = owner.checked_sub(self.root.heaps)?;
+        let number = offset / self.root.heap_stride;
+        (owner < self.root.end && offset % self.root.heap_stride == 0).then_some(number as usize)
+    }
+}
+
+/// What has pages between two addresses, in pieces that begin and end with pages.
+fn pieces(
+    memory: &impl Memory,
+    mappings: &[Mapping],
+    start: u64,
+    end: u64,
+) -> Result<Vec<(u64, u64)>, Error> {
+    let mut pieces = Vec::new();
+    for mapping in mappings {
+        let Some((from, to)) = mapping.within(start, end) else { continue };
+        for run in memory.pages(from, to)? {
+            let mut at = run.start.max(from);
+            while at < run.end.min(to) {
+                let stop = run.end.min(to).min(at + PIECE);
+                pieces.push((at, stop));
+                at = stop;
+            }
+        }
+    }
+    Ok(pieces)
+}
