@@ -30,7 +30,7 @@ pub extern "C" fn toft_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
     match toft_core::entry::process::instance() {
-        Some(allocator) if toft_core::stats::write_json(allocator, descriptor) => 0,
+        Some(allocator) if toft_core::stats::write_json(allocator, descriptor, None) => 0,
         _ => -1,
     }
 }

@@ -2,8 +2,8 @@
 //! keeping it out of children, and the statistics at the end.
 
 use super::misuse::Line;
-use super::start::allocator;
 use crate::os::process;
+use crate::stats::Resident;
 use core::ffi::CStr;
 
 unsafe extern "C" {
@@ -143,31 +143,18 @@ pub fn at_exit() {
         Some(_) => return,
         None => libc::STDERR_FILENO,
     };
-    crate::stats::write_json(allocator(), descriptor);
-    let mut partial = [0u8; 512];
-    let mut len = PREFIX.len();
-    for (place, &byte) in partial.iter_mut().zip(PREFIX) {
-        *place = byte;
-    }
-    process::read_file(c"/proc/self/maps", |chunk| {
-        for &byte in chunk {
-            if byte != b'\n' {
-                if let Some(place) = partial.get_mut(len) {
-                    *place = byte;
-                    len += 1;
-                }
-                continue;
-            }
-            // Executable mappings are what addresses of call sites are looked up in.
-            if let Some(end) = partial.get_mut(len) {
-                *end = b'\n';
-            }
-            let line = partial.get(..=len).unwrap_or(&[]);
-            if line.split(|&b| b == b' ').nth(2).is_some_and(|rights| rights.contains(&b'x')) {
-                process::write_all(descriptor, line);
-            }
-            len = PREFIX.len();
+    let resident = Resident::now(&instance.layout());
+    crate::stats::write_json(instance, descriptor, Some(&resident));
+    process::read_lines(c"/proc/self/maps", |line| {
+        // Executable mappings are what addresses of call sites are looked up in.
+        if !line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {
+            return;
         }
+        // At once, so that the lines of two processes do not run into each other.
+        let mut whole = [0u8; PREFIX.len() + 512 + 1];
+        let bytes = PREFIX.iter().chain(line).chain(b"\n");
+        let len = whole.iter_mut().zip(bytes).map(|(place, &byte)| *place = byte).count();
+        process::write_all(descriptor, whole.get(..len).unwrap_or(&[]));
     });
     process::write_all(descriptor, b"toft-end\n");
 }

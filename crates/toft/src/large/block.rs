@@ -113,6 +113,11 @@ impl Block {
         self.bytes.load(Relaxed)
     }
 
+    /// Bytes mapped from its start on.
+    pub fn mapped(&self) -> usize {
+        self.mapped.load(Relaxed)
+    }
+
     /// Bytes of address space that belong to the block, guard included.
     pub fn extent(&self) -> usize {
         self.extent.load(Relaxed)

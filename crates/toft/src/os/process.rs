@@ -123,6 +123,24 @@ pub fn read_file(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
     close(file as c_int);
 }
 
+/// Reads a text file and hands each line to `each`, without its end, and no more than its first half
+/// kilobyte; a last line without end is left out.
+pub fn read_lines(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
+    let mut line = [0u8; 512];
+    let mut len = 0;
+    read_file(path, |chunk| {
+        for &byte in chunk {
+            if byte == b'\n' {
+                each(line.get(..len).unwrap_or(&[]));
+                len = 0;
+            } else if let Some(place) = line.get_mut(len) {
+                *place = byte;
+                len += 1;
+            }
+        }
+    });
+}
+
 /// The process's number.
 pub fn pid() -> usize {
     // SAFETY: no arguments, no effects.

@@ -1,6 +1,6 @@
 //! The snapshot as one line of JSON, and the call sites behind it.
 
-use super::snapshot;
+use super::{Resident, snapshot};
 use crate::entry::Allocator;
 use crate::large::BlockState;
 use crate::os::{Os, process};
@@ -117,9 +117,14 @@ impl Writer {
     }
 }
 
-/// Writes the snapshot of `allocator` as one line to a descriptor; says whether it took it all.
+/// Writes the snapshot of `allocator`, and what the kernel said if somebody has asked it, as one line to
+/// a descriptor; says whether it took it all.
 #[inline(never)]
-pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
+pub fn write_json<O: Os>(
+    allocator: &Allocator<O>,
+    descriptor: i32,
+    resident: Option<&Resident>,
+) -> bool {
     let s = snapshot(allocator);
     let mut w = Writer { descriptor, buffer: [0; 1024], len: 0, accepted: true };
     w.text("{\"toft\":\"");
@@ -145,6 +150,15 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     w.text(",\"filter\":\"");
     w.text(allocator.filter().state(allocator.os()).name());
     w.text("\"");
+    w.field("claimed_bytes", s.claimed_bytes as u64);
+    w.field("uncollected_bytes", s.remote_bytes as u64);
+    w.field("free_bytes", s.free_bytes as u64);
+    w.field("empty_slab_bytes", s.empty_slab_bytes as u64);
+    w.field("large_kept_bytes", s.large_kept_bytes as u64);
+    w.field("guard_bytes", s.guard_bytes as u64);
+    if let Some(resident) = resident {
+        write_resident(&mut w, resident);
+    }
     #[cfg(feature = "experiment-parallel")]
     crate::entry::parallel::for_each_count(allocator, |name, value| w.field(name, value));
     w.text(",\"sites\":[");
@@ -162,6 +176,31 @@ pub fn write_json<O: Os>(allocator: &Allocator<O>, descriptor: i32) -> bool {
     w.text("]}\n");
     w.flush();
     w.accepted
+}
+
+/// An object within the object.
+fn write_resident(w: &mut Writer, r: &Resident) {
+    w.text(",\"resident\":{\"rss\":");
+    w.digits(r.rss, 10);
+    for (name, bytes) in [
+        ("pss", r.pss),
+        ("anonymous", r.anonymous),
+        ("lazy_free", r.lazy_free),
+        ("anon_huge_pages", r.anon_huge_pages),
+        ("swap", r.swap),
+        ("page_tables", r.page_tables),
+        ("peak_rss", r.peak),
+        ("slabs", r.slabs),
+        ("large", r.large),
+        ("metadata", r.metadata),
+        ("files", r.files),
+        ("stack", r.stack),
+        ("brk", r.brk),
+        ("other", r.other),
+    ] {
+        w.field(name, bytes);
+    }
+    w.text("}");
 }
 
 #[inline(never)]

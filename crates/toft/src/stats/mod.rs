@@ -2,9 +2,11 @@
 //! counted from the states when somebody asks.
 
 mod json;
+mod resident;
 mod root;
 mod snapshot;
 
 pub use json::write_json;
+pub use resident::Resident;
 pub use root::{Anchor, MAGIC, Root, VERSION};
 pub use snapshot::{Snapshot, snapshot};

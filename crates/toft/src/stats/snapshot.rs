@@ -36,6 +36,18 @@ pub struct Snapshot {
     pub metadata_bytes: usize,
     /// Slots freed by threads that do not own them, not yet collected.
     pub remote_pending: usize,
+    /// Their bytes.
+    pub remote_bytes: usize,
+    /// Bytes of slots that malloc hands out next: the magazines of all threads.
+    pub claimed_bytes: usize,
+    /// Bytes of slots that were in use and are free, in slabs that have an owner.
+    pub free_bytes: usize,
+    /// Bytes of slots of empty slabs that are nobody's and have their pages: a part of `kept_bytes`.
+    pub empty_slab_bytes: usize,
+    /// Resident bytes of free large blocks: the other part.
+    pub large_kept_bytes: usize,
+    /// Address space behind large blocks that is never used.
+    pub guard_bytes: usize,
     /// Bad calls that were ignored.
     pub misuses: usize,
 }
@@ -67,7 +79,14 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.slabs += 1;
         s.allocations += slab.allocations();
         s.peak_bytes += slab.touched_slots() * slab.size();
-        s.remote_pending += slab.remote_slots();
+        let remote = slab.remote_slots();
+        s.remote_pending += remote;
+        s.remote_bytes += remote * slab.size();
+        s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();
+        if slab.has_owner() {
+            let free = slab.touched_slots().saturating_sub(live + remote);
+            s.free_bytes += free * slab.size();
+        }
     });
     let (mapped, metadata) = allocator.mapped_bytes();
     let (blocks, bytes, peak, allocations, kept) = allocator.large().figures();
@@ -76,9 +95,12 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
     s.large_bytes = bytes;
     s.peak_bytes += peak;
     s.allocations += allocations;
-    s.kept_bytes = kept + allocator.kept_slab_bytes();
+    s.empty_slab_bytes = allocator.kept_slab_bytes();
+    s.large_kept_bytes = kept;
+    s.kept_bytes = kept + s.empty_slab_bytes;
     s.mapped_bytes = mapped;
     allocator.large().for_each(|block| {
+        s.guard_bytes += block.extent().saturating_sub(block.mapped());
         if block.state() == BlockState::Live {
             s.mapped_bytes += block.bytes();
         }
