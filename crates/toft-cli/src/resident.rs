@@ -24,8 +24,8 @@ impl Term {
 
 /// The terms, and the kernel's number under the line. What is left over is a line of its own: pages that came or went
 /// between two looks.
-pub fn table(page: &mut String, style: Style, terms: &[Term], rss: u64) {
-    let head = format!("  {:>10}  {:>6}  {}", "resident", "share", "what");
+pub fn table(page: &mut String, style: Style, when: &str, terms: &[Term], rss: u64) {
+    let head = format!("  {:>10}  {:>6}  {when}", "resident", "share");
     let _ = writeln!(page, "{}", style.faint(&head));
     let mut line = |bytes: i64, name: &str, note: &str| {
         let share = 100.0 * bytes as f64 / rss.max(1) as f64;
@@ -41,23 +41,42 @@ pub fn table(page: &mut String, style: Style, terms: &[Term], rss: u64) {
         line(term.bytes as i64, term.name, &term.note);
     }
     let sum: u64 = terms.iter().map(|term| term.bytes).sum();
-    line(rss as i64 - sum as i64, "not told apart", "it changed between two looks");
-    let _ = writeln!(page, "  {:>10}  {:>6}  {}", style::bytes(rss), "", style.strong("the kernel's Rss"));
+    let left = rss as i64 - sum as i64;
+    line(left, "not told apart", if left == 0 { "" } else { "it changed between two looks" });
+    let _ = writeln!(
+        page,
+        "  {:>10}  {:>6}  {}",
+        style::bytes(rss),
+        "",
+        style.strong("the kernel's Rss")
+    );
 }
 
 /// Columns that names take.
 const NAME: usize = 28;
 
-/// The kernel's other figures.
-pub fn kernel_line(pss: u64, anonymous: u64, lazy_free: u64, huge: u64, swap: u64, tables: u64) -> String {
-    [
-        ("Pss", pss),
-        ("Anonymous", anonymous),
-        ("LazyFree", lazy_free),
-        ("AnonHugePages", huge),
-        ("Swap", swap),
-        ("page tables", tables),
-    ]
-    .map(|(name, bytes)| format!("{name} {}", style::bytes(bytes)))
-    .join("   ")
+/// A named row of cells, going on below where the width does not do.
+pub fn row(page: &mut String, style: Style, name: &str, cells: &[String]) {
+    const INDENT: usize = 11;
+    let mut line = format!("  {}", style.faint(&format!("{name:<9}")));
+    let mut used = INDENT;
+    for (i, cell) in cells.iter().enumerate() {
+        let length = cell.chars().count();
+        if i > 0 && used + 3 + length > style.width {
+            let _ = writeln!(page, "{line}");
+            line = " ".repeat(INDENT);
+            used = INDENT;
+        } else if i > 0 {
+            line.push_str("   ");
+            used += 3;
+        }
+        line.push_str(cell);
+        used += length;
+    }
+    let _ = writeln!(page, "{line}");
+}
+
+/// Cells that each name some bytes.
+pub fn cells(named: &[(&str, u64)]) -> Vec<String> {
+    named.iter().map(|(name, bytes)| format!("{name} {}", style::bytes(*bytes))).collect()
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
-use toft_profile::{Pin, Process, Rss, Split, Thread};
+use toft_profile::{Counts, Pin, Process, Rss, Split, Thread};
 
-use crate::resident::{Term, kernel_line, table};
+use crate::resident::{Term, cells, row, table};
 use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
@@ -64,7 +64,8 @@ pub fn rss(args: &Explain) -> i32 {
 
 fn terms(rss: &Rss) -> Vec<Term> {
     let (a, others) = (&rss.account, &rss.others);
-    let blocks = format!("{} in {} blocks", style::bytes(a.live_bytes), style::count(a.live_blocks));
+    let blocks =
+        format!("{} in {} blocks", style::bytes(a.live_bytes), style::count(a.live_blocks));
     let nothing = String::new;
     let metadata = format!(
         "descriptors {}, heaps {}, tables {}",
@@ -77,17 +78,33 @@ fn terms(rss: &Rss) -> Vec<Term> {
         Term::new(a.large_slack, "slack of large blocks", "behind what was asked for"),
         Term::new(a.slabs.claimed, "claimed by threads", "malloc hands these slots out next"),
         Term::new(a.slabs.remote, "freed by other threads", "not yet collected by the owners"),
-        Term::new(a.slabs.pinned, "free, pinned", "on pages that live blocks keep: see the call sites"),
+        Term::new(
+            a.slabs.pinned,
+            "free, pinned",
+            "on pages that live blocks keep: see the call sites",
+        ),
         Term::new(a.slabs.loose, "free, dirty", "on pages that nothing keeps: these go back"),
-        Term::new(a.pooled, "empty slabs kept", format!("{} slabs, for their call sites", style::count(a.pooled_count))),
-        Term::new(a.large_kept, "free large blocks kept", format!("{} blocks", style::count(a.kept_count))),
+        Term::new(
+            a.pooled,
+            "empty slabs kept",
+            format!("{} slabs, for their call sites", style::count(a.pooled_count)),
+        ),
+        Term::new(
+            a.large_kept,
+            "free large blocks kept",
+            format!("{} blocks", style::count(a.kept_count)),
+        ),
         Term::new(a.descriptors + a.heaps + a.tables, "metadata", metadata),
         Term::new(others.programs, "program and libraries", nothing()),
         Term::new(others.files, "other files", nothing()),
         Term::new(others.shared, "shared memory", nothing()),
         Term::new(others.stacks, "stacks", "the first thread's, and sleeping ones'"),
         Term::new(others.brk, "brk heap", "not Toft's: something there calls brk itself"),
-        Term::new(others.anonymous, "other anonymous mappings", "not Toft's: mmap, stacks of running threads"),
+        Term::new(
+            others.anonymous,
+            "other anonymous mappings",
+            "not Toft's: mmap, stacks of running threads",
+        ),
         Term::new(others.kernel, "the kernel's own", nothing()),
     ];
     terms.retain(|term| term.bytes > 0);
@@ -105,44 +122,61 @@ fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
         style::bytes(rss.counts.rss),
         style::bytes(rss.peak_rss),
     );
-    table(&mut page, style, &terms(rss), rss.counts.rss);
-    let mut row = |name: &str, text: &str| {
-        let _ = writeln!(page, "  {}{text}", style.faint(&format!("{name:<11}")));
-    };
-    let (c, a) = (&rss.counts, &rss.account);
-    row("", "");
-    row("kernel", &kernel_line(c.pss, c.anonymous, c.lazy_free, c.anon_huge_pages, c.swap, rss.page_tables));
-    let ours = &rss.ours;
-    row("of Toft", &kernel_line(ours.pss, ours.anonymous, ours.lazy_free, ours.anon_huge_pages, ours.swap, 0));
-    row("guards", &format!("{} of address space behind large blocks, not resident", style::bytes(a.guards)));
-    row("not known", "how much of a live slot its program asked for: requests are not kept");
-    row("reading", &calm(rss));
+    table(&mut page, style, "now", &terms(rss), rss.counts.rss);
+    page.push('\n');
+    let mut line = |name: &str, cells: &[String]| row(&mut page, style, name, cells);
+    let (c, ours) = (&rss.counts, &rss.ours);
+    let mut kernel = kernel_cells(c);
+    kernel.extend(cells(&[("page tables", rss.page_tables)]));
+    line("kernel", &kernel);
+    line("of Toft", &kernel_cells(ours));
+    let guards = style::bytes(rss.account.guards);
+    line("guards", &[format!("{guards} of address space behind large blocks, not resident")]);
+    line("unknown", &["how much of its slot a block asked for: requests are not kept".into()]);
+    line("reading", &calm(rss));
     thread_table(&mut page, rss, style);
     pin_table(&mut page, rss, symbols, style);
     page
 }
 
+fn kernel_cells(c: &Counts) -> Vec<String> {
+    cells(&[
+        ("Pss", c.pss),
+        ("Anonymous", c.anonymous),
+        ("LazyFree", c.lazy_free),
+        ("AnonHugePages", c.anon_huge_pages),
+        ("Swap", c.swap),
+    ])
+}
+
 /// How far the figures are of one moment.
-fn calm(rss: &Rss) -> String {
+fn calm(rss: &Rss) -> Vec<String> {
     let (reading, doubts) = (&rss.reading, &rss.account.doubts);
-    let mut text = format!(
-        "{} of {} descriptors changed meanwhile, Rss moved by {}",
-        style::count(doubts.changed),
-        style::count(doubts.read),
-        style::bytes(reading.rss_before.abs_diff(reading.rss_after)),
-    );
+    let mut cells = vec![
+        format!(
+            "{} of {} descriptors changed",
+            style::count(doubts.changed),
+            style::count(doubts.read)
+        ),
+        format!("Rss moved by {}", style::bytes(reading.rss_before.abs_diff(reading.rss_after))),
+    ];
     if reading.tries > 1 {
-        let _ = write!(text, " (the calmest of {} readings)", reading.tries);
+        cells.push(format!("the calmest of {} readings", reading.tries));
     }
     if doubts.senseless > 0 {
-        let _ = write!(text, "; {} made no sense", style::count(doubts.senseless));
+        cells.push(format!("{} made no sense", style::count(doubts.senseless)));
     }
-    text
+    cells
 }
 
 fn thread_table(page: &mut String, rss: &Rss, style: Style) {
-    let mut threads: Vec<(&Thread, Option<i32>)> =
-        rss.account.threads.iter().zip(rss.holders.iter().copied()).filter(|(t, _)| t.slabs > 0).collect();
+    let mut threads: Vec<(&Thread, Option<i32>)> = rss
+        .account
+        .threads
+        .iter()
+        .zip(rss.holders.iter().copied())
+        .filter(|(t, _)| t.slabs > 0)
+        .collect();
     threads.sort_by_key(|(thread, _)| (std::cmp::Reverse(thread.resident.sum()), thread.heap));
     let head = format!(
         "  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  thread",
@@ -176,7 +210,11 @@ fn whose(rss: &Rss, thread: &Thread, holder: Option<i32>) -> String {
 
 fn more(page: &mut String, count: usize, what: &str) {
     if count > TOP {
-        let _ = writeln!(page, "  and {} more {what}: --json has all", style::count((count - TOP) as u64));
+        let _ = writeln!(
+            page,
+            "  and {} more {what}: --json has all",
+            style::count((count - TOP) as u64)
+        );
     }
 }
 
@@ -275,7 +313,7 @@ fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
     })
 }
 
-fn counts(c: &toft_profile::Counts) -> Value {
+fn counts(c: &Counts) -> Value {
     json!({
         "rss": c.rss,
         "pss": c.pss,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::launch::Outcome;
+use crate::resident::{Term, cells, row, table};
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
 use crate::sys::Usage;
@@ -133,10 +134,8 @@ impl Stats {
             self.version.as_ref().map_or_else(|| "not loaded".into(), |v| format!("Toft {v}"));
         let program = style::fit(&self.program, style.width.saturating_sub(40).max(16));
         page += &format!("\n{}  {}, {}\n", style.strong(&program), version, self.ended.words());
-        let mut row = |name: &str, cells: &[String]| {
-            let _ = writeln!(page, "  {}{}", style.faint(&format!("{name:<9}")), cells.join("   "));
-        };
-        row(
+        let mut line = |name: &str, cells: &[String]| row(&mut page, style, name, cells);
+        line(
             "time",
             &[
                 format!("{} wall", style::seconds(self.wall)),
@@ -149,8 +148,8 @@ impl Stats {
             memory.push(format!("{} peak", style::bytes(self.number("peak_bytes"))));
             memory.push(format!("{} live at exit", style::bytes(self.number("live_bytes"))));
         }
-        row("memory", &memory);
-        row(
+        line("memory", &memory);
+        line(
             "faults",
             &[
                 format!("{} minor", style::count(self.usage.minor_faults)),
@@ -158,10 +157,10 @@ impl Stats {
             ],
         );
         if self.heap.is_none() {
-            row("heap", &[style.bad(self.silence())]);
+            line("heap", &[style.bad(self.silence())]);
             return page;
         }
-        row(
+        line(
             "blocks",
             &[
                 format!("{} allocated", style::count(self.number("allocations"))),
@@ -169,7 +168,7 @@ impl Stats {
                 format!("{} live at exit", style::count(self.number("live_blocks"))),
             ],
         );
-        row(
+        line(
             "heap",
             &[
                 format!("{} slabs", style::count(self.number("slabs"))),
@@ -178,14 +177,65 @@ impl Stats {
                 format!("{} partitions", self.number("partitions")),
             ],
         );
-        row("threads", &[self.number("threads").to_string()]);
+        line("threads", &[self.number("threads").to_string()]);
+        line(
+            "guards",
+            &[format!(
+                "{} of address space, not resident",
+                style::bytes(self.number("guard_bytes"))
+            )],
+        );
         let misuse = match self.number("misuse") {
             0 => style.good("none"),
             n => style.bad(&format!("{} bad calls, named above", style::count(n))),
         };
-        row("misuse", &[misuse]);
+        line("misuse", &[misuse]);
+        self.resident_table(&mut page, style);
         self.site_table(&mut page, style);
         page
+    }
+
+    /// What was resident when the program ended, in the form of `toft rss`. What a resident byte of a slab was is not
+    /// told apart here: that is for a look from outside, while the program runs.
+    fn resident_table(&self, page: &mut String, style: Style) {
+        let Some(resident) = self.heap.as_ref().map(|heap| &heap["resident"]) else { return };
+        let of = |name: &str| resident[name].as_u64().unwrap_or(0);
+        if of("rss") == 0 {
+            return;
+        }
+        let mut terms = vec![
+            Term::new(of("slabs"), "slabs", "blocks up to 128 KiB"),
+            Term::new(of("large"), "large blocks", ""),
+            Term::new(of("metadata"), "metadata", "descriptors, heaps, tables"),
+            Term::new(of("files"), "program and libraries", "and other files"),
+            Term::new(of("stack"), "stack", "the first thread's"),
+            Term::new(of("brk"), "brk heap", "not Toft's: something there calls brk itself"),
+            Term::new(of("other"), "other mappings", "not Toft's: mmap, stacks of threads"),
+        ];
+        terms.retain(|term| term.bytes > 0);
+        let _ = writeln!(page);
+        table(page, style, "at exit", &terms, of("rss"));
+        page.push('\n');
+        let number = |name| self.number(name);
+        let named = [
+            ("live", number("small_bytes") + number("medium_bytes")),
+            ("free", number("free_bytes")),
+            ("claimed", number("claimed_bytes")),
+            ("uncollected", number("uncollected_bytes")),
+            ("in empty slabs", number("empty_slab_bytes")),
+        ];
+        row(page, style, "slots", &cells(&named));
+        let named = [("live", number("large_bytes")), ("free, kept", number("large_kept_bytes"))];
+        row(page, style, "large", &cells(&named));
+        let named = [
+            ("Pss", of("pss")),
+            ("Anonymous", of("anonymous")),
+            ("LazyFree", of("lazy_free")),
+            ("AnonHugePages", of("anon_huge_pages")),
+            ("Swap", of("swap")),
+            ("page tables", of("page_tables")),
+        ];
+        row(page, style, "kernel", &cells(&named));
     }
 
     /// Why a target that had the library gave no statistics.
@@ -220,7 +270,8 @@ impl Stats {
                 style::bytes(site.live_bytes),
             );
             let room = style.width.saturating_sub(figures.chars().count()).max(24);
-            let _ = writeln!(page, "{figures}{}", style::fit(&site.place.words(site.address), room));
+            let _ =
+                writeln!(page, "{figures}{}", style::fit(&site.place.words(site.address), room));
         }
     }
 }

@@ -169,7 +169,12 @@ pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> 
         add_slab(&mut account, &mut pins, tables, slab, pages, page);
     })?;
     let (blocks, more) = tables.blocks(memory, &mappings)?;
-    add_blocks(&mut account, &mut pins, &blocks, &pages_in(memory, &mappings, large_tier(&tables.root))?);
+    add_blocks(
+        &mut account,
+        &mut pins,
+        &blocks,
+        &pages_in(memory, &mappings, large_tier(&tables.root))?,
+    );
     account.doubts = Doubts {
         read: doubts.read + more.read,
         changed: doubts.changed,
@@ -315,9 +320,13 @@ fn add_blocks(
     for block in blocks {
         account.guards += block.extent - block.mapped.min(block.extent);
         let resident = |start, end| -> u64 {
-            within(pages, start, end).filter(|run| !run.swapped).map(|run| run.end - run.start).sum()
+            within(pages, start, end)
+                .filter(|run| !run.swapped)
+                .map(|run| run.end - run.start)
+                .sum()
         };
-        let swapped = within(pages, block.base, block.base + block.extent).filter(|run| run.swapped);
+        let swapped =
+            within(pages, block.base, block.base + block.extent).filter(|run| run.swapped);
         account.swapped += swapped.map(|run| run.end - run.start).sum::<u64>();
         let whole = resident(block.base, block.base + block.extent);
         if !block.live {
@@ -332,7 +341,8 @@ fn add_blocks(
         account.live_blocks += 1;
         account.live_bytes += block.usable;
         let key = (block.site, block.partition);
-        let pin = pins.entry(key).or_insert(Pin { site: key.0, partition: key.1, ..Pin::default() });
+        let pin =
+            pins.entry(key).or_insert(Pin { site: key.0, partition: key.1, ..Pin::default() });
         pin.live_bytes += block.usable;
         pin.live_blocks += 1;
         pin.resident += whole;

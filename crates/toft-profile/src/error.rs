@@ -35,7 +35,10 @@ impl fmt::Display for Error {
         match self {
             Error::NoProcess(pid) => write!(f, "there is no process {pid}"),
             Error::Zombie(pid) => {
-                write!(f, "process {pid} has ended and waits for its parent (a zombie): it has no memory")
+                write!(
+                    f,
+                    "process {pid} has ended and waits for its parent (a zombie): it has no memory"
+                )
             }
             Error::KernelThread(pid) => {
                 write!(f, "process {pid} is a part of the kernel: it has no memory of its own")

@@ -184,7 +184,10 @@ Swap:                 12 kB
         assert_eq!((areas[0].counts.rss, areas[0].counts.pss), (4096, 1024));
         let counts = areas[1].counts;
         assert_eq!((counts.rss, counts.anonymous), (8 << 20, 8 << 20));
-        assert_eq!((counts.lazy_free, counts.anon_huge_pages, counts.swap), (16384, 2 << 20, 12288));
+        assert_eq!(
+            (counts.lazy_free, counts.anon_huge_pages, counts.swap),
+            (16384, 2 << 20, 12288)
+        );
     }
 
     #[test]

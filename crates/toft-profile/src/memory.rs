@@ -91,7 +91,9 @@ mod tests {
         let line = "7f00-7f80 ---p 00000000 00:00 0 ";
         assert!(!Mapping::of_line(line).unwrap().readable);
         assert_eq!(Mapping::of_line(line).unwrap().path, "");
-        for bad in ["", "nonsense", "7f80-7f00 r--p 0 0:0 0", "7f00-7f80 r 0 0:0 0", "x-y r--p 0 0:0 0"] {
+        for bad in
+            ["", "nonsense", "7f80-7f00 r--p 0 0:0 0", "7f00-7f80 r 0 0:0 0", "x-y r--p 0 0:0 0"]
+        {
             assert_eq!(Mapping::of_line(bad), None, "{bad}");
         }
         assert_eq!(mapping.within(0, 0x7f00001), Some((0x7f00000, 0x7f00001)));

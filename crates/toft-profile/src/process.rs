@@ -27,10 +27,11 @@ pub struct Process {
 impl Process {
     /// The process of a number, if it can be looked into.
     pub fn open(pid: i32) -> Result<Process, Error> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-            .map_err(|_| Error::NoProcess(pid))?;
+        let stat =
+            fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|_| Error::NoProcess(pid))?;
         // The name may have any character, so the state is what follows the last bracket.
-        if matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X')) {
+        if matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X'))
+        {
             return Err(Error::Zombie(pid));
         }
         let mappings = mappings(pid)?;
@@ -129,9 +130,11 @@ fn refused(pid: i32) -> Error {
 fn why_refused(pid: i32, owner: Option<u32>, own: u32, scope: Option<u32>) -> String {
     let root = format!("`sudo toft rss {pid}` may");
     match (owner, scope) {
-        (_, Some(3)) => "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the next start of \
+        (_, Some(3)) => {
+            "kernel.yama.ptrace_scope is 3, which forbids it to everybody until the next start of \
                          the machine"
-            .into(),
+                .into()
+        }
         (Some(owner), _) if owner != own && own != 0 => {
             format!("it belongs to another user, or has changed who it is; {root}")
         }
@@ -140,9 +143,11 @@ fn why_refused(pid: i32, owner: Option<u32>, own: u32, scope: Option<u32>) -> St
              `sudo sysctl kernel.yama.ptrace_scope=0` lets every user look into his own",
             scope.unwrap_or(1)
         ),
-        _ if own == 0 => "this root has no right to (CAP_SYS_PTRACE): in a container, start it with \
+        _ if own == 0 => {
+            "this root has no right to (CAP_SYS_PTRACE): in a container, start it with \
                           --cap-add=SYS_PTRACE, or look from outside of it"
-            .into(),
+                .into()
+        }
         _ => format!("it does not let anybody (not dumpable, or a sandbox's filter); {root}"),
     }
 }

@@ -91,7 +91,8 @@ fn writable_segments(memory: &impl Memory, mapping: &Mapping) -> Module {
         Some([0x7f, b'E', b'L', b'F', 1]) => return Module::Narrow,
         _ => return Module::Other,
     }
-    let (Some(place), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2)) else {
+    let (Some(place), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2))
+    else {
         return Module::Other;
     };
     let mut bias = None;
@@ -109,8 +110,8 @@ fn writable_segments(memory: &impl Memory, mapping: &Mapping) -> Module {
         if kind != PT_LOAD {
             continue;
         }
-        let bias = *bias
-            .get_or_insert_with(|| mapping.start.wrapping_sub(address.wrapping_sub(offset)));
+        let bias =
+            *bias.get_or_insert_with(|| mapping.start.wrapping_sub(address.wrapping_sub(offset)));
         if flags & PF_W != 0 {
             let start = address.wrapping_add(bias);
             segments.push((start, start.saturating_add(bytes.min(SEGMENT_MOST))));
@@ -120,11 +121,7 @@ fn writable_segments(memory: &impl Memory, mapping: &Mapping) -> Module {
 }
 
 /// Looks for an anchor, and follows it.
-fn search(
-    memory: &impl Memory,
-    start: u64,
-    end: u64,
-) -> Option<Result<(Root, String), Error>> {
+fn search(memory: &impl Memory, start: u64, end: u64) -> Option<Result<(Root, String), Error>> {
     let mut buffer = vec![0; PIECE];
     let mut at = start.next_multiple_of(ALIGN as u64);
     let mut problem = None;
@@ -148,9 +145,7 @@ fn search(
 /// The root behind an anchor; `None` where it only looks like one.
 fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, String), Error>> {
     const { assert!(ANCHOR == ALIGN, "an anchor is searched for in pieces of its own length") };
-    let word = |field: usize| {
-        bytes.get(field..field + 8)?.try_into().ok().map(u64::from_le_bytes)
-    };
+    let word = |field: usize| bytes.get(field..field + 8)?.try_into().ok().map(u64::from_le_bytes);
     let version = word(core::mem::offset_of!(Anchor, version))?;
     let words = word(core::mem::offset_of!(Anchor, words))?;
     if word(core::mem::offset_of!(Anchor, this))? != at {
@@ -180,21 +175,14 @@ fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, S
 /// Whether the numbers of a root can be what they say: everything that reads by them relies on this.
 pub fn check(root: &Root) -> Result<(), &'static str> {
     let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
-    let power = |value: u64, low: u64, high: u64| {
-        value.is_power_of_two() && (low..=high).contains(&value)
-    };
+    let power =
+        |value: u64, low: u64, high: u64| value.is_power_of_two() && (low..=high).contains(&value);
     const SPACE: u64 = 1 << 56;
     ensure(power(root.page_size, 4096, 1 << 20), "the page size")?;
     let spans = [root.data, root.span, root.large_span, root.end];
     ensure(spans.iter().all(|&value| value < SPACE), "the windows")?;
-    let places = [
-        root.tables,
-        root.small_slabs,
-        root.medium_slabs,
-        root.large_blocks,
-        root.heaps,
-        root.end,
-    ];
+    let places =
+        [root.tables, root.small_slabs, root.medium_slabs, root.large_blocks, root.heaps, root.end];
     ensure(places.is_sorted() && places.iter().all(|at| at % root.page_size == 0), "the metadata")?;
     ensure(power(root.small_slab, root.page_size, 1 << 30), "the small slabs")?;
     ensure(power(root.medium_slab, root.page_size, 1 << 30), "the medium slabs")?;
@@ -223,6 +211,9 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.block_extent,
         root.block_site,
     ];
-    ensure(block.iter().all(|at| at.saturating_add(8) <= root.block_bytes), "the fields of large blocks")?;
+    ensure(
+        block.iter().all(|at| at.saturating_add(8) <= root.block_bytes),
+        "the fields of large blocks",
+    )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }

@@ -52,7 +52,13 @@ pub struct Others {
 impl Others {
     /// All of it.
     pub fn sum(&self) -> u64 {
-        self.programs + self.files + self.shared + self.stacks + self.brk + self.anonymous + self.kernel
+        self.programs
+            + self.files
+            + self.shared
+            + self.stacks
+            + self.brk
+            + self.anonymous
+            + self.kernel
     }
 }
 
@@ -134,8 +140,10 @@ impl Rss {
                 add_other(&mut others, area, &kernel);
             }
         }
-        let holders =
-            account.threads.iter().map(|thread| holder(process, thread.thread_block, &kernel.tasks));
+        let holders = account
+            .threads
+            .iter()
+            .map(|thread| holder(process, thread.thread_block, &kernel.tasks));
         Ok(Rss {
             pid,
             name: kernel.name.clone(),

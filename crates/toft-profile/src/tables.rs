@@ -54,7 +54,13 @@ pub enum Slot {
 impl<'a> Slab<'a> {
     /// The slab whose descriptor lies at `at` and which begins at `base`; `None` where there is none,
     /// and an error where what there is makes no sense.
-    fn of(root: &'a Root, bytes: &'a [u8], at: u64, base: u64, small: bool) -> Option<Result<Slab<'a>, ()>> {
+    fn of(
+        root: &'a Root,
+        bytes: &'a [u8],
+        at: u64,
+        base: u64,
+        small: bool,
+    ) -> Option<Result<Slab<'a>, ()>> {
         let span = if small { root.small_slab } else { root.medium_slab };
         let mut slab = Slab { root, bytes, at, base, span, size: 0, slots: 0, small };
         let slots = slab.word(root.slab_slots);
@@ -62,8 +68,10 @@ impl<'a> Slab<'a> {
             return None;
         }
         let size = u64::from(slab.half(root.slab_size));
-        let most = (root.slab_bytes - root.slab_states).min(64 * ((root.slab_bytes - root.slab_remote) / 8));
-        let fits = size > 0 && slots <= most && slots.checked_mul(size).is_some_and(|bytes| bytes <= span);
+        let most = (root.slab_bytes - root.slab_states)
+            .min(64 * ((root.slab_bytes - root.slab_remote) / 8));
+        let fits =
+            size > 0 && slots <= most && slots.checked_mul(size).is_some_and(|bytes| bytes <= span);
         if !fits || slab.word(root.slab_base) != base {
             return Some(Err(()));
         }
@@ -181,7 +189,8 @@ impl Tables {
         for (first, data, bytes, small) in tiers {
             let end = first.saturating_add(root.span / bytes * step);
             for (start, stop) in pieces(memory, mappings, first, end)? {
-                let (before, after) = (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
+                let (before, after) =
+                    (&mut vec![0; (stop - start) as usize], &mut vec![0; (stop - start) as usize]);
                 memory.read(start, before);
                 let base_of = |at: u64| data + (at - first) / step * bytes;
                 let pages = memory.pages(base_of(start), base_of(stop))?;
@@ -203,7 +212,11 @@ impl Tables {
     }
 
     /// All large blocks, in order.
-    pub fn blocks(&self, memory: &impl Memory, mappings: &[Mapping]) -> Result<(Vec<Block>, Doubts), Error> {
+    pub fn blocks(
+        &self,
+        memory: &impl Memory,
+        mappings: &[Mapping],
+    ) -> Result<(Vec<Block>, Doubts), Error> {
         let root = &self.root;
         let (base, step) = (root.data + root.span, root.block_bytes);
         let mut doubts = Doubts::default();
@@ -234,7 +247,8 @@ impl Tables {
                 };
                 let room = root.large_span - unit * root.unit;
                 let fits = block.usable <= block.extent && block.mapped <= block.extent;
-                let apart = blocks.last().is_none_or(|last: &Block| last.base + last.extent <= block.base);
+                let apart =
+                    blocks.last().is_none_or(|last: &Block| last.base + last.extent <= block.base);
                 if fits && apart && block.extent <= room {
                     blocks.push(block);
                 } else {

@@ -1,8 +1,8 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use core::mem::offset_of;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::mem::offset_of;
 
 /// What a unit's descriptor says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -139,8 +139,12 @@ mod tests {
     use crate::region::Windows;
 
     fn layout() -> Layout {
-        let windows =
-            Windows { data: 0x1000_0000, span: 0x10_0000, large_span: 0x20_0000, metadata: 0x7000_0000 };
+        let windows = Windows {
+            data: 0x1000_0000,
+            span: 0x10_0000,
+            large_span: 0x20_0000,
+            metadata: 0x7000_0000,
+        };
         Layout::new(windows, 4096)
     }
 
@@ -197,7 +201,9 @@ mod tests {
     fn nonsense_counts_for_nothing() {
         let mut all = Resident::default();
         let mut place = Place::Other;
-        for line in ["", "-", "Rss:", "Rss: kB", "Rss: 1x kB", "Rss: 99999999999999999999 kB", "abc"] {
+        for line in
+            ["", "-", "Rss:", "Rss: kB", "Rss: 1x kB", "Rss: 99999999999999999999 kB", "abc"]
+        {
             all.take(&layout(), &mut place, line.as_bytes());
         }
         // An empty number is zero; a mapping without a name is anonymous.
@@ -209,7 +215,8 @@ mod tests {
         let now = Resident::now(&layout());
         assert!(now.rss > 0 && now.files > 0 && now.stack > 0 && now.page_tables > 0, "{now:?}");
         assert!(now.peak >= now.rss / 2);
-        let sum = now.slabs + now.large + now.metadata + now.files + now.stack + now.brk + now.other;
+        let sum =
+            now.slabs + now.large + now.metadata + now.files + now.stack + now.brk + now.other;
         assert_eq!(sum, now.rss);
     }
 }
