@@ -1,0 +1,322 @@
+//! Tables and pages joined, on a process that is made up: every byte of its pages is known, its
+//! descriptors have their fields in another order than any library's, and it may say anything.
+
+use std::collections::BTreeMap;
+
+use toft::stats::Root;
+use toft_profile::{Account, Error, Mapping, Memory, Run, Split, Tables, account};
+
+const PAGE: u64 = 4096;
+const DATA: u64 = 0x1000_0000;
+const SPAN: u64 = 1 << 20;
+const TABLES: u64 = 0x7000_0000;
+const SMALL_SLABS: u64 = TABLES + 0x10_0000;
+const MEDIUM_SLABS: u64 = TABLES + 0x20_0000;
+const LARGE_BLOCKS: u64 = TABLES + 0x30_0000;
+const HEAPS: u64 = TABLES + 0x40_0000;
+const END: u64 = TABLES + 0x50_0000;
+const MEDIUM: u64 = DATA + 2 * SPAN;
+const LARGE: u64 = DATA + SPAN;
+
+const LIVE: u8 = 1;
+const NO_SLOT: u8 = 3;
+const DIRTY: u8 = 2;
+/// What a later library may write: held by somebody who gives pages back.
+const UNHEARD_OF: u8 = 9;
+
+fn root() -> Root {
+    Root {
+        ready: 1,
+        page_size: PAGE,
+        partitions: 4,
+        data: DATA,
+        span: SPAN,
+        large_span: SPAN,
+        tables: TABLES,
+        small_slabs: SMALL_SLABS,
+        medium_slabs: MEDIUM_SLABS,
+        large_blocks: LARGE_BLOCKS,
+        heaps: HEAPS,
+        end: END,
+        small_slab: 1 << 16,
+        medium_slab: 1 << 19,
+        unit: 1 << 16,
+        heap_stride: 2 * PAGE,
+        heap_states: TABLES + 128,
+        heap_live: 1,
+        heap_count: TABLES + 64,
+        heap_thread_block: 24,
+        slab_bytes: 512,
+        slab_states: 64,
+        slab_remote: 384,
+        slab_base: 0,
+        slab_slots: 8,
+        slab_owner: 16,
+        slab_size: 24,
+        slab_partition: 28,
+        slab_site: 32,
+        slab_claim: 416,
+        slab_claim_states: 424,
+        slot_live: LIVE.into(),
+        owner_flag: 1,
+        block_bytes: 64,
+        block_state: 4,
+        block_partition: 0,
+        block_usable: 8,
+        block_mapped: 16,
+        block_extent: 24,
+        block_site: 32,
+        block_none: 0,
+        block_live: 1,
+    }
+}
+
+/// A process of pages that are there, each with its bytes.
+#[derive(Default)]
+struct Image {
+    pages: BTreeMap<u64, Vec<u8>>,
+    swapped: Vec<u64>,
+}
+
+impl Image {
+    fn touch(&mut self, start: u64, end: u64) {
+        for at in (start..end).step_by(PAGE as usize) {
+            self.pages.entry(at).or_insert_with(|| vec![0; PAGE as usize]);
+        }
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        for (i, &byte) in bytes.iter().enumerate() {
+            let at = at + i as u64;
+            self.touch(at & !(PAGE - 1), at + 1);
+            self.pages.get_mut(&(at & !(PAGE - 1))).unwrap()[(at % PAGE) as usize] = byte;
+        }
+    }
+
+    fn word(&mut self, at: u64, word: u64) {
+        self.write(at, &word.to_le_bytes());
+    }
+
+    fn half(&mut self, at: u64, word: u32) {
+        self.write(at, &word.to_le_bytes());
+    }
+
+    /// Heaps 0, of a thread, and 1, of none.
+    fn heaps(&mut self) {
+        self.half(TABLES + 64, 2);
+        self.write(TABLES + 128, &[1, 2]);
+        self.word(HEAPS + 24, 0x1234);
+    }
+
+    /// A slab of the small tier, and where its descriptor lies.
+    fn slab(&mut self, index: u64, size: u32, states: &[u8], owner: u64) -> u64 {
+        let at = SMALL_SLABS + index * 512;
+        self.word(at, DATA + (index << 16));
+        self.word(at + 8, states.len() as u64);
+        self.word(at + 16, owner);
+        self.half(at + 24, size);
+        self.half(at + 28, 3);
+        self.word(at + 32, 0x5555_0000 + index);
+        self.write(at + 64, &[NO_SLOT; 256]);
+        self.write(at + 64, states);
+        at
+    }
+}
+
+impl Memory for Image {
+    fn pid(&self) -> i32 {
+        7
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        let line =
+            |start, end| Mapping::of_line(&format!("{start:x}-{end:x} rw-p 0 0:0 0")).unwrap();
+        Ok(vec![line(DATA, DATA + 3 * SPAN), line(TABLES, END)])
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        for (i, byte) in into.iter_mut().enumerate() {
+            let at = address + i as u64;
+            let Some(page) = self.pages.get(&(at & !(PAGE - 1))) else { return i };
+            *byte = page[(at % PAGE) as usize];
+        }
+        into.len()
+    }
+
+    fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
+        let run = |at: u64, swapped| Run { start: at, end: at + PAGE, swapped };
+        let there =
+            self.pages.range(start..end).map(|(&at, _)| run(at, self.swapped.contains(&at)));
+        Ok(there.collect())
+    }
+}
+
+fn explain(image: &Image) -> Account {
+    account(image, &Tables { root: root() }).unwrap()
+}
+
+/// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots is
+/// live, and on nothing else.
+#[test]
+fn every_byte_of_a_page_is_what_its_slot_is() {
+    let mut image = Image::default();
+    image.heaps();
+    let states = [
+        // Page 0: two live, one freed by another thread, one free: free bytes are pinned.
+        LIVE, LIVE, LIVE,
+        DIRTY, // Page 1: one claimed, the rest free, one of them in an unknown state.
+        DIRTY, UNHEARD_OF, DIRTY,
+        DIRTY, // Page 2 is not resident, page 3 is on a swap device.
+        LIVE, DIRTY, DIRTY, DIRTY, LIVE, DIRTY, DIRTY, DIRTY,
+    ];
+    // With the flag that the address of an owner may carry.
+    let at = image.slab(2, 1024, &states, HEAPS + 1);
+    image.word(at + 384, 0b100);
+    image.word(at + 416, 1 << 4);
+    image.word(at + 424, at + 64);
+    let base = DATA + (2 << 16);
+    image.touch(base, base + 2 * PAGE);
+    image.touch(base + 3 * PAGE, base + 4 * PAGE);
+    image.swapped.push(base + 3 * PAGE);
+
+    let account = explain(&image);
+    let split = Split { live: 2048, remote: 1024, pinned: 1024, claimed: 1024, loose: 3072 };
+    assert_eq!(account.slabs, split);
+    assert_eq!((account.swapped, account.pooled), (PAGE, 0));
+    assert_eq!((account.live_blocks, account.live_bytes), (4, 4096));
+    assert_eq!((account.claimed_bytes, account.remote_bytes), (1024, 1024));
+    assert_eq!(account.free_bytes, 11 * 1024);
+    assert_eq!(account.doubts.senseless, 0);
+    // The slab's page of descriptors, the tables' and a heap's.
+    assert_eq!((account.descriptors, account.tables, account.heaps), (PAGE, PAGE, PAGE));
+    let [pin] = account.pins.as_slice() else { panic!("{:?}", account.pins) };
+    assert_eq!((pin.site, pin.partition, pin.pinned, pin.pages), (0x5555_0002, 3, 1024, 1));
+    assert_eq!((pin.live_bytes, pin.live_blocks, pin.resident), (4096, 4, 2 * PAGE));
+    let [mine, orphan] = account.threads.as_slice() else { panic!("{:?}", account.threads) };
+    assert_eq!(
+        (mine.running, mine.thread_block, mine.slabs, mine.resident),
+        (true, 0x1234, 1, split)
+    );
+    assert_eq!((orphan.running, orphan.slabs), (false, 0));
+    assert_eq!(account.resident(), 5 * PAGE);
+}
+
+/// A slot of three pages: its pages are its own, and the bytes behind the last slot are free.
+#[test]
+fn slots_may_be_longer_than_pages_and_end_before_their_slab() {
+    let mut image = Image::default();
+    image.heaps();
+    let states = [LIVE, DIRTY, DIRTY, DIRTY, LIVE];
+    image.slab(0, 12 << 10, &states, HEAPS + 2 * PAGE);
+    image.touch(DATA, DATA + (1 << 16));
+    let account = explain(&image);
+    let tail = (1 << 16) - 5 * (12 << 10);
+    assert_eq!((account.slabs.live, account.slabs.pinned), (24 << 10, 0));
+    assert_eq!(account.slabs.loose, (36 << 10) + tail);
+    assert_eq!(account.threads[1].resident.sum(), 1 << 16);
+    // Slots of 1.5 pages: a page in the middle belongs to two.
+    let mut image = Image::default();
+    image.slab(0, 6 << 10, &[LIVE, DIRTY, DIRTY], HEAPS);
+    image.touch(DATA, DATA + 3 * PAGE);
+    let account = explain(&image);
+    assert_eq!((account.slabs.live, account.slabs.pinned, account.slabs.loose), (6144, 2048, 4096));
+}
+
+#[test]
+fn an_empty_slab_of_nobody_is_kept_and_pins_nothing() {
+    let mut image = Image::default();
+    image.slab(5, 4096, &[DIRTY; 16], 0);
+    image.touch(DATA + (5 << 16), DATA + (5 << 16) + 4 * PAGE);
+    let account = explain(&image);
+    assert_eq!((account.pooled, account.pooled_count), (4 * PAGE, 1));
+    assert_eq!((account.slabs.sum(), account.slab_count, account.free_bytes), (0, 0, 0));
+    assert_eq!(account.pins[0].pinned, 0);
+}
+
+fn block(image: &mut Image, unit: u64, state: u32, usable: u64, mapped: u64, extent: u64) {
+    let at = LARGE_BLOCKS + unit * 64;
+    image.half(at, 2);
+    image.half(at + 4, state);
+    for (i, word) in [usable, mapped, extent, 0x7777_0000 + unit].into_iter().enumerate() {
+        image.word(at + 8 + 8 * i as u64, word);
+    }
+}
+
+#[test]
+fn large_blocks_are_live_behind_what_was_asked_for_and_kept() {
+    let mut image = Image::default();
+    let unit = 1 << 16;
+    block(&mut image, 0, 1, 3 * PAGE, 5 * PAGE, 2 * unit);
+    block(&mut image, 2, 2, 9 * PAGE, 9 * PAGE, unit);
+    image.touch(LARGE, LARGE + 2 * PAGE);
+    image.touch(LARGE + 4 * PAGE, LARGE + 5 * PAGE);
+    image.touch(LARGE + 2 * unit, LARGE + 2 * unit + PAGE);
+    let account = explain(&image);
+    assert_eq!(
+        (account.large_live, account.large_slack, account.large_kept),
+        (2 * PAGE, PAGE, PAGE)
+    );
+    assert_eq!((account.live_bytes, account.live_blocks), (3 * PAGE, 1));
+    assert_eq!((account.large_count, account.kept_count), (1, 1));
+    assert_eq!(account.guards, 2 * unit - 5 * PAGE + unit - 9 * PAGE);
+    let [pin] = account.pins.as_slice() else { panic!("{:?}", account.pins) };
+    assert_eq!((pin.site, pin.partition, pin.resident, pin.pinned), (0x7777_0000, 2, 3 * PAGE, 0));
+}
+
+/// Planted nonsense, one field at a time: it is counted, and its neighbour is not hurt.
+#[test]
+fn what_makes_no_sense_is_counted_and_left_out() {
+    for (offset, word) in
+        [(0, 0), (0, DATA), (8, 257), (8, u64::MAX), (24, 0), (24, u64::MAX), (8, 255)]
+    {
+        let mut image = Image::default();
+        let good = image.slab(0, 1024, &[LIVE], HEAPS);
+        let bad = image.slab(1, 1024, &[LIVE, LIVE], HEAPS);
+        image.touch(DATA, DATA + (2 << 16));
+        image.word(bad + offset, word);
+        assert_eq!(good + 512, bad);
+        let account = explain(&image);
+        assert_eq!((account.doubts.senseless, account.live_blocks), (1, 1), "{offset} {word:#x}");
+    }
+    for (usable, mapped, extent) in [(9, 0, 8), (0, 9, 8), (0, 0, u64::MAX), (0, 0, 2 << 20)] {
+        let mut image = Image::default();
+        block(&mut image, 1, 1, usable, mapped, extent);
+        block(&mut image, 15, 1, PAGE, PAGE, 1 << 16);
+        let account = explain(&image);
+        assert_eq!((account.doubts.senseless, account.live_blocks), (1, 1), "{extent:#x}");
+    }
+    // A block within another.
+    let mut image = Image::default();
+    block(&mut image, 1, 1, PAGE, PAGE, 4 << 16);
+    block(&mut image, 2, 1, PAGE, PAGE, 1 << 16);
+    assert_eq!(explain(&image).doubts.senseless, 1);
+}
+
+/// Tables of random bytes: no end that is not an end.
+#[test]
+fn random_tables_do_no_harm() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let mut senseless = 0;
+    for round in 0..200 {
+        let mut image = Image::default();
+        for start in [TABLES, SMALL_SLABS, MEDIUM_SLABS, LARGE_BLOCKS, HEAPS] {
+            let sparse = round % 4 != 0;
+            for at in (start..start + PAGE).step_by(8) {
+                let word = random();
+                image.word(at, if sparse { word >> (word % 64) } else { word });
+            }
+        }
+        image.touch(DATA, DATA + 8 * PAGE);
+        image.touch(MEDIUM, MEDIUM + 8 * PAGE);
+        let account = explain(&image);
+        senseless += account.doubts.senseless;
+        assert!(account.slabs.sum() + account.pooled <= 16 * PAGE);
+    }
+    assert!(senseless > 0);
+}
