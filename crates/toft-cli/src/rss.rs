@@ -179,14 +179,13 @@ fn thread_table(page: &mut String, rss: &Rss, style: Style) {
         .collect();
     threads.sort_by_key(|(thread, _)| (std::cmp::Reverse(thread.resident.sum()), thread.heap));
     let head = format!(
-        "  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  thread",
+        "  {:>10}  {:>10}  {:>10}  {:>10}  {:>11}  thread",
         "resident", "live", "free", "claimed", "uncollected"
     );
-    let _ = writeln!(page, "\n{}", style.faint(&head));
+    let _ = writeln!(page, "\n{}", style.faint(&style::fit(&head, style.width)));
     for (thread, holder) in threads.iter().take(TOP) {
         let r = &thread.resident;
-        let _ = writeln!(
-            page,
+        let line = format!(
             "  {:>10}  {:>10}  {:>10}  {:>10}  {:>11}  {}",
             style::bytes(r.sum()),
             style::bytes(r.live),
@@ -195,6 +194,7 @@ fn thread_table(page: &mut String, rss: &Rss, style: Style) {
             style::bytes(r.remote),
             whose(rss, thread, *holder),
         );
+        let _ = writeln!(page, "{}", style::fit(&line, style.width));
     }
     more(page, threads.len(), "heaps");
 }
@@ -204,7 +204,7 @@ fn whose(rss: &Rss, thread: &Thread, holder: Option<i32>) -> String {
     match (thread.running, task) {
         (true, Some(task)) => format!("{} ({}), heap {}", task.number, task.name, thread.heap),
         (true, None) => format!("heap {}", thread.heap),
-        (false, _) => format!("heap {}: its thread has ended; the next one gets it", thread.heap),
+        (false, _) => format!("heap {}: its thread has ended", thread.heap),
     }
 }
 
@@ -224,10 +224,10 @@ fn pin_table(page: &mut String, rss: &Rss, symbols: &mut Symbols, style: Style) 
         return;
     }
     let head = format!(
-        "  {:>10}  {:>9}  {:>10}  {:>10}  call site whose live blocks keep it (the first of each slab)",
+        "  {:>10}  {:>9}  {:>10}  {:>10}  call site that pins it",
         "pinned", "pages", "live", "blocks"
     );
-    let _ = writeln!(page, "\n{}", style.faint(&head));
+    let _ = writeln!(page, "\n{}", style.faint(&style::fit(&head, style.width)));
     for pin in pins.iter().take(TOP) {
         let figures = format!(
             "  {:>10}  {:>9}  {:>10}  {:>10}  ",

@@ -110,6 +110,79 @@ fn the_page_for_people_has_the_same_figures() {
     assert!(!page.contains('\x1b'), "colour in a pipe");
 }
 
+/// Twenty-four large blocks, two of them freed; the program says what the kernel counts a moment before its end.
+const LARGE: &str = r#"#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static char *kept[24], text[4096];
+int main(void) {
+    for (int i = 0; i < 24; i++) memset(kept[i] = malloc(1 << 20), 1, 1 << 20);
+    free(kept[3]);
+    free(kept[7]);
+    int file = open("/proc/self/smaps_rollup", O_RDONLY);
+    int length = read(file, text, sizeof text);
+    return write(1, text, length) != length;
+}
+"#;
+
+#[test]
+fn what_is_resident_at_the_end_adds_up_to_what_the_kernel_says() {
+    let directory = directory();
+    let program = compile(directory.path(), "large", LARGE, &[]);
+    let output = run(&["--stats", "--json"], &[text(&program)]);
+    let stats: Value = serde_json::from_str(stderr(&output).trim()).unwrap();
+    let heap = &stats["heap"];
+    let resident = |name: &str| heap["resident"][name].as_u64().unwrap();
+    let terms = ["slabs", "large", "metadata", "files", "stack", "brk", "other"];
+    assert_eq!(terms.map(resident).iter().sum::<u64>(), resident("rss"));
+    let kernels = |name: &str| {
+        let said = stdout(&output);
+        let value = said.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+        value.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+    };
+    // Between the two looks the program has only ended.
+    assert!(resident("rss").abs_diff(kernels("Rss:")) < 512 << 10, "{heap}");
+    assert!(resident("anonymous").abs_diff(kernels("Anonymous:")) < 256 << 10, "{heap}");
+    assert!(resident("pss").abs_diff(kernels("Pss:")) < 512 << 10, "{heap}");
+    assert!((22 << 20..=24 << 20).contains(&resident("large")), "{heap}");
+    assert_eq!(heap["large_bytes"].as_u64().unwrap(), 22 << 20);
+    assert!(heap["large_kept_bytes"].as_u64().unwrap() <= 2 << 20);
+    assert!(resident("peak_rss") >= 24 << 20 && resident("page_tables") > 0);
+    assert!(stats["max_rss_bytes"].as_u64().unwrap() >= 24 << 20);
+    // Each block has a guard of a page at least, and its extent's unused rest.
+    assert!(heap["guard_bytes"].as_u64().unwrap() >= 24 * 4096);
+
+    let page = stderr(&run(&["--stats"], &[text(&program)]));
+    for expected in [
+        "resident   share  at exit",
+        "large blocks",
+        "the kernel's Rss",
+        "LazyFree 0 B",
+        "guards   ",
+    ] {
+        assert!(page.contains(expected), "{expected} is missing: {page}");
+    }
+}
+
+#[test]
+fn slots_at_the_end_are_live_free_or_claimed() {
+    let directory = directory();
+    let source = r#"#include <stdlib.h>
+static void *kept[1000];
+int main(void) {
+    for (int i = 0; i < 1000; i++) kept[i] = malloc(1000);
+    for (int i = 0; i < 1000; i += 2) free(kept[i]);
+}
+"#;
+    let program = compile(directory.path(), "halves", source, &[]);
+    let heap = &json(&[], &[text(&program)])["heap"];
+    let number = |name: &str| heap[name].as_u64().unwrap();
+    assert!((500 * 1024..600 * 1024).contains(&number("live_bytes")), "{heap}");
+    assert!((500 * 1024..600 * 1024).contains(&number("free_bytes")), "{heap}");
+    assert!(number("claimed_bytes") <= 64 * 1024 && number("uncollected_bytes") == 0, "{heap}");
+}
+
 #[test]
 fn colours_and_width_are_the_terminals_choice() {
     let page = |settings: &[(&str, &str)]| {

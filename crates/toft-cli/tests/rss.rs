@@ -1,0 +1,447 @@
+//! `toft rss`: what it says of programs that know what they have, and what it says where it can say nothing.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::*;
+use serde_json::Value;
+
+/// Two functions fill pages with blocks of their own sizes. Of `pin`'s every sixteenth stays, one on each page; of
+/// `give`'s none. A second thread has blocks that the first one frees. What is left is said by the program itself, to
+/// the byte, and by the library in it.
+const TARGET: &str = r#"#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#define N 20000
+int toft_stats_json(int) __attribute__((weak));
+static void *pinning[N], *given[N], *held[1000], *big[3];
+static int ready[2], never[2];
+static int worker_number;
+__attribute__((noinline)) void pin(void) {
+    for (int i = 0; i < N; i++) memset(pinning[i] = malloc(250), 1, 250);
+}
+__attribute__((noinline)) void give(void) {
+    for (int i = 0; i < N; i++) memset(given[i] = malloc(310), 1, 310);
+}
+__attribute__((noinline)) void large(void) {
+    for (int i = 0; i < 3; i++) memset(big[i] = malloc(1 << 20), 1, 1 << 20);
+}
+__attribute__((noinline)) void hold(void) {
+    for (int i = 0; i < 1000; i++) memset(held[i] = malloc(3000), 2, 3000);
+}
+static void *worker(void *arg) {
+    char c = 0;
+    worker_number = gettid();
+    hold();
+    if (write(ready[1], &c, 1) != 1 || read(never[0], &c, 1) != 1) return NULL;
+    return NULL;
+}
+static size_t left(void **blocks, int n) {
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++) if (blocks[i]) bytes += malloc_usable_size(blocks[i]);
+    return bytes;
+}
+int main(int n, char **v) {
+    pthread_t thread;
+    char c, line[200];
+    if (pipe(ready) || pipe(never)) return 1;
+    pin(); give(); large();
+    for (int i = 0; i < N; i++) {
+        if (i % 16) { free(pinning[i]); pinning[i] = NULL; }
+        free(given[i]);
+    }
+    free(big[1]); big[1] = NULL;
+    pthread_create(&thread, NULL, worker, NULL);
+    if (read(ready[0], &c, 1) != 1) return 1;
+    for (int i = 0; i < 1000; i += 10) { free(held[i]); held[i] = NULL; }
+    int length = snprintf(line, sizeof line, "{\"pid\":%d,\"worker\":%d,\"pin\":%zu,\"hold\":%zu,\"large\":%zu}\n",
+        getpid(), worker_number, left(pinning, N), left(held, 1000), left(big, 3));
+    if (write(1, line, length) != length || toft_stats_json(1)) return 1;
+    pause();
+}
+"#;
+
+/// What the target says of itself.
+struct Target {
+    child: Child,
+    own: Value,
+    library: Value,
+}
+
+impl Target {
+    fn pid(&self) -> i32 {
+        self.own["pid"].as_i64().unwrap() as i32
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // The target, whose end ends `toft run`.
+        let _ = nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(self.pid()),
+            nix::sys::signal::SIGKILL,
+        );
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a program that says in a line that it is quiet, and in another what its library counts.
+fn start(program: &Path) -> Target {
+    let mut child =
+        toft().arg("run").arg("--").arg(program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    Target { own: next(), library: next(), child }
+}
+
+fn rss(words: &[&str]) -> Output {
+    toft().arg("rss").args(words).output().unwrap()
+}
+
+#[track_caller]
+fn object(pid: i32) -> Value {
+    let output = rss(&["--json", &pid.to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn site<'a>(object: &'a Value, function: &str) -> &'a Value {
+    let pins = object["pins"].as_array().unwrap();
+    pins.iter()
+        .find(|pin| pin["function"] == function)
+        .unwrap_or_else(|| panic!("{function}: {object}"))
+}
+
+#[test]
+fn live_bytes_are_exact_and_everything_adds_up_to_the_kernels_number() {
+    let directory = directory();
+    let target = start(&compile(directory.path(), "target", TARGET, &["-pthread"]));
+    let said = object(target.pid());
+
+    assert_eq!(said["live_bytes"], target.library["live_bytes"]);
+    assert_eq!(said["live_blocks"], target.library["live_blocks"]);
+    assert_eq!(said["guard_bytes"], target.library["guard_bytes"]);
+    assert_eq!(site(&said, "hold")["live_bytes"], target.own["hold"]);
+    assert_eq!(site(&said, "large")["live_bytes"], target.own["large"]);
+    assert_eq!(site(&said, "give")["live_bytes"], 0);
+
+    // The sum of all terms is the kernel's number, and nearly nothing of it goes by no name.
+    let terms = said["resident"].as_object().unwrap();
+    let sum: i64 = terms.values().map(|term| term.as_i64().unwrap()).sum();
+    assert_eq!(sum, said["kernel"]["rss"].as_i64().unwrap());
+    let left = terms["not_told_apart"].as_i64().unwrap();
+    assert!(left.abs() <= 64 << 10, "{left}: {said}");
+    // And so is the sum of ours, of what the kernel counts in our windows.
+    let ours: u64 = [
+        "live",
+        "large_slack",
+        "claimed",
+        "uncollected",
+        "free_pinned",
+        "free_dirty",
+        "empty_slabs",
+        "large_kept",
+        "descriptors",
+        "heaps",
+        "tables",
+    ]
+    .iter()
+    .map(|name| number(&terms[*name]))
+    .sum();
+    assert!(ours.abs_diff(number(&said["kernel_of_toft"]["rss"])) <= 64 << 10, "{ours}: {said}");
+    // An independent reader of the kernel's number, a moment later.
+    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", target.pid())).unwrap();
+    let rollup = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    let rollup = rollup.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1024;
+    assert!(rollup.abs_diff(number(&said["kernel"]["rss"])) <= 256 << 10, "{rollup}: {said}");
+    assert_eq!(
+        (number(&said["reading"]["descriptors_senseless"]), number(&said["reading"]["tries"])),
+        (0, 1)
+    );
+    assert!(
+        number(&said["page_tables"]) > 0
+            && number(&said["peak_rss"]) >= number(&said["kernel"]["rss"])
+    );
+}
+
+#[test]
+fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
+    let directory = directory();
+    let target = start(&compile(directory.path(), "target", TARGET, &["-pthread"]));
+    let said = object(target.pid());
+    // 256-byte slots, sixteen to a page, of which one is live.
+    let first = &said["pins"][0];
+    assert_eq!(first["function"], "pin", "{said}");
+    assert!(first["file"].as_str().unwrap().ends_with("target.c"));
+    assert_eq!(first["live_bytes"], target.own["pin"]);
+    assert_eq!(number(&first["pinned_pages"]), 1250);
+    // What malloc would hand out next is on one page of these, or on none.
+    let pinned = number(&first["pinned_bytes"]);
+    assert!((1250 * 3840 - 4096..=1250 * 3840).contains(&pinned), "{pinned}");
+    assert_eq!(site(&said, "give")["pinned_bytes"], 0);
+
+    let page = stdout(&rss(&[&target.pid().to_string()]));
+    for expected in [
+        "the kernel's Rss",
+        "free, pinned",
+        "pin at target.c:14",
+        "4.6 MiB      1 250",
+        "not told apart",
+        "Toft 0.",
+    ] {
+        assert!(page.contains(expected), "{expected} is missing: {page}");
+    }
+    assert!(!page.contains("give at"), "{page}");
+    assert!(!page.contains('\x1b'), "colour in a pipe");
+    let narrow =
+        toft().env("COLUMNS", "80").args(["rss", &target.pid().to_string()]).output().unwrap();
+    let longest = stdout(&narrow).lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest <= 80, "{longest}: {}", stdout(&narrow));
+}
+
+#[test]
+fn each_thread_has_its_own() {
+    let directory = directory();
+    let target = start(&compile(directory.path(), "target", TARGET, &["-pthread"]));
+    let said = object(target.pid());
+    let of = |number: &Value| {
+        let threads = said["threads"].as_array().unwrap();
+        threads
+            .iter()
+            .find(|thread| thread["thread"] == *number)
+            .unwrap_or_else(|| panic!("{number}: {said}"))
+    };
+    let (main, worker) = (of(&target.own["pid"]), of(&target.own["worker"]));
+    assert!(number(&main["live_bytes"]) >= number(&target.own["pin"]), "{main}");
+    assert!(number(&main["live_bytes"]) < number(&target.own["hold"]), "{main}");
+    // The worker has little else than what it holds. What the first thread has freed of that is collected when
+    // somebody gets round to it.
+    let live = number(&worker["live_bytes"]);
+    let hold = number(&target.own["hold"]);
+    assert!((hold..hold + 64 * 1024).contains(&live), "{worker}");
+    let (free, uncollected) = (number(&worker["free_bytes"]), number(&worker["uncollected_bytes"]));
+    assert!(uncollected == 100 * 3072 || (uncollected == 0 && free >= 100 * 3072), "{worker}");
+    assert_eq!(number(&worker["resident"]["live"]), live);
+}
+
+/// Planted: a program that is never quiet. It is read all the same, and the page says that it was not quiet.
+#[test]
+fn a_target_that_runs_is_read_and_its_changes_are_told() {
+    let directory = directory();
+    let source = r#"#include <stdlib.h>
+#include <stdio.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *churn(void *arg) {
+    unsigned seed = (unsigned)(size_t)arg;
+    static _Thread_local void *volatile kept[5000];
+    for (;;) {
+        int i = rand_r(&seed) % 5000;
+        free(kept[i]);
+        kept[i] = malloc(rand_r(&seed) % (i % 50 ? 2000 : 300000));
+        if (kept[i]) *(volatile char *)kept[i] = 1;
+    }
+}
+int main(void) {
+    pthread_t thread;
+    for (size_t i = 1; i < 4; i++) pthread_create(&thread, NULL, churn, (void *)i);
+    printf("{\"pid\":%d}\n{}\n", getpid());
+    fflush(stdout);
+    churn(NULL);
+}
+"#;
+    let target = start(&compile(directory.path(), "churner", source, &["-pthread"]));
+    let mut changed = 0;
+    for _ in 0..10 {
+        let said = object(target.pid());
+        changed += number(&said["reading"]["descriptors_changed"]);
+        let sum: i64 =
+            said["resident"].as_object().unwrap().values().map(|term| term.as_i64().unwrap()).sum();
+        assert_eq!(sum, said["kernel"]["rss"].as_i64().unwrap());
+        let left = said["resident"]["not_told_apart"].as_i64().unwrap().unsigned_abs();
+        assert!(left < number(&said["kernel"]["rss"]) / 2, "{said}");
+        assert!(number(&said["live_blocks"]) > 0);
+    }
+    assert!(changed > 0, "nothing ever changed");
+}
+
+/// Starts a program and waits for its first line.
+fn bare(program: &Path) -> Child {
+    let mut child = Command::new(program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut byte = [0];
+    child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+    child
+}
+
+#[track_caller]
+fn refused(pid: impl ToString) -> String {
+    let output = rss(&[&pid.to_string()]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(125), ""));
+    said(&output)
+}
+
+#[test]
+fn what_cannot_be_explained_is_named() {
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    // Until it has executed `sleep` it is a copy of this test.
+    while !fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().starts_with("sleep") {
+        std::thread::yield_now();
+    }
+    let pid = child.id();
+    assert!(refused(pid).contains(&format!("process {pid} does not run on Toft")));
+    child.kill().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // Not waited for: a zombie.
+    while !refused(pid).contains("has ended and waits for its parent") {
+        assert!(Instant::now() < deadline, "{}", refused(pid));
+    }
+    child.wait().unwrap();
+    assert!(refused(pid).contains(&format!("there is no process {pid}")));
+    assert!(refused(i32::MAX).contains("there is no process"));
+    for wrong in ["0", "-5", "abc", "99999999999"] {
+        assert_eq!(rss(&[wrong]).status.code(), Some(2), "{wrong}");
+    }
+    assert_eq!(rss(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn a_process_of_somebody_else_is_refused_with_the_way_out() {
+    let directory = directory();
+    let target = start(&compile(directory.path(), "target", TARGET, &["-pthread"]));
+    let pid = target.pid().to_string();
+    if !nix::unistd::geteuid().is_root() {
+        assert!(refused(1).contains("`sudo toft rss 1` may"), "{}", refused(1));
+        return;
+    }
+    // As nobody, by a copy that nobody can reach.
+    let copied = directory.path().join("toft");
+    copy(env!("CARGO_BIN_EXE_toft"), &copied);
+    Command::new("chmod").arg("755").arg(directory.path()).arg(&copied).status().unwrap();
+    let output = Command::new(&copied).args(["rss", &pid]).uid(65534).gid(65534).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let said = said(&output);
+    assert!(
+        said.contains(&format!("may not look into process {pid}: it belongs to another user")),
+        "{said}"
+    );
+    assert!(said.contains(&format!("`sudo toft rss {pid}` may")), "{said}");
+}
+
+/// Anchors that are planted in programs without Toft: of another version, before anything was allocated, of tables that
+/// make no sense; and what is only a copy of one, which is none.
+#[test]
+fn other_versions_and_nonsense_are_refused() {
+    let directory = directory();
+    let words = toft::stats::Root::NAMES.len();
+    let program = |name: &str, version: u64, words: usize, this: &str, fill: u32| {
+        let source = format!(
+            r#"#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static uint64_t root[100];
+struct anchor {{ unsigned char magic[16]; uint64_t version, words; void *self, *root; char library[16]; }};
+struct anchor anchor __attribute__((aligned(64))) =
+    {{{{{magic}}}, {version}, {words}, {this}, root, "9.8.7"}};
+int main(void) {{ memset(root, {fill}, sizeof root); puts("x"); fflush(stdout); pause(); }}
+"#,
+            magic = toft::stats::MAGIC.map(|byte| byte.to_string()).join(","),
+        );
+        bare(&compile(directory.path(), name, &source, &[]))
+    };
+    for (name, version, count, this, fill, expected) in [
+        ("next", 2, words, "&anchor", 0, "runs on Toft 9.8.7, whose tables (version 2) this toft"),
+        ("short", 1, words - 1, "&anchor", 0, "use the toft command of that version"),
+        ("fresh", 1, words, "&anchor", 0, "has Toft in it, but nothing was ever allocated"),
+        ("broken", 1, words, "&anchor", 255, "tables make no sense"),
+        ("copy", 1, words, "&anchor + 1", 0, "does not run on Toft"),
+    ] {
+        let mut child = program(name, version, count, this, fill);
+        let said = refused(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+}
+
+/// A 32-bit program of 96 bytes that writes a byte and sleeps.
+#[test]
+fn a_32_bit_program_is_told() {
+    let directory = directory();
+    let code: &[u8] = &[
+        0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xb9, 0, 0x80, 4, 8, 0xba, 1, 0, 0, 0, 0xcd,
+        0x80, // write(1, base, 1)
+        0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7, // pause, for ever
+    ];
+    let half = |n: u16| n.to_le_bytes();
+    let word = |n: u32| n.to_le_bytes();
+    let base = 0x0804_8000u32;
+    let length = 84 + code.len() as u32;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    [half(2), half(3)].iter().for_each(|bytes| file.extend(bytes));
+    [1, base + 84, 52, 0, 0].iter().for_each(|&n| file.extend(word(n)));
+    [52, 32, 1, 0, 0, 0].iter().for_each(|&n| file.extend(half(n)));
+    [1, 0, base, base, length, length, 5, 4096].iter().for_each(|&n| file.extend(word(n)));
+    file.extend(code);
+    let program = common::file(directory.path(), "narrow", &file, 0o755);
+    let child = Command::new(&program).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = child else {
+        eprintln!("this kernel runs no 32-bit programs");
+        return;
+    };
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let said = refused(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.contains("is a 32-bit program"), "{said}");
+}
+
+/// Whenever the target ends, there is an answer or a line, and never more.
+#[test]
+fn a_target_may_end_at_any_moment() {
+    let directory = directory();
+    let program = compile(directory.path(), "target", TARGET, &["-pthread"]);
+    let mut answers = [0, 0];
+    for wait in 0..12 {
+        let target = start(&program);
+        let pid = nix::unistd::Pid::from_raw(target.pid());
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(400 * wait));
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+        });
+        let output = rss(&[&pid.to_string()]);
+        killer.join().unwrap();
+        match output.status.code() {
+            Some(0) => answers[0] += 1,
+            Some(125) => {
+                said(&output);
+                answers[1] += 1;
+            }
+            other => panic!("{other:?}: {}", stderr(&output)),
+        }
+    }
+    assert_eq!(answers[0] + answers[1], 12);
+    assert!(answers[1] > 0, "the first is killed at once");
+}
+
+#[test]
+fn help_says_what_to_type() {
+    let help = stdout(&rss(&["--help"]));
+    for expected in ["toft rss 1234", "--json", "125", "kernel's number"] {
+        assert!(help.contains(expected), "{expected} is missing: {help}");
+    }
+}
