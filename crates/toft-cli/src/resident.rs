@@ -80,3 +80,35 @@ pub fn row(page: &mut String, style: Style, name: &str, cells: &[String]) {
 pub fn cells(named: &[(&str, u64)]) -> Vec<String> {
     named.iter().map(|(name, bytes)| format!("{name} {}", style::bytes(*bytes))).collect()
 }
+
+/// A call site whose live blocks keep free memory from going back.
+pub struct Pinning {
+    /// Free bytes on the pages of its live blocks.
+    pub pinned: u64,
+    /// Its live bytes.
+    pub live: u64,
+    /// Its live blocks.
+    pub blocks: u64,
+    /// Where it is.
+    pub place: String,
+}
+
+/// The table of such sites; nothing where there are none.
+pub fn pin_table(page: &mut String, style: Style, pins: &[Pinning]) {
+    if pins.is_empty() {
+        return;
+    }
+    let head =
+        format!("  {:>10}  {:>10}  {:>10}  pinned by a block of", "pinned", "live", "blocks");
+    let _ = writeln!(page, "\n{}", style.faint(&head));
+    for pin in pins {
+        let line = format!(
+            "  {:>10}  {:>10}  {:>10}  {}",
+            style::bytes(pin.pinned),
+            style::bytes(pin.live),
+            style::count(pin.blocks),
+            pin.place
+        );
+        let _ = writeln!(page, "{}", style::fit(&line, style.width));
+    }
+}

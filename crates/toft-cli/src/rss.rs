@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use toft_profile::{Counts, Pin, Process, Rss, Split, Thread};
 
-use crate::resident::{Term, cells, row, table};
+use crate::resident::{Pinning, Term, cells, pin_table, row, table};
 use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
@@ -135,7 +135,9 @@ fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
     line("unknown", &["how much of its slot a block asked for: requests are not kept".into()]);
     line("reading", &calm(rss));
     thread_table(&mut page, rss, style);
-    pin_table(&mut page, rss, symbols, style);
+    let (pins, count) = pinning(rss, symbols);
+    pin_table(&mut page, style, &pins);
+    more(&mut page, count, "call sites");
     page
 }
 
@@ -218,29 +220,17 @@ fn more(page: &mut String, count: usize, what: &str) {
     }
 }
 
-fn pin_table(page: &mut String, rss: &Rss, symbols: &mut Symbols, style: Style) {
-    let pins: Vec<&Pin> = rss.account.pins.iter().filter(|pin| pin.pinned > 0).collect();
-    if pins.is_empty() {
-        return;
-    }
-    let head = format!(
-        "  {:>10}  {:>9}  {:>10}  {:>10}  call site that pins it",
-        "pinned", "pages", "live", "blocks"
-    );
-    let _ = writeln!(page, "\n{}", style.faint(&style::fit(&head, style.width)));
-    for pin in pins.iter().take(TOP) {
-        let figures = format!(
-            "  {:>10}  {:>9}  {:>10}  {:>10}  ",
-            style::bytes(pin.pinned),
-            style::count(pin.pages),
-            style::bytes(pin.live_bytes),
-            style::count(pin.live_blocks),
-        );
-        let room = style.width.saturating_sub(figures.chars().count()).max(24);
-        let words = symbols.call_before(pin.site).words(pin.site);
-        let _ = writeln!(page, "{figures}{}", style::fit(&words, room));
-    }
-    more(page, pins.len(), "call sites");
+/// The sites that pin most, and how many there are in all.
+fn pinning(rss: &Rss, symbols: &mut Symbols) -> (Vec<Pinning>, usize) {
+    let pins = rss.account.pins.iter().filter(|pin| pin.pinned > 0);
+    let count = pins.clone().count();
+    let named = pins.take(TOP).map(|pin| Pinning {
+        pinned: pin.pinned,
+        live: pin.live_bytes,
+        blocks: pin.live_blocks,
+        place: symbols.call_before(pin.site).words(pin.site),
+    });
+    (named.collect(), count)
 }
 
 fn object(rss: &Rss, symbols: &mut Symbols) -> Value {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::launch::Outcome;
-use crate::resident::{Term, cells, row, table};
+use crate::resident::{Pinning, Term, cells, pin_table, row, table};
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
 use crate::sys::Usage;
@@ -23,6 +23,7 @@ pub struct Stats {
     usage: Usage,
     heap: Option<Value>,
     sites: Vec<Site>,
+    pins: Vec<Pinning>,
     site_bytes: u64,
     garbled: u64,
 }
@@ -65,6 +66,7 @@ struct Site {
     allocated_blocks: u64,
     live_bytes: u64,
     live_blocks: u64,
+    pinned_bytes: u64,
     place: Place,
 }
 
@@ -74,8 +76,9 @@ impl Stats {
         let heap = outcome.report.heap;
         let mut sites = heap.as_ref().map(merged_sites).unwrap_or_default();
         let site_bytes = sites.iter().map(|site| site.allocated_bytes).sum();
-        sites.truncate(TOP);
         let mut symbols = Symbols::new(&outcome.report.maps);
+        let pins = pins(&sites, &mut symbols);
+        sites.truncate(TOP);
         for site in &mut sites {
             site.place = symbols.call_before(site.address);
         }
@@ -88,6 +91,7 @@ impl Stats {
             usage: outcome.usage,
             heap,
             sites,
+            pins,
             site_bytes,
             garbled: outcome.report.garbled,
         }
@@ -192,6 +196,7 @@ impl Stats {
         line("misuse", &[misuse]);
         self.resident_table(&mut page, style);
         self.site_table(&mut page, style);
+        pin_table(&mut page, style, &self.pins);
         page
     }
 
@@ -220,6 +225,7 @@ impl Stats {
         let named = [
             ("live", number("small_bytes") + number("medium_bytes")),
             ("free", number("free_bytes")),
+            ("of that pinned", number("pinned_bytes")),
             ("claimed", number("claimed_bytes")),
             ("uncollected", number("uncollected_bytes")),
             ("in empty slabs", number("empty_slab_bytes")),
@@ -285,6 +291,7 @@ impl Site {
             "allocated_blocks": self.allocated_blocks,
             "live_bytes": self.live_bytes,
             "live_blocks": self.live_blocks,
+            "pinned_bytes": self.pinned_bytes,
             "module": self.place.module.as_ref().map(|path| path.display().to_string()),
             "offset": format!("{:#x}", self.place.offset),
             "function": self.place.function,
@@ -314,6 +321,7 @@ fn merged_sites(heap: &Value) -> Vec<Site> {
                     allocated_blocks: 0,
                     live_bytes: 0,
                     live_blocks: 0,
+                    pinned_bytes: 0,
                     place: Place::default(),
                 });
                 sites.len() - 1
@@ -323,11 +331,25 @@ fn merged_sites(heap: &Value) -> Vec<Site> {
         site.allocated_blocks += number("allocated_blocks");
         site.live_bytes += number("live_bytes");
         site.live_blocks += number("live_blocks");
+        site.pinned_bytes += number("pinned_bytes");
     }
     // Zero-byte rows would only fill the table; the address makes the order of equals the same in every run.
     sites.retain(|site| site.allocated_bytes > 0);
     sites.sort_by_key(|site| (std::cmp::Reverse(site.allocated_bytes), site.address));
     sites
+}
+
+/// The sites that keep most free memory from going back.
+fn pins(sites: &[Site], symbols: &mut Symbols) -> Vec<Pinning> {
+    let mut most: Vec<&Site> = sites.iter().filter(|site| site.pinned_bytes > 0).collect();
+    most.sort_by_key(|site| (std::cmp::Reverse(site.pinned_bytes), site.address));
+    let named = most.into_iter().take(TOP).map(|site| Pinning {
+        pinned: site.pinned_bytes,
+        live: site.live_bytes,
+        blocks: site.live_blocks,
+        place: symbols.call_before(site.address).words(site.address),
+    });
+    named.collect()
 }
 
 fn parse_hex(text: &str) -> Option<u64> {

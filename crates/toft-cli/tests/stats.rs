@@ -180,6 +180,10 @@ int main(void) {
     let number = |name: &str| heap[name].as_u64().unwrap();
     assert!((500 * 1024..600 * 1024).contains(&number("live_bytes")), "{heap}");
     assert!((500 * 1024..600 * 1024).contains(&number("free_bytes")), "{heap}");
+    // Four slots to a page, every second one live: all that is free is pinned, but for the ends.
+    assert!((490 * 1024..=number("free_bytes")).contains(&number("pinned_bytes")), "{heap}");
+    let page = stderr(&run(&["--stats"], &[text(&program)]));
+    assert!(page.contains("pinned by a block of") && page.contains("main at halves.c:4"), "{page}");
     assert!(number("claimed_bytes") <= 64 * 1024 && number("uncollected_bytes") == 0, "{heap}");
 }
 

@@ -8,8 +8,8 @@ static ALLOCATOR: toft::Toft = toft::Toft;
 const BLOCKS: u64 = 5_000;
 
 #[inline(never)]
-fn hoard() -> Vec<Box<[u8; 700]>> {
-    (0..BLOCKS).map(|i| Box::new([i as u8; 700])).collect()
+fn hoard() -> Vec<Vec<u8>> {
+    (0..BLOCKS).map(|i| vec![i as u8; 700]).collect()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The snapshot as one line of JSON, and the call sites behind it.
 
+use super::snapshot::pinned_bytes;
 use super::{Resident, snapshot};
 use crate::entry::Allocator;
 use crate::large::BlockState;
@@ -15,6 +16,7 @@ struct Site {
     large: bool,
     live_bytes: usize,
     live_blocks: usize,
+    pinned_bytes: usize,
     allocated_bytes: u64,
     allocated_blocks: u64,
 }
@@ -32,6 +34,7 @@ impl Sites {
         if let Some(known) = self.sites.iter_mut().take(self.len).find(same) {
             known.live_bytes += site.live_bytes;
             known.live_blocks += site.live_blocks;
+            known.pinned_bytes += site.pinned_bytes;
             known.allocated_bytes += site.allocated_bytes;
             known.allocated_blocks += site.allocated_blocks;
         } else if self.len < SITES {
@@ -153,6 +156,7 @@ pub fn write_json<O: Os>(
     w.field("claimed_bytes", s.claimed_bytes as u64);
     w.field("uncollected_bytes", s.remote_bytes as u64);
     w.field("free_bytes", s.free_bytes as u64);
+    w.field("pinned_bytes", s.pinned_bytes as u64);
     w.field("empty_slab_bytes", s.empty_slab_bytes as u64);
     w.field("large_kept_bytes", s.large_kept_bytes as u64);
     w.field("guard_bytes", s.guard_bytes as u64);
@@ -169,6 +173,7 @@ pub fn write_json<O: Os>(
         w.text("\"");
         w.field("live_bytes", site.live_bytes as u64);
         w.field("live_blocks", site.live_blocks as u64);
+        w.field("pinned_bytes", site.pinned_bytes as u64);
         w.field("allocated_bytes", site.allocated_bytes);
         w.field("allocated_blocks", site.allocated_blocks);
         w.text(if site.large { ",\"large\":true}" } else { ",\"large\":false}" });
@@ -213,6 +218,7 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
             large: false,
             live_bytes: live * slab.size(),
             live_blocks: live,
+            pinned_bytes: pinned_bytes(slab, allocator.os().page_size()),
             allocated_bytes: slab.allocations() * slab.size() as u64,
             allocated_blocks: slab.allocations(),
         });
@@ -224,6 +230,7 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
             large: true,
             live_bytes: if live { block.bytes() } else { 0 },
             live_blocks: usize::from(live),
+            pinned_bytes: 0,
             allocated_bytes: block.bytes() as u64,
             allocated_blocks: 1,
         });

@@ -3,6 +3,7 @@
 use crate::entry::Allocator;
 use crate::large::BlockState;
 use crate::os::Os;
+use crate::slab::{Slab, SlotState};
 
 /// Figures of a whole allocator. With threads running, each is exact for some moment during the
 /// call; the sum of them is for no single one.
@@ -42,6 +43,8 @@ pub struct Snapshot {
     pub claimed_bytes: usize,
     /// Bytes of slots that were in use and are free, in slabs that have an owner.
     pub free_bytes: usize,
+    /// Of those, what lies on pages that a live slot keeps.
+    pub pinned_bytes: usize,
     /// Bytes of slots of empty slabs that are nobody's and have their pages: a part of `kept_bytes`.
     pub empty_slab_bytes: usize,
     /// Resident bytes of free large blocks: the other part.
@@ -57,6 +60,27 @@ impl Snapshot {
     pub fn live_bytes(&self) -> usize {
         self.small_bytes + self.medium_bytes + self.large_bytes
     }
+}
+
+/// Bytes of slots that were in use and are free, on pages that a live slot keeps: what cannot go back.
+pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
+    let (size, slots) = (slab.size(), slab.slots());
+    let mut pinned = 0;
+    for at in (0..slots * size).step_by(page.max(1)) {
+        let end = at + page;
+        let (mut free, mut live) = (0, false);
+        for slot in (at / size..slots).take_while(|slot| slot * size < end) {
+            match slab.state(slot) {
+                SlotState::Live => live = true,
+                SlotState::Free => free += ((slot + 1) * size).min(end) - (slot * size).max(at),
+                SlotState::Fresh | SlotState::Remote => {}
+            }
+        }
+        if live {
+            pinned += free;
+        }
+    }
+    pinned
 }
 
 /// Counts everything.
@@ -86,6 +110,7 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         if slab.has_owner() {
             let free = slab.touched_slots().saturating_sub(live + remote);
             s.free_bytes += free * slab.size();
+            s.pinned_bytes += pinned_bytes(slab, allocator.os().page_size());
         }
     });
     let (mapped, metadata) = allocator.mapped_bytes();
