@@ -185,8 +185,9 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id() as i32;
         let is_zombie = || Process::open(pid).is_err_and(|error| error == Error::Zombie(pid));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while !is_zombie() {
-            std::thread::yield_now();
+            assert!(std::time::Instant::now() < deadline, "{:?}", Process::open(pid));
         }
         child.wait().unwrap();
         assert_eq!(Process::open(pid).unwrap_err(), Error::NoProcess(pid));

@@ -201,6 +201,17 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
     assert_eq!(account.resident(), 5 * PAGE);
 }
 
+/// What only other threads have freed keeps nothing: its owner will collect it.
+#[test]
+fn a_page_without_a_live_slot_is_not_pinned() {
+    let mut image = Image::default();
+    let at = image.slab(0, 1024, &[LIVE, DIRTY, DIRTY, DIRTY], HEAPS);
+    image.word(at + 384, 1);
+    image.touch(DATA, DATA + PAGE);
+    let split = Split { remote: 1024, loose: 3072, ..Split::default() };
+    assert_eq!(explain(&image).slabs, split);
+}
+
 /// A slot of three pages: its pages are its own, and the bytes behind the last slot are free.
 #[test]
 fn slots_may_be_longer_than_pages_and_end_before_their_slab() {
