@@ -33,7 +33,7 @@ impl Reading {
 /// Resident memory that is not Toft's, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// The program, its libraries and other files that it runs code from.
+    /// The program, its libraries and other files that it runs code from, their zeroed data included.
     pub programs: u64,
     /// Other files that are mapped.
     pub files: u64,
@@ -176,16 +176,25 @@ fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {
     let is_stack = |task: &Task| {
         task.stack.is_some_and(|pointer| mapping.start <= pointer && pointer < mapping.end)
     };
-    let runs = |other: &Area| other.mapping.executable && other.mapping.path == path;
+    let runs = |path: &str| {
+        kernel.areas.iter().any(|other| other.mapping.executable && other.mapping.path == path)
+    };
+    // Data of a program that no file has: the zeroed rest of its data, mapped right behind.
+    let is_rest = |before: &Area| {
+        before.mapping.end == mapping.start
+            && before.mapping.path.starts_with('/')
+            && runs(&before.mapping.path)
+    };
     let term = match path {
         "[heap]" => &mut others.brk,
         "[vdso]" | "[vvar]" | "[vvar_vclock]" | "[vsyscall]" | "[uprobes]" => &mut others.kernel,
         _ if path.starts_with("[stack") => &mut others.stacks,
         _ if path.starts_with("/dev/shm/") || path.starts_with("/SYSV") => &mut others.shared,
         _ if path.starts_with("/dev/zero") || path.starts_with("[anon_shmem") => &mut others.shared,
-        _ if path.starts_with('/') && kernel.areas.iter().any(runs) => &mut others.programs,
+        _ if path.starts_with('/') && runs(path) => &mut others.programs,
         _ if path.starts_with("/memfd:") => &mut others.shared,
         _ if path.starts_with('/') => &mut others.files,
+        "" if kernel.areas.iter().any(is_rest) => &mut others.programs,
         _ if kernel.tasks.iter().any(is_stack) => &mut others.stacks,
         _ => &mut others.anonymous,
     };
