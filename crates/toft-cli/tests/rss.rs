@@ -200,6 +200,35 @@ fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
     assert!((1250 * 3840 - 4096..=1250 * 3840).contains(&pinned), "{pinned}");
     assert_eq!(site(&said, "give")["pinned_bytes"], 0);
 
+    // What machines rely on: names come, none goes.
+    let names = |value: &Value| {
+        let object = value.as_object().unwrap_or_else(|| panic!("no object: {value}"));
+        let mut names: Vec<&str> = object.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    assert_eq!(
+        names(&said),
+        "claimed_bytes empty_slabs free_bytes guard_bytes kernel kernel_of_toft large_blocks \
+         large_blocks_kept library live_blocks live_bytes name page_tables partitions peak_rss pid pins \
+         reading resident slabs swapped_bytes threads toft uncollected_bytes"
+    );
+    assert_eq!(names(&said["kernel"]), "anon_huge_pages anonymous lazy_free pss rss swap");
+    assert_eq!(
+        names(&said["resident"]),
+        "anonymous brk claimed descriptors empty_slabs files free_dirty free_pinned heaps kernel \
+         large_kept large_slack live not_told_apart programs shared stacks tables uncollected"
+    );
+    assert_eq!(
+        names(first),
+        "file function line live_blocks live_bytes module offset partition pinned_bytes pinned_pages \
+         resident_bytes site"
+    );
+    assert_eq!(
+        names(&said["threads"][0]),
+        "claimed_bytes free_bytes heap live_bytes resident running slabs thread uncollected_bytes"
+    );
+
     let page = stdout(&rss(&[&target.pid().to_string()]));
     for expected in [
         "the kernel's Rss",
