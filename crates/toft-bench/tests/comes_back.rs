@@ -38,9 +38,13 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
+/// The turn of a test. With it begins the thread of the next one, which has memory of its own: that
+/// must be there before anything is compared.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::sleep(Duration::from_millis(200));
+    turn
 }
 
 /// What a heap does with a block that is freed.

@@ -202,7 +202,8 @@ mod tests {
         };
         let (paced, half) = seconds("every_ns=20k");
         assert!(paced >= 0.04 && half < 20_000.0, "{paced} {half}");
-        assert!(seconds("every_ns=0").0 < 0.03);
+        // Whatever else the machine does, it leaves us alone once.
+        assert!((0..10).any(|_| seconds("every_ns=0").0 < 0.03));
     }
 
     #[test]
