@@ -4,12 +4,14 @@
 //! goes without stopping anybody is told in [`crate::slab`], `hold.rs`.
 
 use super::{Allocator, Call};
+use crate::os::release::{Piece, Release};
 use crate::os::{Os, wait_for};
-use crate::reclaim::Turn;
+use crate::reclaim::{BATCH, Turn};
 use crate::remote::announce;
 use crate::slab::{FLAGS, Look, PENDING, Slab};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
+use core::ops::Range;
 
 /// What a sweep gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +33,8 @@ pub struct Swept {
     pub more: bool,
 }
 
-/// Ranges that are discarded with one call.
-const PIECES: usize = 128;
-
-/// Ranges of pages to discard.
-struct Pieces {
-    ranges: [(usize, usize); PIECES],
-    count: usize,
-}
+/// Ranges that are discarded with one call: more than a slab has pages.
+const PIECES: usize = 256;
 
 impl<O: Os> Allocator<O> {
     /// Gives pages of free slots back, and what the pool and the large blocks have kept long enough.
@@ -113,34 +109,13 @@ impl<O: Os> Allocator<O> {
         if turn.slabs().next().is_none() {
             return;
         }
-        let page = self.os.page_size();
         let can = self.barrier();
         for slab in turn.slabs() {
             let quiet = can && self.is_quiet(slab);
             slab.settle(quiet);
             swept.more |= !quiet;
         }
-        let mut pieces = Pieces { ranges: [(0, 0); PIECES], count: 0 };
-        for slab in turn.slabs() {
-            let mut gone = true;
-            let bytes = swept.bytes;
-            slab.held_pages(page, |start, bytes| {
-                if pieces.count == PIECES {
-                    gone &= self.discard(&mut pieces, swept);
-                }
-                if let Some(piece) = pieces.ranges.get_mut(pieces.count) {
-                    *piece = (start, bytes);
-                    pieces.count += 1;
-                }
-            });
-            gone &= self.discard(&mut pieces, swept);
-            if !gone {
-                swept.bytes = bytes;
-            }
-            if let Some(slot) = slab.finish(page, gone) {
-                self.freed_twice(slab, slot, Call::RemoteFree);
-            }
-        }
+        self.discard_held(turn, swept);
         // So that each owner either is seen in what it does, or sees what has become free.
         let can = can && self.barrier();
         for slab in turn.slabs() {
@@ -153,16 +128,54 @@ impl<O: Os> Allocator<O> {
         turn.clear();
     }
 
-    fn discard(&self, pieces: &mut Pieces, swept: &mut Swept) -> bool {
-        let mut gone = true;
-        for &(start, bytes) in pieces.ranges.iter().take(pieces.count) {
-            // SAFETY: (1) pages of slots that are held: nobody uses them.
-            let done = unsafe { self.os.discard(start, bytes) }.is_ok();
-            gone &= done;
-            swept.bytes += if done { bytes } else { 0 };
+    /// Discards the pages between what is held in the batch, many ranges with one call, and finishes
+    /// with the slots.
+    fn discard_held(&self, turn: &Turn<'_>, swept: &mut Swept) {
+        let page = self.os.page_size();
+        let mut release = Release::new();
+        let mut pieces = [Piece::default(); PIECES];
+        let (mut count, mut first) = (0, 0);
+        for (number, slab) in turn.slabs().enumerate() {
+            // A slab has fewer pages than there are pieces.
+            let mut more = 0;
+            slab.held_pages(page, |_, _| more += 1);
+            if count + more > PIECES {
+                self.discard(&mut release, pieces.get_mut(..count), swept);
+                self.finish(turn, first..number, &pieces);
+                (count, first) = (0, number);
+            }
+            slab.held_pages(page, |start, bytes| {
+                if let Some(piece) = pieces.get_mut(count) {
+                    *piece = Piece::new(start, bytes);
+                    count += 1;
+                }
+            });
         }
-        pieces.count = 0;
-        gone
+        self.discard(&mut release, pieces.get_mut(..count), swept);
+        self.finish(turn, first..BATCH, &pieces);
+        release.close();
+    }
+
+    fn discard(&self, release: &mut Release, pieces: Option<&mut [Piece]>, swept: &mut Swept) {
+        let Some(pieces) = pieces else { return };
+        let permit = self.filter().permit(&self.os, false);
+        // SAFETY: (1) pages of slots that are held: nobody uses them.
+        unsafe { self.os.discard_all(release, pieces, permit.as_ref()) };
+        swept.bytes +=
+            pieces.iter().filter(|piece| piece.done).map(|piece| piece.len).sum::<usize>();
+    }
+
+    /// Lets go of the slots of some slabs of the batch, whose pieces come one after another.
+    fn finish(&self, turn: &Turn<'_>, numbers: Range<usize>, pieces: &[Piece]) {
+        let page = self.os.page_size();
+        let mut pieces = pieces.iter();
+        for slab in turn.slabs().skip(numbers.start).take(numbers.len()) {
+            let mut gone = true;
+            slab.held_pages(page, |_, _| gone &= pieces.next().is_some_and(|piece| piece.done));
+            if let Some(slot) = slab.finish(page, gone) {
+                self.freed_twice(slab, slot, Call::RemoteFree);
+            }
+        }
     }
 
     /// Whether the slab's owner is not in the middle of something.

@@ -328,7 +328,7 @@ mod tests {
     fn what_the_kernel_has_not_taken_is_taken_back() {
         let filter = Filter::new();
         filter.watch();
-        let Some(_permit) = filter.permit(&Linux::detect()) else { return };
+        let Some(_permit) = filter.permit(&Linux::detect(), false) else { return };
         let mut ring = Ring::none();
         if ring.ready().is_err() {
             return;
