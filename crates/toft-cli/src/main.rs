@@ -1,6 +1,6 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
-//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `rss` (with `resident`),
+//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `rss` (with `resident`), `purge`,
 //! `options`, `doctor`, `bench`.
 
 mod bench;
@@ -8,6 +8,7 @@ mod doctor;
 mod launch;
 mod library;
 mod options;
+mod purge;
 mod record;
 mod report;
 mod resident;
@@ -49,6 +50,7 @@ const VERSION: &str = concat!(
 enum Verb {
     Run(run::Run),
     Rss(rss::Explain),
+    Purge(purge::Purge),
     Options(options::Options),
     Doctor(doctor::Doctor),
     /// Compare this Toft with other allocators, on workloads or on any program
@@ -74,6 +76,7 @@ fn main() {
     let status = match Toft::try_parse() {
         Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
         Ok(Toft { verb: Verb::Rss(args) }) => rss::rss(&args),
+        Ok(Toft { verb: Verb::Purge(args) }) => purge::purge(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
         Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
         Ok(Toft { verb: Verb::Bench(args) }) => bench::bench(&args),

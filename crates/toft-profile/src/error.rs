@@ -24,6 +24,12 @@ pub enum Error {
     OtherVersion(i32, String, u64),
     /// What it says about itself makes no sense.
     Nonsense(i32, &'static str),
+    /// Nobody in it can be asked for anything.
+    NoReclaimer(i32),
+    /// A debugger holds the thread that would answer.
+    Traced(i32),
+    /// It was asked, and does not answer.
+    NoAnswer(i32),
     /// It has ended while it was looked at.
     Ended(i32),
     /// Something of our own went wrong.
@@ -63,6 +69,18 @@ impl fmt::Display for Error {
             ),
             Error::Nonsense(pid, what) => {
                 write!(f, "process {pid} runs on a Toft whose tables make no sense: {what}")
+            }
+            Error::NoReclaimer(pid) => write!(
+                f,
+                "process {pid} has no reclaimer that could be asked: it has never had 16 MiB, was started \
+                 with TOFT_RECLAIM=calls or off, or under a filter of system calls (TOFT_RECLAIM=thread \
+                 has one even then); it can call malloc_trim(0) itself"
+            ),
+            Error::Traced(pid) => {
+                write!(f, "process {pid} may not be interrupted: is a debugger at it?")
+            }
+            Error::NoAnswer(pid) => {
+                write!(f, "process {pid} was asked and has not answered in time: is it stopped?")
             }
             Error::Ended(pid) => write!(f, "process {pid} has ended while it was read"),
             Error::Other(pid, what) => write!(f, "process {pid}: {what}"),

@@ -1,5 +1,5 @@
 //! Reads the tables of a process that runs on Toft, from outside: nothing of it is stopped, and no code
-//! runs in it.
+//! runs in it. One exception is asked for by name: [`purge`].
 //!
 //! | file | what |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | `root.rs` | where the allocator's tables are |
 //! | `tables.rs` | the tables: slabs, large blocks, heaps |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
+//! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
 //!
 //! What is read changes meanwhile. So nothing that is read is believed: every number is compared with
@@ -18,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod account;
+mod control;
 mod error;
 mod kernel;
 mod memory;
@@ -28,10 +30,11 @@ mod rss;
 mod tables;
 
 pub use account::{Account, Pin, Split, Thread, account};
+pub use control::purge;
 pub use error::Error;
 pub use kernel::{Area, Counts, Kernel, Task};
 pub use memory::{Mapping, Memory, Run};
-pub use process::Process;
+pub use process::{Process, read};
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
 pub use tables::{Block, Doubts, HeapOf, Slab, Slot, Tables};

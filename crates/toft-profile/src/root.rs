@@ -215,5 +215,16 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         block.iter().all(|at| at.saturating_add(8) <= root.block_bytes),
         "the fields of large blocks",
     )?;
+    let control = [
+        root.control_word,
+        root.control_thread,
+        root.control_asked,
+        root.control_answered,
+        root.control_given,
+    ];
+    ensure(
+        (root.tables..root.end).contains(&root.control) && control.iter().all(|&at| at < 4096),
+        "what can be asked",
+    )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }

@@ -58,7 +58,7 @@ fn root() -> Root {
         slab_claim: 416,
         slab_claim_states: 424,
         slot_live: LIVE.into(),
-        owner_flag: 1,
+        owner_flag: 3,
         block_bytes: 64,
         block_state: 4,
         block_partition: 0,
@@ -68,6 +68,12 @@ fn root() -> Root {
         block_site: 32,
         block_none: 0,
         block_live: 1,
+        control: TABLES + 256,
+        control_word: 0,
+        control_thread: 4,
+        control_asked: 8,
+        control_answered: 16,
+        control_given: 24,
     }
 }
 

@@ -100,7 +100,7 @@ fn what_is_kept_stays_within_what_was_used() {
         }
     }
     assert!(fake.calls(Request::Transfer) > 20, "{}", fake.calls(Request::Transfer));
-    assert!(allocator.purge(heap) > live / 2);
+    assert!(allocator.purge(Some(heap)) > live / 2);
     allocator.check().unwrap();
     // What is left are the slabs that bins draw from, one for each, and the metadata.
     assert!(fake.resident_bytes() - begin < live / 2, "{}", fake.resident_bytes() - begin);

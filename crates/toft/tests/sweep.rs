@@ -177,8 +177,11 @@ fn pages_of_a_sleeping_thread_go() {
             let blocks = some_slabs(&program, size);
             let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
             let before = program.resident();
-            let said =
-                if purge { program.allocator.purge(program.other) } else { program.sweep().bytes };
+            let said = if purge {
+                program.allocator.purge(Some(program.other))
+            } else {
+                program.sweep().bytes
+            };
             program.check(&live, size);
             let gone = before - program.resident();
             assert!(gone * 2 > freed * size, "{size}: {gone} of {} bytes", freed * size);
@@ -347,7 +350,7 @@ fn a_slab_that_becomes_empty_while_it_is_held_stays() {
             program.sweep();
             program.no_more();
             program.check(&[], size);
-            program.allocator.purge(program.owner);
+            program.allocator.purge(Some(program.owner));
             program.check(&[], size);
             program.all_come_back(&[], size, blocks.len());
         }
@@ -464,7 +467,7 @@ fn without_barriers_only_what_nobody_runs_goes() {
         let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
         program.fake.at_barrier(|| false);
         let before = program.resident();
-        program.allocator.purge(program.other);
+        program.allocator.purge(Some(program.other));
         assert!(program.resident() >= before, "{size}: a running thread's");
         program.check(&live, size);
         program.allocator.heaps.orphan(program.owner);
@@ -481,7 +484,7 @@ fn without_barriers_only_what_nobody_runs_goes() {
     free_most(&program, program.owner, &blocks, 100);
     program.fake.at_barrier(|| false);
     let before = program.resident();
-    program.allocator.purge(program.owner);
+    program.allocator.purge(Some(program.owner));
     assert!(program.resident() < before / 2, "the caller's own");
     program.allocator.check().unwrap();
 }
@@ -574,7 +577,7 @@ fn one_thread_at_a_time_sweeps() {
         for _ in 0..3 {
             assert_eq!(program.allocator.sweep(Which::Free), None);
         }
-        program.allocator.purge(program.other);
+        program.allocator.purge(Some(program.other));
     });
     program.sweep();
     program.no_more();

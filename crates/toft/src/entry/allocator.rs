@@ -4,7 +4,7 @@ use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::filter::Filter;
 use crate::os::{Error, Os};
-use crate::reclaim::{Pool, Reclaimer};
+use crate::reclaim::{Control, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::site::SiteHash;
@@ -258,6 +258,11 @@ impl<O: Os> Allocator<O> {
     /// All large blocks.
     pub fn large(&self) -> &Blocks {
         &self.large
+    }
+
+    /// What can be asked of the reclaimer's thread.
+    pub fn control(&self) -> &Control {
+        self.reclaimer.control()
     }
 
     /// Bytes of empty slabs that are nobody's and may still be resident.

@@ -13,7 +13,7 @@ use crate::options::Reclaim;
 use crate::os::Os;
 use crate::os::filter::Permit;
 use crate::reclaim::Life;
-use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::thread::{Heap, Seat};
 
 /// Bytes of slots and large blocks from which on a program is large enough for a thread.
@@ -117,7 +117,9 @@ impl<O: Os> Allocator<O> {
         let started = self.barrier()
             && self.permit().is_some_and(|_permit| {
                 // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
-                unsafe { self.os.spawn(run::<O>, this) }
+                let thread = unsafe { self.os.spawn(run::<O>, this) };
+                self.reclaimer.control().thread.store(thread.unwrap_or(0), Relaxed);
+                thread.is_some()
             });
         if !started {
             self.reclaimer.change(Life::Awake, Life::Refused);
@@ -134,6 +136,17 @@ impl<O: Os> Allocator<O> {
         self.permit().is_some_and(|_permit| self.os.barrier())
     }
 
+    /// Purges, where that was asked for.
+    fn answer(&self) {
+        let control = self.reclaimer.control();
+        let asked = control.asked.load(Relaxed);
+        if asked != control.answered.load(Relaxed) {
+            let bytes = self.purge(None);
+            control.given.store(bytes as u64, Relaxed);
+            control.answered.store(asked, Release);
+        }
+    }
+
     /// What the thread does until the process ends.
     fn live(&self) -> ! {
         if let Some(_permit) = self.filter().permit(&self.os, false) {
@@ -142,6 +155,7 @@ impl<O: Os> Allocator<O> {
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         loop {
+            self.answer();
             let swept = self.sweep(Which::Idle).unwrap_or_default();
             self.reclaimer.set_limit(self.pool.bytes());
             if swept.more || swept.bytes != 0 {

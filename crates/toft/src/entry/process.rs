@@ -195,7 +195,7 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
 
 /// Gives back everything of the whole process that can be given back; says how many bytes of pages.
 pub fn purge() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().purge(heap))
+    heap_or_start().map_or(0, |heap| allocator().purge(Some(heap)))
 }
 
 /// The process's allocator, for statistics; `None` before the first allocation.

@@ -184,11 +184,13 @@ impl<O: Os> Allocator<O> {
         self.heaps.heap_at(owner).is_some_and(|heap| !heap.is_torn())
     }
 
-    /// Gives back everything that can be given back, of all threads, whatever they are doing. Says how
-    /// many bytes of pages went.
-    pub fn purge(&self, heap: &Heap) -> usize {
+    /// Gives back everything that can be given back, of all threads, whatever they are doing: of the
+    /// calling one, who has `heap`, what it has claimed, too. Says how many bytes of pages went.
+    pub fn purge(&self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
-        if let Some(seat) = heap.sit() {
+        if let Some(heap) = heap
+            && let Some(seat) = heap.sit()
+        {
             bytes += self.tidy_up(heap, &seat);
         }
         for number in 0..self.heaps.count() {

@@ -370,8 +370,8 @@ unsafe impl Os for Fake {
         1
     }
 
-    unsafe fn spawn(&self, _: unsafe extern "C" fn(usize) -> !, _: usize) -> bool {
-        false
+    unsafe fn spawn(&self, _: unsafe extern "C" fn(usize) -> !, _: usize) -> Option<u32> {
+        None
     }
 
     fn settle_in(&self) {}

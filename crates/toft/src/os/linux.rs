@@ -149,7 +149,7 @@ unsafe impl Os for Linux {
         process::pid() as u32
     }
 
-    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool {
+    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32> {
         thread::spawn(run, argument)
     }
 

@@ -123,12 +123,12 @@ pub unsafe trait Os {
     /// The number of the process.
     fn process(&self) -> u32;
 
-    /// Starts a thread that runs `run(argument)`, of which the program knows nothing; says whether it
-    /// could. Nothing of libc may be used in it.
+    /// Starts a thread that runs `run(argument)`, of which the program knows nothing; says its number,
+    /// if it could. Nothing of libc may be used in it.
     ///
     /// # Safety
     /// 1. `run` may be called with the argument from another thread, for as long as the process lives.
-    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool;
+    unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32>;
 
     /// What a thread made by `spawn` does first.
     fn settle_in(&self);

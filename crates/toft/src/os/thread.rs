@@ -14,8 +14,8 @@ const GUARD: usize = 64 << 10;
 const EXPEDITED: usize = 1 << 3;
 const REGISTER_EXPEDITED: usize = 1 << 4;
 
-/// Starts a thread that runs `run(argument)` and never ends by itself; says whether it could.
-pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool {
+/// Starts a thread that runs `run(argument)` and never ends by itself; says its number, if it could.
+pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags =
         (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK) as usize;
@@ -24,7 +24,7 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool {
         let args = [0, GUARD + STACK, protection, flags, usize::MAX, 0];
         let stack = syscall(libc::SYS_mmap, args);
         if (-4095..0).contains(&stack) {
-            return false;
+            return None;
         }
         syscall(libc::SYS_mprotect, [stack as usize, GUARD, libc::PROT_NONE as usize, 0, 0, 0]);
         stack as usize
@@ -44,9 +44,9 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> bool {
     if made <= 0 {
         // SAFETY: the mapping was made above and nobody has it.
         unsafe { syscall(libc::SYS_munmap, [stack, GUARD + STACK, 0, 0, 0, 0]) };
-        return false;
+        return None;
     }
-    true
+    Some(made as u32)
 }
 
 const CLONE_FLAGS: usize = (libc::CLONE_VM

@@ -5,7 +5,7 @@
 //! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
 
 use crate::slab::Slab;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Slabs of which slots are held at a time: between two barriers, which cost some microseconds.
@@ -30,9 +30,28 @@ pub enum Life {
     Refused = 3,
 }
 
+/// What can be asked of the thread, from outside of the process, too: a debugger's rights are enough to
+/// write here. Who asks adds one to `asked`, sets `word`, and sees to it that the thread looks at it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Control {
+    /// What the thread sleeps on: not zero when it is to look again. Any thread sets it.
+    pub word: AtomicU32,
+    /// The thread's number; zero where there is none. Who starts it.
+    pub thread: AtomicU32,
+    /// Purges asked for.
+    pub asked: AtomicU64,
+    /// What `asked` was when the last one began that is done, and the bytes that it gave back. The
+    /// thread; `answered` comes last.
+    pub answered: AtomicU64,
+    /// As above.
+    pub given: AtomicU64,
+}
+
 /// Lives in the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
+    control: Control,
     /// Not zero while a thread sweeps.
     sweeping: AtomicU32,
     /// R2. Whoever sweeps.
@@ -40,8 +59,6 @@ struct State {
     slabs: [AtomicUsize; BATCH],
     /// A [`Life`]. Whoever starts the thread, the thread, and who wakes it, by compare and exchange.
     life: AtomicU32,
-    /// What the thread sleeps on: not zero when it is to look again. Any thread sets it.
-    word: AtomicU32,
     /// The process that may start the thread: not a child that runs in its parent's memory.
     process: AtomicU32,
     /// Bytes of slots with pages at which the next sweep is due, however early. The thread.
@@ -122,9 +139,14 @@ impl Reclaimer {
         life.compare_exchange(from as u32, to as u32, AcqRel, Relaxed).is_ok()
     }
 
+    /// What can be asked of the thread.
+    pub fn control(&self) -> &Control {
+        &self.state().control
+    }
+
     /// What the thread sleeps on.
     pub fn word(&self) -> &AtomicU32 {
-        &self.state().word
+        &self.control().word
     }
 
     /// Bytes of slots with pages at which the next sweep is due.
@@ -167,7 +189,8 @@ impl Reclaimer {
         }
         state.count.store(0, Relaxed);
         state.sweeping.store(0, Relaxed);
-        state.word.store(0, Relaxed);
+        state.control.word.store(0, Relaxed);
+        state.control.thread.store(0, Relaxed);
         state.process.store(process, Relaxed);
         if self.life() != Life::Refused {
             state.life.store(Life::None as u32, Relaxed);

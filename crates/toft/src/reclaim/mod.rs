@@ -14,5 +14,5 @@ mod decay;
 mod pool;
 mod room;
 
-pub use batch::{BATCH, Life, Reclaimer, Turn};
+pub use batch::{BATCH, Control, Life, Reclaimer, Turn};
 pub use pool::{Pool, release};

@@ -15,8 +15,10 @@
 use crate::entry::Allocator;
 use crate::large::Block;
 use crate::os::Os;
-use crate::slab::{MEDIUM, PENDING, SMALL, Slab, Tier};
+use crate::reclaim::Control;
+use crate::slab::{FLAGS, MEDIUM, SMALL, Slab, Tier};
 use crate::thread::{Heap, HeapState};
+use core::mem::offset_of;
 
 /// What an [`Anchor`] begins with.
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
@@ -130,7 +132,7 @@ root! {
     heap_thread_block,
     /// Bytes in a slab's descriptor; the words to `slab_states` are offsets in it.
     slab_bytes,
-    /// Address of the owning heap, and a flag; 64 bits.
+    /// Address of the owning heap, and flags; 64 bits.
     slab_owner,
     /// Number of slots, 64 bits; zero where there is no slab.
     slab_slots,
@@ -152,7 +154,7 @@ root! {
     slab_states,
     /// The state of a slot that the program has; with its bit in `slab_remote` set it is freed.
     slot_live,
-    /// The flag in `slab_owner`.
+    /// The flags in `slab_owner`.
     owner_flag,
     /// Bytes in a large block's descriptor; the words to `block_site` are offsets in it.
     block_bytes,
@@ -172,6 +174,18 @@ root! {
     block_none,
     /// The state of a block that the program has.
     block_live,
+    /// Address of what can be asked of the reclaimer's thread; the words behind are offsets from it.
+    control,
+    /// What the thread sleeps on, 32 bits: not zero when it is to look again.
+    control_word,
+    /// The thread's number, 32 bits; zero where there is none.
+    control_thread,
+    /// Purges asked for, 64 bits.
+    control_asked,
+    /// Purges done, 64 bits: what `asked` was when the last began.
+    control_answered,
+    /// Bytes that the last one gave back, 64 bits.
+    control_given,
 }
 
 impl Root {
@@ -213,7 +227,7 @@ impl Root {
             slab_remote: slab.remote as u64,
             slab_states: slab.states as u64,
             slot_live: u64::from(slab.live),
-            owner_flag: PENDING as u64,
+            owner_flag: FLAGS as u64,
             block_bytes: block.size as u64,
             block_state: block.state as u64,
             block_partition: block.partition as u64,
@@ -223,6 +237,12 @@ impl Root {
             block_site: block.site as u64,
             block_none: u64::from(block.none),
             block_live: u64::from(block.live),
+            control: (&raw const *allocator.control()).expose_provenance() as u64,
+            control_word: offset_of!(Control, word) as u64,
+            control_thread: offset_of!(Control, thread) as u64,
+            control_asked: offset_of!(Control, asked) as u64,
+            control_answered: offset_of!(Control, answered) as u64,
+            control_given: offset_of!(Control, given) as u64,
         }
     }
 }
@@ -236,7 +256,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.block_live), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.control_given), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -304,7 +304,7 @@ impl World {
             unsafe { &mut *world.get() }.meanwhile()
         });
         let ended = catch_unwind(AssertUnwindSafe(|| match kind {
-            0 => _ = allocator.purge(heap),
+            0 => _ = allocator.purge(Some(heap)),
             1 => _ = allocator.sweep(Which::Idle).expect("nobody else sweeps"),
             _ => _ = allocator.sweep(Which::Free).expect("nobody else sweeps"),
         }));

@@ -1,0 +1,113 @@
+//! `toft purge`: memory goes back that the process would have kept, and a process that cannot be asked is named.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use common::*;
+use serde_json::Value;
+
+/// Fills 48 MiB with blocks that it writes to, frees all but each fiftieth, says its number, and sleeps; when it is woken by a
+/// byte it verifies what is left, and allocates as much again.
+const TARGET: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define N 12288
+static unsigned char *block[N];
+int main(void) {
+    char c;
+    for (int i = 0; i < N; i++) memset(block[i] = malloc(4000), i, 4000);
+    for (int i = 0; i < N; i++) if (i % 50) { free(block[i]); block[i] = NULL; }
+    printf("%d\n", getpid());
+    if (fflush(stdout) || read(0, &c, 1) != 1) return 2;
+    for (int i = 0; i < N; i++) {
+        if (block[i]) { for (int k = 0; k < 4000; k++) if (block[i][k] != (unsigned char)i) return 3; }
+        else memset(block[i] = malloc(4000), i, 4000);
+    }
+    for (int i = 0; i < N; i++) { if (block[i][3999] != (unsigned char)i) return 4; free(block[i]); }
+    return 0;
+}
+"#;
+
+/// The command that runs the program, and the program's number.
+struct Target {
+    child: Child,
+    pid: String,
+}
+
+impl Target {
+    fn start(program: &Path, environment: &[(&str, &str)]) -> Target {
+        let mut child = toft()
+            // It would give back by itself, only later than this test takes.
+            .env("TOFT_DECAY", "3600000")
+            .envs(environment.iter().copied())
+            .args(["run", "--"])
+            .arg(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Target { child, pid: line.trim().to_owned() }
+    }
+
+    fn ends_well(mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+fn purge(words: &[&str]) -> Output {
+    toft().arg("purge").args(words).output().unwrap()
+}
+
+#[test]
+fn what_a_process_keeps_goes_back_when_it_is_asked() {
+    let directory = directory();
+    let target =
+        Target::start(&compile(directory.path(), "target", TARGET, &["-fno-builtin"]), &[]);
+    let pid = target.pid.clone();
+    let answer = purge(&["--json", &pid]);
+    assert!(answer.status.success(), "{answer:?}");
+    let object: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let number = |name: &str| object[name].as_u64().unwrap();
+    let gone = number("rss_before") - number("rss_after");
+    assert!(gone > 40 << 20, "{object}");
+    // What it says is what the kernel sees, but for what it maps and touches itself meanwhile.
+    assert!(number("given_bytes").abs_diff(gone) < 4 << 20, "{object}");
+    // Twice is once: there is nothing left.
+    let again: Value = serde_json::from_slice(&purge(&["--json", &pid]).stdout).unwrap();
+    assert!(again["given_bytes"].as_u64().unwrap() < 1 << 20, "{again}");
+    let text = purge(&[&pid]);
+    assert!(
+        String::from_utf8_lossy(&text.stdout).starts_with(&format!("process {pid} gave back "))
+    );
+    target.ends_well();
+}
+
+#[test]
+fn a_process_that_cannot_be_asked_is_named() {
+    let directory = directory();
+    let program = compile(directory.path(), "target", TARGET, &["-fno-builtin"]);
+    let target = Target::start(&program, &[("TOFT_RECLAIM", "calls")]);
+    let refused = purge(&[&target.pid]);
+    assert_eq!(refused.status.code(), Some(125));
+    let words = stderr(&refused);
+    assert!(words.contains("has no reclaimer") && words.contains("malloc_trim(0)"), "{words}");
+    target.ends_well();
+
+    let mut other = Command::new("sleep").arg("100").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let refused = purge(&[&other.id().to_string()]);
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("does not run on Toft"));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(purge(&["0"]).status.code(), Some(2));
+    assert_eq!(purge(&["2147483647"]).status.code(), Some(125));
+}

@@ -1,0 +1,78 @@
+//! What is asked of a running process's reclaimer: to give back everything that it can.
+//!
+//! The one place here that writes into another process, and into one word of bookkeeping that is there
+//! for it. The program gets no signal and is not stopped; only the reclaimer's thread is interrupted in
+//! its sleep, as a debugger does it, so that it looks at the word.
+
+use std::io::IoSlice;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::uio::{RemoteIoVec, process_vm_writev};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+use crate::memory::read_word;
+use crate::{Error, Process, find};
+
+/// How long the process may take. One that is stopped does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is asked whether it is done.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Lets a process give back everything of the allocator's that holds no live block, and waits until it
+/// has. Says how many bytes of pages went.
+pub fn purge(process: &Process) -> Result<u64, Error> {
+    let pid = crate::Memory::pid(process);
+    let root = find(process)?.root;
+    let at = |word: u64| root.control + word;
+    let read = |word: u64| read_word(process, at(word)).ok_or(Error::Ended(pid));
+    // Two numbers of 32 bits: the lower half is the one that is asked for.
+    let thread = read(root.control_thread)? as u32 as i32;
+    if thread == 0 {
+        return Err(Error::NoReclaimer(pid));
+    }
+    let asked = read(root.control_asked)? + 1;
+    write(pid, at(root.control_asked), &asked.to_ne_bytes())?;
+    write(pid, at(root.control_word), &1u32.to_ne_bytes())?;
+    interrupt(pid, thread)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Somebody else may have asked meanwhile, and been answered for both.
+        if read(root.control_answered)? >= asked {
+            return read(root.control_given);
+        }
+        if Instant::now() > deadline {
+            return Err(Error::NoAnswer(pid));
+        }
+        sleep(PAUSE);
+    }
+}
+
+fn write(pid: i32, address: u64, bytes: &[u8]) -> Result<(), Error> {
+    let remote = [RemoteIoVec { base: address as usize, len: bytes.len() }];
+    match process_vm_writev(Pid::from_raw(pid), &[IoSlice::new(bytes)], &remote) {
+        Ok(count) if count == bytes.len() => Ok(()),
+        Ok(_) | Err(Errno::ESRCH) => Err(Error::Ended(pid)),
+        Err(error) => Err(Error::Other(pid, format!("cannot write into it: {error}"))),
+    }
+}
+
+/// Lets a thread's sleep begin anew: it sees then that its word has changed.
+fn interrupt(pid: i32, thread: i32) -> Result<(), Error> {
+    let thread = Pid::from_raw(thread);
+    let failed = |error| match error {
+        Errno::ESRCH => Error::Ended(pid),
+        // It is looked at by a debugger already.
+        Errno::EPERM => Error::Traced(pid),
+        error => Error::Other(pid, format!("cannot interrupt its reclaimer: {error}")),
+    };
+    ptrace::seize(thread, ptrace::Options::empty()).map_err(failed)?;
+    let interrupted =
+        ptrace::interrupt(thread).and_then(|()| waitpid(thread, Some(WaitPidFlag::__WALL)));
+    let detached = ptrace::detach(thread, None);
+    interrupted.map_err(failed)?;
+    detached.map_err(failed)
+}
