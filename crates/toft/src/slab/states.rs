@@ -140,4 +140,20 @@ mod tests {
             assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
         }
     }
+
+    /// Between two looks at it, of which the first found it free, a slot may be held.
+    #[test]
+    fn a_slot_that_is_held_is_as_dirty_as_before() {
+        let slab = Slab::nothing();
+        let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
+        for slot in 0..SLOTS_MAX {
+            slab.state_of(slot).store(free[slot % free.len()] | HELD, Relaxed);
+        }
+        for slot in 0..SLOTS_MAX {
+            let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
+            assert_eq!(slab.free_bits(group) >> bit & 1, 0);
+            assert_eq!(slab.soiled_bits(group) >> bit & 1, slot as u64 % 2, "{slot}");
+            assert_eq!(slab.held_bits(group) >> bit & 1, 1);
+        }
+    }
 }

@@ -1,0 +1,40 @@
+/* The library's own thread, as others see it. */
+#ifndef TOFT_TESTS_RECLAIMER_H
+#define TOFT_TESTS_RECLAIMER_H
+
+#include "common.h"
+#include <dirent.h>
+
+/* Whether this process has one. */
+HELPER int has_reclaimer(void)
+{
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        ssize_t n = read(fd, name, sizeof name - 1);
+        close(fd);
+        found |= n > 0 && !strcmp(name, "toft-reclaimer\n");
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* The same, when it has had time to come, or has not come. */
+HELPER int comes_a_reclaimer(double seconds)
+{
+    double end = now() + seconds;
+    while (!has_reclaimer()) {
+        if (now() > end)
+            return 0;
+        usleep(1000);
+    }
+    return 1;
+}
+
+#endif
