@@ -16,7 +16,8 @@ use toft::Allocator;
 use toft::entry::{Call, Resized, Swept, Which};
 use toft::options::Options;
 use toft::os::fake::{Fake, Fault, Machine, Request};
-use toft::slab::{Class, SlotState};
+use toft::remote::{Marked, announce, mark_remote};
+use toft::slab::{Class, PENDING, SlotState};
 use toft::stats::snapshot;
 use toft::thread::Heap;
 
@@ -227,6 +228,7 @@ fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
         let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
         let before = program.resident();
         let seat = program.owner.sit().unwrap();
+        program.sweep();
         let swept = program.sweep();
         assert!(program.resident() >= before, "{size}");
         assert!(swept.more, "{size}: there is something to come back for");
@@ -616,6 +618,68 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
                 program.check(&live, size);
                 program.all_come_back(&live, size, freed);
             }
+        }
+    }
+}
+
+/// A fork finds another thread about to tell an owner of a slab: it has said so, and not yet done it.
+#[test]
+fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
+    for size in SIZES {
+        let program = Program::new(OPTIONS);
+        let size = Class::of(size).unwrap().size();
+        let blocks = some_slabs(&program, size);
+        let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+        let all = live.clone();
+        program.at(LET_GO, move |program| {
+            for &address in &all {
+                with_slab(&program.allocator, address, |slab, _| slab.set_owner_flag(PENDING));
+            }
+            panic!("the thread is no more");
+        });
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let gone = catch_unwind(AssertUnwindSafe(|| program.sweep()));
+        std::panic::set_hook(hook);
+        assert!(gone.is_err());
+        program.no_more();
+        program.allocator.after_fork_in_child(program.owner);
+        live.iter().for_each(|&address| program.free(program.other, address));
+        program.check(&[], size);
+        program.all_come_back(&[], size, freed + live.len());
+    }
+}
+
+/// A thread that had found a slot live frees it a second time just after the reclaimer has taken note of
+/// the first free: named, once, whether its owner looks before the slot is let go of or not.
+#[test]
+fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
+    for size in [1024, 2048, 10_240] {
+        for collects in [false, true] {
+            let program = Program::new(WARN);
+            let blocks = some_slabs(&program, size);
+            let (live, freed) = free_most(&program, program.other, &blocks, stays_of(size));
+            let twice = blocks[blocks.len() / 2];
+            program.at(HELD, move |program| {
+                with_slab(&program.allocator, twice, |slab, slot| {
+                    if mark_remote(slab, slot) == Marked::Unannounced {
+                        announce(slab);
+                    }
+                });
+                if collects {
+                    let seat = program.owner.sit().unwrap();
+                    let named = Mutex::new(0);
+                    program.owner.collect(&seat, |_, _| *named.lock().unwrap() += 1, |_| {});
+                    assert_eq!(*named.lock().unwrap(), 1);
+                }
+            });
+            program.sweep();
+            program.no_more();
+            let reports = program.fake.take_reports();
+            assert_eq!(reports.len(), usize::from(!collects), "{size}: {reports:?}");
+            assert!(reports.iter().all(|line| line.contains("double free")));
+            program.check(&live, size);
+            program.all_come_back(&live, size, freed);
         }
     }
 }

@@ -238,3 +238,92 @@ impl Slab {
         self.remote_word(slot / GROUP_SLOTS).fetch_and(!bit, SeqCst) & bit != 0
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::Class;
+    use std::boxed::Box;
+    extern crate std;
+
+    const PAGE: usize = 4096;
+    /// The address of some heap.
+    const OWNER: usize = 1 << 20;
+
+    /// A slab of 256 slots of half a page: the first is live, the others were freed.
+    fn slab() -> Box<Slab> {
+        let slab = Box::new(Slab::nothing());
+        let class = Class::of(2048).unwrap();
+        let slots = slab.open(1 << 30, 512 << 10, class, 0, 0);
+        slab.publish(OWNER, slots);
+        for slot in 0..slots {
+            slab.state_of(slot).store(if slot == 0 { LIVE } else { DIRTY }, Relaxed);
+        }
+        slab.fresh.store(slots as u16, Relaxed);
+        slab
+    }
+
+    fn named(slab: &Slab) -> usize {
+        let mut bytes = 0;
+        slab.held_pages(PAGE, |_, length| bytes += length);
+        bytes
+    }
+
+    /// The owner has seen slots free, they are held, and then it claims them: it was quick, and is not
+    /// busy any more when it is looked at.
+    #[test]
+    fn what_was_claimed_before_the_barrier_is_let_go_of() {
+        let slab = slab();
+        assert!(slab.hold(PAGE));
+        let all = named(&slab);
+        assert_eq!(all, 255 / 2 * PAGE);
+        let states = slab.states.0.as_ptr().expose_provenance();
+        slab.claim_states.store(states + GROUP_SLOTS, Relaxed);
+        slab.claim.store(0xFF, Relaxed);
+        slab.settle(true);
+        assert_eq!(named(&slab), all - 4 * PAGE);
+        // It hands one out, and frees another, in the meantime.
+        slab.hand_out(slab.claimed());
+        assert_eq!(slab.finish(PAGE, true), None);
+        slab.leave();
+        for slot in GROUP_SLOTS..GROUP_SLOTS + 8 {
+            let expected = if slot == GROUP_SLOTS { LIVE } else { DIRTY };
+            assert_eq!(slab.state_of(slot).load(Relaxed), expected, "{slot}");
+        }
+        assert_eq!(slab.state_of(100).load(Relaxed), ZERO_CLEAN);
+    }
+
+    /// While the reclaimer is at a slab, its claim is not taken away, not even for a moment; a slot that
+    /// is held is not claimed.
+    #[test]
+    fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
+        let slab = slab();
+        slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
+        slab.claim.store(1 << 40, Relaxed);
+        assert!(slab.hold(PAGE));
+        for held in [true, false] {
+            slab.state_of(7).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
+            slab.claim_freed(7, || panic!("the claim is being changed"));
+        }
+        assert_eq!(slab.claimed(), 1 << 40);
+        slab.finish(PAGE, false);
+        slab.leave();
+        slab.claim_freed(7, || {});
+        assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
+    }
+
+    /// A slab that holds nothing can change hands; one that holds something cannot.
+    #[test]
+    fn what_is_held_stays_with_its_owner() {
+        let slab = slab();
+        assert!(slab.hold(PAGE) && slab.is_being_held());
+        assert!(!slab.hold(PAGE), "one at a time");
+        assert!(!slab.change_owner(OWNER, 2 * OWNER));
+        slab.settle(false);
+        assert_eq!(named(&slab), 0);
+        slab.finish(PAGE, false);
+        slab.leave();
+        assert!(slab.change_owner(OWNER, 0));
+        assert!(!slab.hold(PAGE), "nobody's");
+    }
+}
