@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use toft::Allocator;
 use toft::entry::{Call, Resized, Swept, Which};
-use toft::options::Options;
+use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, Request};
 use toft::remote::{Marked, announce, mark_remote};
 use toft::slab::{Class, PENDING, SlotState};
@@ -622,6 +622,31 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
     }
 }
 
+/// An owner that is in the middle of something when slots have been let go of may still act on what it
+/// saw before: it is told to look again. One that is not is left alone.
+#[test]
+fn an_owner_that_may_have_overlooked_something_is_told() {
+    for busy in [false, true] {
+        let program = Program::new(OPTIONS);
+        let blocks = some_slabs(&program, 2048);
+        let (live, _) = free_most(&program, program.owner, &blocks, 256);
+        let seat = Arc::new(Mutex::new(None));
+        let taken = seat.clone();
+        program.at(LET_GO, move |program| {
+            if busy {
+                *taken.lock().unwrap() = program.owner.sit();
+            }
+        });
+        program.sweep();
+        program.no_more();
+        let seat = seat.lock().unwrap().take().or_else(|| program.owner.sit()).unwrap();
+        let told = program.owner.collect(&seat, |_, _| panic!("a double free"), |_| {});
+        assert_eq!(told, busy);
+        drop(seat);
+        program.check(&live, 2048);
+    }
+}
+
 /// A fork finds another thread about to tell an owner of a slab: it has said so, and not yet done it.
 #[test]
 fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
@@ -782,6 +807,28 @@ fn config() -> ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::default()
     }
+}
+
+/// What was kept is wanted again before all of it has grown old: a sweep ends even so.
+#[test]
+fn a_sweep_ends_where_nothing_is_kept_any_more() {
+    let program = Program::new(Options { reclaim: Reclaim::Calls, ..OPTIONS });
+    let blocks: Vec<usize> =
+        (0..(24 << 20) / 1024).map(|_| program.filled(program.owner, 1024)).collect();
+    blocks.iter().for_each(|&address| program.free(program.owner, address));
+    assert!(program.allocator.kept_slab_bytes() > 16 << 20);
+    // The first look makes them old, the next ones give some of them back, a piece at a time.
+    let before = program.allocator.kept_slab_bytes();
+    while program.allocator.kept_slab_bytes() == before {
+        program.fake.pass(100);
+        program.allocator.tend(program.other, &program.other.sit().unwrap());
+    }
+    let mut again = Vec::new();
+    while program.allocator.kept_slab_bytes() != 0 {
+        again.push(program.filled(program.owner, 1024));
+    }
+    program.allocator.sweep(Which::Idle).unwrap();
+    program.check(&again, 1024);
 }
 
 /// What is used between two sweeps keeps its pages; what was idle between two gives them back.

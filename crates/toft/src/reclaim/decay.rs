@@ -55,7 +55,12 @@ impl Pool {
     /// The same for all of them, now.
     pub fn decay_all(&self, os: &impl Os) {
         self.decay(os, os.ticks(), 0);
-        while self.state().aged.load(Relaxed) != 0 && self.state().decaying.load(Relaxed) == 0 {
+        let state = self.state();
+        // Where others have taken what was kept, `decay` has nothing to do, and leaves off where it was.
+        while state.aged.load(Relaxed) != 0
+            && state.kept.load(Relaxed) != 0
+            && state.decaying.load(Relaxed) == 0
+        {
             self.decay(os, os.ticks(), u32::MAX);
         }
     }
