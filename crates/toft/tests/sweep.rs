@@ -823,7 +823,7 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
         program.fake.pass(100);
         program.allocator.tend(program.other, &program.other.sit().unwrap());
     }
-    program.allocator.purge(program.owner);
+    program.allocator.purge(Some(program.owner));
     assert_eq!(program.allocator.kept_slab_bytes(), 0);
     program.allocator.sweep(Which::Idle).unwrap();
     program.check(&[], 1024);

@@ -308,7 +308,11 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.pool.repair();
-        let torn = self.reclaimer.repair(self.os.process(), crate::bin::slab_at, announce);
+        let torn = self.reclaimer.repair(
+            (self.os.process(), self.os.ticks()),
+            crate::bin::slab_at,
+            announce,
+        );
         self.filter().repair();
         crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));

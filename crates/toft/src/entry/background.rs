@@ -18,6 +18,8 @@ use crate::thread::{Heap, Seat};
 
 /// Bytes of slots and large blocks from which on a program is large enough for a thread.
 const LARGE_PROGRAM: usize = 16 << 20;
+/// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
+const SETTLED: u32 = 8;
 /// A tick is so many milliseconds, more or less.
 const TICK: u32 = 25;
 /// The share of a processor that looking may take, as a divisor; what it takes is estimated, because
@@ -69,13 +71,21 @@ impl<O: Os> Allocator<O> {
                 self.wake_thread();
                 true
             }
-            Life::None => self.is_large() && self.start_thread(),
+            Life::None => self.is_large() && self.is_settled() && self.start_thread(),
             Life::Refused => false,
         }
     }
 
     fn is_large(&self) -> bool {
         self.pool.bytes() + self.large.live_bytes() >= LARGE_PROGRAM
+    }
+
+    /// Something was freed for a thread that may be asleep: its pages are the reclaimer's business.
+    #[inline]
+    pub(super) fn wake_reclaimer(&self) {
+        if self.reclaimer.life() == Life::Asleep {
+            self.wake_thread();
+        }
     }
 
     #[cold]
@@ -90,6 +100,11 @@ impl<O: Os> Allocator<O> {
         if self.reclaimer.word().swap(1, AcqRel) == 0 {
             self.os.wake(self.reclaimer.word());
         }
+    }
+
+    /// Whether the process has not been forked off just now: many a child only starts a program.
+    fn is_settled(&self) -> bool {
+        self.os.ticks().wrapping_sub(self.reclaimer.forked_at()) >= SETTLED
     }
 
     /// A slab has got pages: where the program has grown much since the last sweep, it is time for one.

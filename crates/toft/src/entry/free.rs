@@ -133,6 +133,7 @@ impl<O: Os> Allocator<O> {
                 // Between setting PENDING and the push, a fork must find this heap torn.
                 let _seat = heap.sit();
                 announce(slab);
+                self.wake_reclaimer();
             }
         }
     }

@@ -119,7 +119,7 @@ unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument
 }
 
 /// What a thread of ours does first: its name, for a person who looks at the process, and no
-/// capabilities, because it needs none.
+/// capabilities, because it needs none, nor any way to get them back.
 pub fn settle_in(name: &core::ffi::CStr) {
     let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
     /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
@@ -130,6 +130,7 @@ pub fn settle_in(name: &core::ffi::CStr) {
     unsafe {
         syscall(libc::SYS_prctl, name);
         syscall(libc::SYS_capset, capabilities);
+        syscall(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0]);
     }
 }
 

@@ -63,6 +63,8 @@ struct State {
     process: AtomicU32,
     /// Bytes of slots with pages at which the next sweep is due, however early. The thread.
     limit: AtomicUsize,
+    /// The tick at which the process was forked off. Written in the child.
+    forked_at: AtomicU32,
     /// Sweeps that have ended, and bytes that they have given back.
     sweeps: AtomicUsize,
     given: AtomicUsize,
@@ -160,6 +162,11 @@ impl Reclaimer {
         self.state().limit.store(bytes.saturating_add(more), Relaxed);
     }
 
+    /// The tick at which the process was forked off; zero, where it was not.
+    pub fn forked_at(&self) -> u32 {
+        self.state().forked_at.load(Relaxed)
+    }
+
     /// The process that may start the thread.
     pub fn process(&self) -> u32 {
         self.state().process.load(Relaxed)
@@ -175,7 +182,7 @@ impl Reclaimer {
     /// way to an inbox.
     pub fn repair(
         &self,
-        process: u32,
+        (process, now): (u32, u32),
         slab_at: impl Fn(usize) -> Option<&'static Slab>,
         announce: impl Fn(&Slab),
     ) -> bool {
@@ -192,6 +199,7 @@ impl Reclaimer {
         state.control.word.store(0, Relaxed);
         state.control.thread.store(0, Relaxed);
         state.process.store(process, Relaxed);
+        state.forked_at.store(now, Relaxed);
         if self.life() != Life::Refused {
             state.life.store(Life::None as u32, Relaxed);
         }

@@ -45,8 +45,8 @@ impl Slab {
         let slot = claim.trailing_zeros() as usize;
         // In this order, so that at no moment the slot looks free and unclaimed: see `hold.rs`.
         self.claimed_state(slot).store(LIVE, Relaxed);
-        crate::sync::compiler_fence(SeqCst);
-        self.claim.store(rest, Relaxed);
+        // hand out: pairs with `claim_and_group` of `hold.rs`. Costs nothing on x86-64.
+        self.claim.store(rest, Release);
         // The highest bit stands for "none": what comes of it is not used.
         let following = (rest | 1 << 63).trailing_zeros() as usize;
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)

@@ -92,7 +92,8 @@ impl Slab {
         // In this order: of a claim that changes in between nothing is believed anyway, because its
         // owner is busy or will be seen to have claimed.
         let group = self.claimed_group();
-        (group, self.claimed())
+        // pairs: hand out. Who does not see a slot on the claim any more sees that it is live.
+        (group, self.claim.load(Acquire))
     }
 
     fn hold_slot(&self, slot: usize) -> bool {
