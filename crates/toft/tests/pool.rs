@@ -7,7 +7,7 @@ use common::shadow::bytes_of;
 use common::world::code_address;
 use std::collections::{BTreeMap, BTreeSet};
 use toft::Allocator;
-use toft::entry::Call;
+use toft::entry::{Call, Which};
 use toft::options::Options;
 use toft::os::Error;
 use toft::os::fake::{Fake, Fault, PageState, Request};
@@ -108,11 +108,11 @@ fn what_is_kept_stays_within_what_was_used() {
 
 /// Fills with one size, frees all, and fills with another until pages are moved. Says which blocks
 /// of the second size lie in slabs that have got pages.
-fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap) -> Vec<usize> {
+fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap, count: usize) -> Vec<usize> {
     let blocks = fill(allocator, heap, 3500, 4 << 20, 3);
     free_all(allocator, heap, &blocks);
     let mut received = Vec::new();
-    for _ in 0..800 {
+    for _ in 0..count {
         let address = allocator.allocate(heap, 5000, code_address(4)).unwrap();
         if with_slab(allocator, address, |slab, _| slab.has_received()) {
             received.push(address);
@@ -127,7 +127,7 @@ fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap) -> Vec<usize> {
 fn moved_pages_do_not_count_as_zero() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
-    let received = moved(&fake, &allocator, heap);
+    let received = moved(&fake, &allocator, heap, 800);
     let dirty = |&&address: &&usize| bytes_of(address, 5000).contains(&7);
     assert!(received.iter().filter(dirty).count() > received.len() / 2, "no pages were moved");
     free_all(&allocator, heap, &received);
@@ -169,7 +169,7 @@ fn pages_that_have_moved_twice_do_not_count_as_zero() {
 fn moved_pages_are_fresh_slots() {
     let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
     let heap = birth(&allocator);
-    let received = moved(&fake, &allocator, heap);
+    let received = moved(&fake, &allocator, heap, 800);
     let last = *received.iter().max().unwrap();
     let (next, state) = with_slab(&allocator, last, |slab, slot| {
         (slab.base() + (slot + 1) * slab.size(), slab.state(slot + 1))
@@ -178,6 +178,24 @@ fn moved_pages_are_fresh_slots() {
     allocator.free(heap, next, Call::Free);
     let reports = fake.take_reports();
     assert!(reports.len() == 1 && reports[0].contains("never handed out"), "{reports:?}");
+}
+
+/// Pages that came along for slots that nobody has had go back when they lie idle, although no free has
+/// brought them.
+#[test]
+fn moved_pages_that_nobody_needs_go_back() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let heap = birth(&allocator);
+    let blocks = fill(&allocator, heap, 5000, 4 << 20, 4);
+    free_all(&allocator, heap, &blocks);
+    // The slabs are tidy when they go to the pool without their pages.
+    allocator.purge(Some(heap));
+    // 102 to a slab: of the last one only a few are had.
+    let received = moved(&fake, &allocator, heap, 102 * 7 + 6);
+    assert!(!received.is_empty());
+    let gone: usize = (0..3).map(|_| allocator.sweep(Which::Idle).unwrap().bytes).sum();
+    assert!(gone > 256 << 10, "{gone} bytes went");
+    allocator.check().unwrap();
 }
 
 /// A system that cannot move pages is asked once; one that fails costs no more than the place.

@@ -144,6 +144,8 @@ impl Slab {
         }
         self.fresh.store(slots as u16, Relaxed);
         self.received.store(1, Relaxed);
+        // There is something to give back that no free has brought.
+        self.tidy_at.store(0, Relaxed);
     }
 
     /// Whether the slab has ever got pages of another.
