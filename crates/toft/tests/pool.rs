@@ -187,8 +187,9 @@ fn moved_pages_that_nobody_needs_go_back() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
     let blocks = fill(&allocator, heap, 5000, 4 << 20, 4);
-    free_all(&allocator, heap, &blocks);
-    // The slabs are tidy when they go to the pool without their pages.
+    // Freed by another thread, so that they stay with their owner until it collects: then they are tidy
+    // when they go to the pool.
+    free_all(&allocator, birth(&allocator), &blocks);
     allocator.purge(Some(heap));
     // 102 to a slab: of the last one only a few are had.
     let received = moved(&fake, &allocator, heap, 102 * 7 + 6);
