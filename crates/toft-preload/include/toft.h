@@ -28,6 +28,12 @@ int toft_stats_json(int fd);
  * fails; leaves errno alone. */
 size_t toft_purge(void);
 
+/* Where the environment said TOFT_COMPACT=1 at the start: lets slabs of one call site and size that are at
+ * most half full share pages, where their blocks do not overlap. Addresses and contents stay what they are,
+ * and other threads go on. Returns the number of bytes of pages that this has saved, by calculation; 0 where
+ * it is not allowed or not possible. What must not be done with such memory is in docs/compaction.md. */
+size_t toft_compact(void);
+
 /* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */
 void free_sized(void *ptr, size_t size);
 void free_aligned_sized(void *ptr, size_t alignment, size_t size);

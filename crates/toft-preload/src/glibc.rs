@@ -97,6 +97,12 @@ pub extern "C" fn toft_purge() -> usize {
     process::purge()
 }
 
+/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_compact() -> usize {
+    process::compact()
+}
+
 /// Accepts and ignores glibc's tunables: none of them means anything here.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {

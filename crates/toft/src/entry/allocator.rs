@@ -4,7 +4,7 @@ use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::filter::Filter;
 use crate::os::{Error, Os};
-use crate::reclaim::{Control, Pool, Reclaimer};
+use crate::reclaim::{Control, Groups, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::site::SiteHash;
@@ -29,6 +29,7 @@ pub struct Allocator<O> {
     pub(super) large: Blocks,
     pub(super) pool: Pool,
     pub(super) reclaimer: Reclaimer,
+    pub(super) groups: Groups,
     /// Whether this lives as long as the process, so that a thread of ours may use it.
     pub(super) for_ever: bool,
     /// All heaps.
@@ -84,6 +85,7 @@ impl<O> Allocator<O> {
             large: Blocks::none(),
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
+            groups: Groups::none(),
             for_ever: false,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
@@ -113,7 +115,8 @@ impl<O: Os> Allocator<O> {
             (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
         let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
         let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
-        let end = reclaimer_at + Reclaimer::TABLE_BYTES;
+        let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
+        let end = groups_at + Groups::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -123,7 +126,7 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, pool, reclaimer, heaps) = unsafe {
+        let (small, medium, large, pool, reclaimer, groups, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -144,6 +147,7 @@ impl<O: Os> Allocator<O> {
                 )?,
                 Pool::new(pool_at, partitions, layout.small_slabs),
                 Reclaimer::new(reclaimer_at, os.process()),
+                Groups::new(groups_at, layout.small_slabs),
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
@@ -156,6 +160,7 @@ impl<O: Os> Allocator<O> {
             large,
             pool,
             reclaimer,
+            groups,
             for_ever: false,
             heaps,
             hash,
@@ -289,6 +294,7 @@ impl<O: Os> Allocator<O> {
         });
         result?;
         self.pool.check()?;
+        self.groups.check(self.os.page_size())?;
         self.large.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
@@ -314,6 +320,10 @@ impl<O: Os> Allocator<O> {
             announce,
         );
         self.filter().repair();
+        if self.options.compact {
+            self.os.forget_sharing(self.groups.kept());
+            self.groups.repair();
+        }
         crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));
         });

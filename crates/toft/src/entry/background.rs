@@ -8,6 +8,7 @@
 //! The thread sweeps, sleeps for the decay time, and sweeps again, for as long as there is something
 //! to wait for; then it looks more and more rarely. A program that stays small never has it.
 
+use super::compact::Passes;
 use super::{Allocator, Which};
 use crate::options::Reclaim;
 use crate::os::Os;
@@ -127,6 +128,7 @@ impl<O: Os> Allocator<O> {
         {
             return false;
         }
+        self.prepare_to_compact();
         let this = (&raw const *self).expose_provenance();
         // A filter that is installed from here on is for the calling thread first.
         let started = self.barrier()
@@ -142,7 +144,7 @@ impl<O: Os> Allocator<O> {
         started
     }
 
-    fn permit(&self) -> Option<Permit<'_>> {
+    pub(super) fn permit(&self) -> Option<Permit<'_>> {
         self.filter().permit(&self.os, self.options.reclaim == Reclaim::Thread)
     }
 
@@ -167,11 +169,14 @@ impl<O: Os> Allocator<O> {
         if let Some(_permit) = self.filter().permit(&self.os, false) {
             self.os.settle_in();
         }
+        self.reclaimer.run();
+        let mut passes = Passes::default();
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         loop {
             self.answer();
-            let swept = self.sweep(Which::Idle).unwrap_or_default();
+            let mut swept = self.sweep(Which::Idle).unwrap_or_default();
+            swept.more |= passes.are_due() && passes.note(self.compact_beside(Which::Idle, None));
             self.reclaimer.set_limit(self.pool.bytes());
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;

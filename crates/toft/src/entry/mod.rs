@@ -7,12 +7,14 @@
 
 mod allocator;
 mod background;
+mod compact;
 mod free;
 mod global;
 mod malloc;
 mod misuse;
 #[cfg(feature = "experiment-parallel")]
 pub mod parallel;
+mod part;
 pub mod process;
 mod realloc;
 mod scope;
@@ -20,6 +22,7 @@ mod start;
 mod sweep;
 
 pub use allocator::Allocator;
+pub use compact::Compacted;
 pub use global::Toft;
 pub use misuse::Call;
 pub use realloc::Resized;

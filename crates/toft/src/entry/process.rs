@@ -195,7 +195,13 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
 
 /// Gives back everything of the whole process that can be given back; says how many bytes of pages.
 pub fn purge() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().purge(Some(heap)))
+    heap_or_start().map_or(0, |heap| allocator().purge(Some(heap)) + allocator().compact_now(heap))
+}
+
+/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; says how many bytes of pages that has saved, by
+/// calculation.
+pub fn compact() -> usize {
+    heap_or_start().map_or(0, |heap| allocator().compact_now(heap))
 }
 
 /// The process's allocator, for statistics; `None` before the first allocation.

@@ -138,6 +138,18 @@ unsafe extern "C" fn forked() {
     }
 }
 
+unsafe extern "C" fn fork_begins() {
+    if GLOBAL.state.load(Acquire) == READY {
+        allocator().prepare_fork();
+    }
+}
+
+unsafe extern "C" fn fork_is_done() {
+    if GLOBAL.state.load(Acquire) == READY {
+        allocator().fork_is_done();
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn start() -> bool {
@@ -200,6 +212,11 @@ fn build() -> bool {
         process::arm_thread_exit(key, current_heap().address());
     }
     process::on_fork_child(forked);
+    // The child must not share pages with its parent: before a fork there is nothing that is shared.
+    let compacts = super::start::allocator().options().compact;
+    if compacts && !process::on_fork(fork_begins, fork_is_done) {
+        super::start::allocator().never_compact();
+    }
     let root = Root::of(super::start::allocator());
     // SAFETY: as for the allocator above; nobody of this process reads it. Through the anchor, so that
     // no linker takes it for unused.

@@ -179,7 +179,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Whether the slab's owner is not in the middle of something.
-    fn is_quiet(&self, slab: &Slab) -> bool {
+    pub(super) fn is_quiet(&self, slab: &Slab) -> bool {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
         self.heaps.heap_at(owner).is_some_and(|heap| !heap.is_torn())
     }

@@ -77,6 +77,12 @@ pub const TABLE: &[Entry] = &[
         doc: "milliseconds that free memory must have lain idle before it goes back; at most three times as long passes",
     },
     Entry {
+        name: "TOFT_COMPACT",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "let sparse slabs share pages, when asked to and where they lie idle (docs/compaction.md)",
+    },
+    Entry {
         name: "TOFT_SCOPE",
         default: "children",
         kind: Kind::Word(&["program", "children"]),
@@ -130,6 +136,8 @@ pub struct Options {
     pub reclaim: Reclaim,
     /// Milliseconds that free memory must have lain idle.
     pub decay: u32,
+    /// Whether sparse slabs may share pages.
+    pub compact: bool,
     /// Whether children do not inherit the library.
     pub program_only: bool,
     /// Where to report to.
@@ -149,6 +157,7 @@ impl Options {
         large_keep: 32 << 20,
         reclaim: Reclaim::Auto,
         decay: 100,
+        compact: false,
         program_only: false,
         report_descriptor: None,
         stats: false,
@@ -185,6 +194,10 @@ impl Options {
             "TOFT_DECAY" => match parse_number(value) {
                 Some(n) if n <= DECAY_MAX => self.decay = n as u32,
                 _ => return bad,
+            },
+            "TOFT_COMPACT" => match parse_flag(value) {
+                Some(flag) => self.compact = flag,
+                None => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
                 Some(word) => self.program_only = word == 0,
@@ -229,11 +242,12 @@ mod tests {
             ("TOFT_LARGE_KEEP=1k", 2),
             ("TOFT_RECLAIM=calls", 3),
             ("TOFT_DECAY=7", 4),
-            ("TOFT_SCOPE=program", 5),
-            ("TOFT_REPORT_FD=7", 6),
-            ("TOFT_STATS=1", 7),
+            ("TOFT_COMPACT=1", 5),
+            ("TOFT_SCOPE=program", 6),
+            ("TOFT_REPORT_FD=7", 7),
+            ("TOFT_STATS=1", 8),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 8),
+            ("TOFT_EXPERIMENT_ARENAS=1", 9),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -256,6 +270,7 @@ mod tests {
             "TOFT_RECLAIM=never",
             "TOFT_DECAY=1s",
             "TOFT_DECAY=86400001",
+            "TOFT_COMPACT=yes",
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",

@@ -20,7 +20,7 @@ pub use space::{PageState, Space};
 
 use super::filter::Permit;
 use super::release::{Piece, Release};
-use super::{Error, Os};
+use super::{Error, Os, Sharing, share};
 use crate::sync::AtomicU32;
 use core::ops::Range;
 use faults::{Faults, Verdict};
@@ -180,6 +180,11 @@ impl Fake {
         mapped.map(|(range, _)| self.host.resident(range)).sum()
     }
 
+    /// Bytes that are views of stores.
+    pub fn shared_bytes(&self) -> usize {
+        self.state().space.bytes(PageState::Shared)
+    }
+
     /// Lets time pass.
     pub fn pass(&self, ticks: u32) {
         let mut state = self.state();
@@ -223,9 +228,25 @@ impl Fake {
         self.check_range(addr, len);
         let mut state = self.state();
         assert!(state.space.is_ours(addr..addr + len), "{kind:?} of what is not mapped");
+        // A discard of a view leaves what is in the store, and pages that others share must not be moved.
+        let views = state.space.within(addr..addr + len).filter(|&(_, p)| p == PageState::Shared);
+        let views = views.count();
+        assert!(views == 0 || kind == Request::Renew, "{kind:?} of what is shared");
         match state.faults.judge(kind) {
             Verdict::Fail(error) => Err(error),
             Verdict::Proceed | Verdict::Obstruct => Ok(state),
+        }
+    }
+
+    /// Counts a request about views, checks it, and says whether it goes on.
+    fn admit_views(&self, kind: Request, addr: usize, len: usize) -> Result<(), Error> {
+        self.check_range(addr, len);
+        let mut state = self.state();
+        let views = state.space.is_all(addr..addr + len, PageState::Shared);
+        assert!(views, "{kind:?} of what is not shared");
+        match state.faults.judge(kind) {
+            Verdict::Fail(error) => Err(error),
+            Verdict::Proceed | Verdict::Obstruct => Ok(()),
         }
     }
 
@@ -250,7 +271,8 @@ impl Fake {
 
 impl State {
     fn mapped_bytes(&self) -> usize {
-        self.space.bytes(PageState::Mapped) + self.space.bytes(PageState::Guarded)
+        let states = [PageState::Mapped, PageState::Guarded, PageState::Shared];
+        states.into_iter().map(|state| self.space.bytes(state)).sum()
     }
 }
 
@@ -392,6 +414,94 @@ unsafe impl Os for Fake {
 
     fn is_filtered(&self) -> bool {
         self.state().filtered
+    }
+
+    fn shut_out_signals(&self) -> u64 {
+        share::shut_out_signals()
+    }
+
+    fn let_in_signals(&self, before: u64) {
+        share::set_mask(before);
+    }
+
+    fn begin_sharing(
+        &self,
+        _: Option<u32>,
+        kept: &AtomicU32,
+        bytes: usize,
+    ) -> Result<Sharing, Error> {
+        if let Verdict::Fail(error) = self.state().faults.judge(Request::BeginSharing) {
+            return Err(error);
+        }
+        // The test's other threads have no business here: as many as may be are ours.
+        Sharing::begin(Some(u32::MAX), kept, bytes)
+    }
+
+    fn end_sharing(&self, mut sharing: Sharing) {
+        sharing.end();
+    }
+
+    fn forget_sharing(&self, kept: &AtomicU32) {
+        share::forget(kept);
+    }
+
+    unsafe fn share(
+        &self,
+        sharing: &Sharing,
+        offset: usize,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error> {
+        drop(self.admit(Request::Share, addr, len)?);
+        // SAFETY: the caller's duties; the pages are the host's.
+        unsafe { sharing.move_to_store(offset, addr, len, copy) }?;
+        self.state().space.set(addr..addr + len, PageState::Shared);
+        Ok(())
+    }
+
+    unsafe fn share_with(
+        &self,
+        sharing: &Sharing,
+        with: usize,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error> {
+        assert!(self.state().space.is_all(with..with + len, PageState::Shared), "not a view");
+        drop(self.admit(Request::ShareWith, addr, len)?);
+        // SAFETY: as above.
+        unsafe { sharing.join(with, addr, len, copy) }?;
+        self.state().space.set(addr..addr + len, PageState::Shared);
+        Ok(())
+    }
+
+    unsafe fn unshare(
+        &self,
+        sharing: &Sharing,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error> {
+        self.admit_views(Request::Unshare, addr, len)?;
+        // SAFETY: as above.
+        unsafe { sharing.make_private(addr, len, copy) }?;
+        self.state().space.set(addr..addr + len, PageState::Mapped);
+        Ok(())
+    }
+
+    unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let mut state = self.admit(Request::Renew, addr, len)?;
+        // SAFETY: as above.
+        unsafe { share::renew(addr, len) }?;
+        state.space.set(addr..addr + len, PageState::Mapped);
+        Ok(())
+    }
+
+    unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error> {
+        self.admit_views(Request::EmptyStore, addr, len)?;
+        // SAFETY: as above.
+        unsafe { share::empty(addr, len) }
     }
 
     fn random(&self) -> Result<u64, Error> {

@@ -3,7 +3,7 @@
 use super::filter::{ModeFinder, Permit};
 use super::release::{Piece, Release};
 use super::syscall::syscall;
-use super::{Error, Os, process, thread};
+use super::{Error, Os, Sharing, process, share, thread};
 use crate::sync::AtomicU32;
 use core::ops::Range;
 
@@ -173,6 +173,76 @@ unsafe impl Os for Linux {
         let mut finder = ModeFinder::default();
         process::read_file(c"/proc/thread-self/status", |piece| finder.take(piece));
         !finder.says_none()
+    }
+
+    fn shut_out_signals(&self) -> u64 {
+        share::shut_out_signals()
+    }
+
+    fn let_in_signals(&self, before: u64) {
+        share::set_mask(before);
+    }
+
+    fn begin_sharing(
+        &self,
+        own: Option<u32>,
+        kept: &AtomicU32,
+        bytes: usize,
+    ) -> Result<Sharing, Error> {
+        Sharing::begin(own, kept, bytes)
+    }
+
+    fn end_sharing(&self, mut sharing: Sharing) {
+        sharing.end();
+    }
+
+    fn forget_sharing(&self, kept: &AtomicU32) {
+        share::forget(kept);
+    }
+
+    unsafe fn share(
+        &self,
+        sharing: &Sharing,
+        offset: usize,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's duties 1 and 2.
+        unsafe { sharing.move_to_store(offset, addr, len, copy) }
+    }
+
+    unsafe fn share_with(
+        &self,
+        sharing: &Sharing,
+        with: usize,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's duties 1 and 2.
+        unsafe { sharing.join(with, addr, len, copy) }
+    }
+
+    unsafe fn unshare(
+        &self,
+        sharing: &Sharing,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's duty 1.
+        unsafe { sharing.make_private(addr, len, copy) }
+    }
+
+    unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: the caller's duty 1.
+        unsafe { share::renew(addr, len) }
+    }
+
+    unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: the caller's duty 1.
+        unsafe { share::empty(addr, len) }
     }
 
     fn random(&self) -> Result<u64, Error> {

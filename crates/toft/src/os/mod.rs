@@ -11,6 +11,7 @@ pub mod futex;
 mod linux;
 pub mod process;
 pub mod release;
+mod share;
 mod syscall;
 mod thread;
 
@@ -22,6 +23,7 @@ use core::ops::Range;
 use filter::Permit;
 pub use linux::Linux;
 use release::{Piece, Release};
+pub use share::Sharing;
 pub use syscall::syscall;
 
 /// Why a call to the system did not succeed.
@@ -143,6 +145,82 @@ pub unsafe trait Os {
     /// Wakes the thread that sleeps on the word.
     fn wake(&self, word: &AtomicU32);
 
+    /// The calling thread takes no signal from here on: a handler might write to what the thread has itself
+    /// stopped. Returns what `let_in_signals` needs.
+    fn shut_out_signals(&self) -> u64;
+
+    /// Ends that.
+    fn let_in_signals(&self, before: u64);
+
+    /// Prepares for `share`, `share_with` and `unshare`, in a process that has `own` threads of ours
+    /// beside the calling one, or, where that is not said, certainly others of the program's; with a store of so many bytes, unless that is zero. An error where writers
+    /// cannot be stopped. `kept` is zero at first, and nobody else's business.
+    fn begin_sharing(
+        &self,
+        own: Option<u32>,
+        kept: &AtomicU32,
+        bytes: usize,
+    ) -> Result<Sharing, Error>;
+
+    /// Ends what `begin_sharing` has begun.
+    fn end_sharing(&self, sharing: Sharing);
+
+    /// In the child of a fork: `kept` was the parent's.
+    fn forget_sharing(&self, kept: &AtomicU32);
+
+    /// Makes private pages a view of the store from `offset` on: `copy` is given the address to which it
+    /// must copy what is needed, and nobody writes to the range meanwhile, or sees it otherwise than whole.
+    /// After an error nothing has changed.
+    ///
+    /// # Safety
+    /// 1. The range was mapped by `map` of this object; what is not copied is not needed.
+    /// 2. Nobody else uses that part of the store.
+    unsafe fn share(
+        &self,
+        sharing: &Sharing,
+        offset: usize,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error>;
+
+    /// Makes private pages a view of the same store as the range at `with`.
+    ///
+    /// # Safety
+    /// 1. As for `share`.
+    /// 2. At `with` there is a view of so many bytes, of which nobody uses what `copy` writes.
+    unsafe fn share_with(
+        &self,
+        sharing: &Sharing,
+        with: usize,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error>;
+
+    /// Makes views private again.
+    ///
+    /// # Safety
+    /// 1. The range consists of views; what is not copied is not needed.
+    unsafe fn unshare(
+        &self,
+        sharing: &Sharing,
+        addr: usize,
+        len: usize,
+        copy: impl FnOnce(usize),
+    ) -> Result<(), Error>;
+
+    /// Makes a range that may be a view private and zero.
+    ///
+    /// # Safety
+    /// 1. As for `discard`; nobody uses the range meanwhile.
+    unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Gives pages of a store back: all views read as zero there.
+    ///
+    /// # Safety
+    /// 1. The range is a view, and the contents are needed in no view.
+    unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error>;
     /// Whether the calling thread's system calls go through a filter, or may. Reads a file.
     fn is_filtered(&self) -> bool;
 

@@ -183,6 +183,13 @@ pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
     unsafe { __register_atfork(None, None, Some(handler), core::ptr::null_mut()) == 0 }
 }
 
+/// Asks to be told before every fork, and after it in the parent; says whether that will be so. The handler is
+/// called before the C library takes locks of its own, and after the program's.
+pub fn on_fork(prepare: unsafe extern "C" fn(), parent: unsafe extern "C" fn()) -> bool {
+    // SAFETY: as in `on_fork_child`.
+    unsafe { __register_atfork(Some(prepare), Some(parent), None, core::ptr::null_mut()) == 0 }
+}
+
 /// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds all.
 pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
     let mut key = MaybeUninit::<libc::pthread_key_t>::uninit();

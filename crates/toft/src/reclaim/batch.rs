@@ -59,6 +59,8 @@ struct State {
     slabs: [AtomicUsize; BATCH],
     /// A [`Life`]. Whoever starts the thread, the thread, and who wakes it, by compare and exchange.
     life: AtomicU32,
+    /// Whether the thread runs: it says so itself.
+    runs: AtomicU32,
     /// The process that may start the thread: not a child that runs in its parent's memory.
     process: AtomicU32,
     /// Bytes of slots with pages at which the next sweep is due, however early. The thread.
@@ -141,6 +143,16 @@ impl Reclaimer {
         life.compare_exchange(from as u32, to as u32, AcqRel, Relaxed).is_ok()
     }
 
+    /// Threads of ours that run.
+    pub fn threads(&self) -> u32 {
+        self.state().runs.load(Acquire)
+    }
+
+    /// The thread runs.
+    pub fn run(&self) {
+        self.state().runs.store(1, Release);
+    }
+
     /// What can be asked of the thread.
     pub fn control(&self) -> &Control {
         &self.state().control
@@ -196,6 +208,7 @@ impl Reclaimer {
         }
         state.count.store(0, Relaxed);
         state.sweeping.store(0, Relaxed);
+        state.runs.store(0, Relaxed);
         state.control.word.store(0, Relaxed);
         state.control.thread.store(0, Relaxed);
         state.process.store(process, Relaxed);

@@ -11,8 +11,12 @@
 
 mod batch;
 mod decay;
+mod groups;
 mod pool;
 mod room;
+mod sort;
 
 pub use batch::{BATCH, Control, Life, Reclaimer, Turn};
+pub use groups::{Entry, Groups, Shared, Status};
 pub use pool::{Pool, release};
+pub use sort::sort;

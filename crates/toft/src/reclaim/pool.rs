@@ -233,7 +233,8 @@ impl Pool {
 /// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it is
 /// dormant. The caller holds the slab.
 pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
-    if slab.is_dormant() {
+    // What the reclaimer holds it is about to discard, and what shares pages others need.
+    if slab.is_dormant() || slab.is_engaged() {
         return;
     }
     slab.lie_dormant();

@@ -8,7 +8,7 @@ use crate::sync::Ordering::Relaxed;
 pub struct Violation(pub &'static str);
 
 impl Slab {
-    /// Verifies I1 to I7. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I8. Holder of the owning heap only, with no other thread freeing.
     pub fn check(&self) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let slots = self.slots();
@@ -17,7 +17,10 @@ impl Slab {
         ensure(claim == 0 || self.claimed_group() < GROUPS, "I5: claimed group")?;
         let fresh = self.fresh.load(Relaxed) as usize;
         for group in 0..GROUPS {
-            let live = !self.free_bits(group) & valid_bits(slots, group);
+            let lent = self.lent_bits(group);
+            let live = !self.free_bits(group) & valid_bits(slots, group) & !lent;
+            ensure(lent & !valid_bits(slots, group) == 0, "I1: lent beyond the end")?;
+            ensure(lent == 0 || self.is_shared(), "I8: lent, but not shared")?;
             let remote = self.remote_bits(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
             let in_use = live | claimed | self.dirty_bits(group);
@@ -25,16 +28,20 @@ impl Slab {
             ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
             ensure(claimed & (live | remote) == 0, "I2: claimed and in use")?;
             ensure(remote & !live == 0, "I3: remote but not live")?;
+            let in_use = if self.is_shared() { live | claimed } else { in_use };
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
         if !self.has_owner() {
             return self.check_nobodys();
         }
+        let shares = self.shares.iter().any(|share| share.load(Relaxed) != 0);
+        ensure(shares == self.is_shared(), "I8: shares and the flag")?;
         if !self.is_listed() {
             ensure(claim == 0, "I6: claim without a list")?;
-            let told = self.disturbed.load(Relaxed) != 0;
+            let told = self.disturbed.load(Relaxed) != 0 || self.is_shared();
             ensure(told || self.credit.load(Relaxed) == self.missing(), "I6: credit")?;
+            let told = self.disturbed.load(Relaxed) != 0 && !self.is_shared();
             let pending = self.owner.load(Relaxed) & PENDING != 0;
             ensure(!told || pending, "I6: disturbed and not announced")?;
         }

@@ -46,7 +46,7 @@ impl Slab {
     /// Frees by which a slab that is on no list falls short of the threshold for being listed; one
     /// at least. I6.
     pub(super) fn missing(&self) -> u32 {
-        let free = self.slots() as u32 - self.held();
+        let free = self.slots() as u32 - self.held() - self.lent();
         self.threshold().saturating_sub(free).max(1)
     }
 
@@ -73,11 +73,14 @@ impl Slab {
     }
 
     /// Slots that are live, those freed by others included. Owner. What the reclaimer holds is as
-    /// free as what it does not.
+    /// free as what it does not, and what is lent is not live.
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
         // Twice, so that a slot is seen that the reclaimer begins to hold, or lets go of, meanwhile.
-        let free = |group| self.free_bits(group) | self.held_bits(group) | self.free_bits(group);
+        let free = |group| {
+            let held = self.free_bits(group) | self.held_bits(group) | self.lent_bits(group);
+            held | self.free_bits(group)
+        };
         let free: u32 = (0..GROUPS).map(|group| free(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)
     }
@@ -173,7 +176,7 @@ impl Slab {
             self.set_credit(held.max(1));
             return if held == 0 { Spent::Empty } else { Spent::Nothing };
         }
-        let free = self.slots() as u32 - held;
+        let free = self.slots() as u32 - held - self.lent();
         match self.threshold().checked_sub(free) {
             Some(missing) if missing > 0 => {
                 self.set_credit(missing);

@@ -19,7 +19,7 @@
 //! owner word has a flag changes hands by no way. A remote slot's bit is taken by one atomic, as the
 //! owner takes it: whoever has it, alone has the slot.
 
-use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, Slab};
+use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LIVE, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN,
     ZERO_FRESH,
@@ -41,7 +41,7 @@ impl Slab {
         let owner = self.owner.load(Relaxed);
         if !any
             || owner & !FLAGS == 0
-            || owner & HOLDING != 0
+            || owner & (HOLDING | SHARED) != 0
             || self.owner.compare_exchange(owner, owner | HOLDING, AcqRel, Relaxed).is_err()
         {
             return false;
@@ -76,7 +76,7 @@ impl Slab {
 
     /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it may
     /// be other than zero.
-    fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
+    pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             LIVE => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
@@ -88,7 +88,7 @@ impl Slab {
         }
     }
 
-    fn claim_and_group(&self) -> (usize, u64) {
+    pub(super) fn claim_and_group(&self) -> (usize, u64) {
         // In this order: of a claim that changes in between nothing is believed anyway, because its
         // owner is busy or will be seen to have claimed.
         let group = self.claimed_group();
@@ -96,7 +96,7 @@ impl Slab {
         (group, self.claim.load(Acquire))
     }
 
-    fn hold_slot(&self, slot: usize) -> bool {
+    pub(super) fn hold_slot(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
         let seen = state.load(Acquire);
         if seen & TAKEN == 0 {
@@ -179,7 +179,7 @@ impl Slab {
         twice
     }
 
-    fn let_go_free(&self, slot: usize, zero: bool) {
+    pub(super) fn let_go_free(&self, slot: usize, zero: bool) {
         let state = self.state_of(slot);
         let held = state.load(Acquire);
         if held & HELD != HELD {
@@ -195,7 +195,7 @@ impl Slab {
     }
 
     /// Says whether nobody else has freed the slot meanwhile; nothing, where it was not held.
-    fn let_go_remote(&self, slot: usize, zero: bool) -> Option<bool> {
+    pub(super) fn let_go_remote(&self, slot: usize, zero: bool) -> Option<bool> {
         let state = self.state_of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;

@@ -7,6 +7,7 @@ mod claim;
 mod class;
 mod credit;
 mod hold;
+mod lend;
 mod others;
 #[cfg(not(loom))]
 mod outside;
@@ -23,7 +24,11 @@ pub use class::{
     class_of_small, small_classes,
 };
 pub use credit::Spent;
+pub use lend::{SlotSet, are_disjoint, either, has_slot};
 #[cfg(not(loom))]
 pub use outside::SlabFields;
 pub use pages::Look;
-pub use slab::{FLAGS, HOLDING, LINK_OPEN, PENDING, SLAB_BYTES, SLOTS_MAX, Slab, SlotState};
+pub use slab::{
+    FLAGS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab, SlotState,
+    UNITS,
+};

@@ -23,7 +23,7 @@ impl Slab {
     }
 
     /// A number that differs, but for rare accidents, after a claim, a malloc or a free.
-    fn activity(&self) -> u32 {
+    pub(super) fn activity(&self) -> u32 {
         let claim = self.claimed();
         let number = self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32;
         number.min(NOT_CURRENT - 1)
@@ -48,6 +48,9 @@ impl Slab {
         page: usize,
         mut discard: impl FnMut(usize, usize) -> bool,
     ) -> usize {
+        if self.is_shared() {
+            return 0;
+        }
         self.unclaim();
         // Not with what others have freed: that is taken for live here, and may go when it is collected.
         self.tidy_at.store(self.frees_so_far(), Relaxed);

@@ -6,7 +6,7 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  tidy_at
+//! line 7     owner writes     previous  seen  tidy_at;  shares: the reclaimer
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`]):
@@ -19,7 +19,8 @@
 //! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
 //!
-//! The reclaimer may *hold* free slots for a moment, and remote ones: `hold.rs`.
+//! The reclaimer may *hold* free slots for a moment, and remote ones: `hold.rs`. Where slabs share pages, a
+//! free slot may be *lent*: `lend.rs`.
 //!
 //! A byte for each slot lets malloc and free say what they do with one plain store, where a bit has
 //! to be read, changed and written; and what one call has stored no other call waits for (decision
@@ -36,8 +37,9 @@
 //!   falls short of the threshold for being listed; unless it is `disturbed`, and announced to its
 //!   owner, who will count anew.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
+//! - I8 SHARED is set exactly where a unit shares pages, and only there slots are lent.
 
-use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH};
+use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH, free_state};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
 use crate::experiment::VALIDATE;
 use crate::region::Descriptor;
@@ -67,8 +69,18 @@ pub const PENDING: usize = 1;
 /// Flag in `owner`: the reclaimer holds slots of this slab, so that it must not change hands.
 pub const HOLDING: usize = 2;
 
+/// Flag in `owner`: the slab shares pages with others. It keeps its owner and its mapping.
+pub const SHARED: usize = 4;
+
 /// All flags in `owner`.
-pub const FLAGS: usize = PENDING | HOLDING;
+pub const FLAGS: usize = PENDING | HOLDING | SHARED;
+
+/// Parts of a slab that may share pages with the same part of others.
+#[cfg(not(loom))]
+pub const UNITS: usize = 16;
+/// The same, for the model checker.
+#[cfg(loom)]
+pub const UNITS: usize = 1;
 
 /// `link` of a slab whose pusher has not yet written the next one.
 pub const LINK_OPEN: usize = usize::MAX;
@@ -145,6 +157,8 @@ pub struct Slab {
     pub(super) remote: [AtomicU64; GROUPS],
     /// Next slab on the pending stack. Written by the thread that pushed it.
     pub(crate) link: AtomicUsize,
+    /// Frees by others that whoever compacts has let take effect, so that no credit was spent.
+    pub(super) absorbed: AtomicU64,
     _line_2: Rest,
 
     /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of free
@@ -156,15 +170,19 @@ pub struct Slab {
     /// given back. Whoever looks: the owner or the reclaimer; nothing but when pages go depends on it.
     pub(super) seen: AtomicU32,
     pub(super) tidy_at: AtomicU32,
+    /// For each unit the group of units that it shares pages with, or zero. Whoever compacts.
+    pub(super) shares: [AtomicU16; UNITS],
+    /// What the slab looked like when it was last looked at for compaction. Whoever compacts.
+    pub(super) calm: AtomicU32,
     _line_7: Line,
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU64; 3];
+type Rest = [AtomicU64; 2];
 #[cfg(loom)]
 type Rest = ();
 #[cfg(not(loom))]
-type Line = [AtomicU64; 6];
+type Line = [AtomicU32; 3];
 #[cfg(loom)]
 type Line = ();
 
@@ -344,7 +362,7 @@ impl Slab {
         if self.is_remote(slot) {
             return SlotState::Remote;
         }
-        let state = self.state_of(slot).load(Acquire);
+        let state = free_state(self.state_of(slot).load(Acquire));
         match if state & HELD == HELD { state & !HELD } else { state } {
             LIVE => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
@@ -374,7 +392,8 @@ impl Slab {
     /// near enough.
     pub fn allocations(&self) -> u64 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        self.frees.load(Relaxed) + u64::from(spent) + u64::from(self.held())
+        let frees = self.frees.load(Relaxed) + self.absorbed.load(Relaxed);
+        frees + u64::from(spent) + u64::from(self.held())
     }
 
     /// Slots that were ever handed out.

@@ -24,12 +24,21 @@ pub const REMOTE_HELD: u8 = 0x11;
 pub const REMOTE_CLEAN: u8 = 0x13;
 const REMOTE_BIT: u32 = 4;
 
+/// Set in the state of a free slot of which another slab has the memory: nobody may claim it.
+pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
+const LENT_BIT: u32 = 5;
+
 /// Bit of a state that says that the slot is not free.
 const TAKEN_BIT: u32 = 0;
 pub const TAKEN: u8 = 1 << TAKEN_BIT;
 /// Bit of a free slot's state that says that its memory may not be zero.
 const DIRTY_BIT: u32 = 1;
 pub const SOILED: u8 = 1 << DIRTY_BIT;
+
+/// The state of a free slot that is lent without that; any other as it is.
+pub fn free_state(state: u8) -> u8 {
+    if state & LENT == LENT { state & !LENT } else { state }
+}
 
 /// The bits of a group for which there are states: all, but under the model checker.
 const GROUP_BITS: u64 = u64::MAX >> (64 - if SLOTS_MAX < 64 { SLOTS_MAX } else { 64 });
@@ -60,11 +69,24 @@ impl Slab {
         self.bits::<{ HELD_BIT }>(group)
     }
 
+    /// A bit for each slot of a group that another thread has freed and the reclaimer holds.
+    #[inline(always)]
+    pub(super) fn remote_held_bits(&self, group: usize) -> u64 {
+        self.bits::<{ REMOTE_BIT }>(group) & !self.bits::<{ DIRTY_BIT }>(group)
+    }
+
+    /// A bit for each slot of a group that is lent.
+    #[inline(always)]
+    pub(super) fn lent_bits(&self, group: usize) -> u64 {
+        self.bits::<{ LENT_BIT }>(group)
+    }
+
     /// A bit for each slot of a group that the program has, or has freed from another thread without
     /// the reclaimer having taken note of it.
     #[inline(always)]
     pub(super) fn live_bits(&self, group: usize) -> u64 {
-        !self.free_bits(group) & !self.held_bits(group) & !self.bits::<{ REMOTE_BIT }>(group)
+        let free = self.free_bits(group) | self.held_bits(group) | self.lent_bits(group);
+        !free & !self.bits::<{ REMOTE_BIT }>(group)
     }
 
     /// Bit `BIT` of each of a group's states. Other threads write none but to hold a free slot.

@@ -172,7 +172,13 @@ impl World {
             }
             Op::Exit { .. } => {}
             Op::Fork { who, torn } => self.fork(who, torn),
-            Op::Trim => self.trim(),
+            Op::Trim => {
+                if self.steps.is_multiple_of(2) {
+                    let which = [Which::Idle, Which::Free][self.steps / 2 % 2];
+                    self.allocator.compact(which).expect("nobody else sweeps");
+                }
+                self.trim();
+            }
             Op::Interrupt { who } => self.interrupted = Some(who),
         }
     }
@@ -340,6 +346,8 @@ impl World {
                 core::mem::forget(heap.sit());
             }
         }
+        self.allocator.prepare_fork();
+        assert_eq!(self.fake.shared_bytes(), 0, "a child that shares pages with its parent");
         self.allocator.after_fork_in_child(mine);
         self.heaps.retain(|heap| core::ptr::eq(*heap, mine));
     }

@@ -21,11 +21,23 @@ pub enum Request {
     Transfer,
     /// `Os::random`
     Random,
+    /// `Os::begin_sharing`
+    BeginSharing,
+    /// `Os::share`
+    Share,
+    /// `Os::share_with`
+    ShareWith,
+    /// `Os::unshare`
+    Unshare,
+    /// `Os::renew`
+    Renew,
+    /// `Os::empty_store`
+    EmptyStore,
 }
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 8] = [
+    pub const ALL: [Request; 14] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
@@ -34,6 +46,12 @@ impl Request {
         Request::Relocate,
         Request::Transfer,
         Request::Random,
+        Request::BeginSharing,
+        Request::Share,
+        Request::ShareWith,
+        Request::Unshare,
+        Request::Renew,
+        Request::EmptyStore,
     ];
 }
 

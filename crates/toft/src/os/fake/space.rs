@@ -16,6 +16,8 @@ pub enum PageState {
     Mapped,
     /// Mapped by the allocator, and faulting.
     Guarded,
+    /// Mapped by the allocator, and a view of a store.
+    Shared,
     /// Somebody else's.
     Foreign,
 }
@@ -50,9 +52,17 @@ impl Space {
     /// Whether every page of the range is the allocator's.
     pub fn is_ours(&self, wanted: Range<usize>) -> bool {
         let len = wanted.len();
-        let ours = |state| matches!(state, PageState::Mapped | PageState::Guarded);
+        let ours =
+            |state| matches!(state, PageState::Mapped | PageState::Guarded | PageState::Shared);
         let pieces = self.within(wanted).filter(|&(_, state)| ours(state));
         pieces.map(|(range, _)| range.len()).sum::<usize>() == len
+    }
+
+    /// Whether every page of the range is in a state.
+    pub fn is_all(&self, wanted: Range<usize>, state: PageState) -> bool {
+        let len = wanted.len();
+        let such = self.within(wanted).filter(|&(_, found)| found == state);
+        such.map(|(range, _)| range.len()).sum::<usize>() == len
     }
 
     /// The state of the page that an address lies in.
