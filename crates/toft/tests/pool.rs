@@ -199,6 +199,35 @@ fn moved_pages_that_nobody_needs_go_back() {
     allocator.check().unwrap();
 }
 
+/// Slabs that nobody has asked for between two sweeps go, many at a time; what the system refuses to take
+/// is not zero.
+#[test]
+fn old_slabs_go_in_batches() {
+    let total = 32 << 20;
+    for refused in [false, true] {
+        let (fake, allocator) = allocator(OPTIONS);
+        let heap = birth(&allocator);
+        let blocks = fill(&allocator, heap, 2000, total, 3);
+        free_all(&allocator, heap, &blocks);
+        assert!(allocator.kept_slab_bytes() > total / 2);
+        let full = fake.resident_bytes();
+        fake.set_fault(refused.then(|| Fault::from(0).only(Request::Discard)));
+        allocator.sweep(Which::Idle).unwrap();
+        assert!(allocator.kept_slab_bytes() > total / 2, "a slab is old at the second sweep");
+        allocator.sweep(Which::Idle).unwrap();
+        assert_eq!(allocator.kept_slab_bytes(), 0);
+        fake.set_fault(None);
+        let gone = full.saturating_sub(fake.resident_bytes());
+        assert!(if refused { gone < total / 8 } else { gone > total / 2 }, "{gone} bytes went");
+        allocator.check().unwrap();
+        for _ in 0..total / 2000 {
+            let address = allocator.allocate_zeroed(heap, 2000, code_address(3)).unwrap();
+            assert!(bytes_of(address, 2000).iter().all(|&byte| byte == 0));
+        }
+        allocator.check().unwrap();
+    }
+}
+
 /// A system that cannot move pages is asked once; one that fails costs no more than the place.
 #[test]
 fn where_pages_cannot_be_moved_they_go_back() {

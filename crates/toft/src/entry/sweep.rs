@@ -59,7 +59,9 @@ impl<O: Os> Allocator<O> {
         self.give_back(&turn, &mut swept);
         match which {
             Which::Idle => {
-                self.pool.decay_all(&self.os);
+                let permit = self.filter().permit(&self.os, false);
+                self.pool.decay_all(&self.os, permit.as_ref());
+                drop(permit);
                 self.large.decay_all(&self.os);
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_bytes() != 0;
             }

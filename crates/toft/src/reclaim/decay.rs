@@ -1,9 +1,11 @@
 //! How long slabs are kept.
 
-use super::Pool;
 use super::pool::slot_bytes;
+use super::{BATCH, Pool};
 use crate::os::Os;
-use crate::slab::CLASSES;
+use crate::os::filter::Permit;
+use crate::os::release::{Piece, Release as Way};
+use crate::slab::{CLASSES, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::sync::stack;
 
@@ -15,6 +17,64 @@ impl Pool {
     /// of those back that have been old since then, some at a time. Costs a comparison where nothing is
     /// due.
     pub fn decay(&self, os: &impl Os, now: u32, ticks: u32) {
+        self.age(now, ticks, DECAY_MOST, |slab| _ = self.clean_out(os, slab, false));
+    }
+
+    /// The same for all of them, now, and a batch of slabs with one call. For a thread that has the
+    /// time.
+    pub fn decay_all(&self, os: &impl Os, permit: Option<&Permit<'_>>) {
+        let mut way = Way::new();
+        let mut batch = [None; BATCH];
+        let mut count = 0;
+        self.age(os.ticks(), 0, usize::MAX, |slab| {
+            if let Some(place) = batch.get_mut(count) {
+                *place = Some(slab);
+                count += 1;
+            }
+            if count == BATCH {
+                self.clean_batch(os, &mut way, permit, &batch);
+                (batch, count) = ([None; BATCH], 0);
+            }
+        });
+        self.clean_batch(os, &mut way, permit, &batch);
+        way.close();
+    }
+
+    /// Gives the pages of slabs back that were kept. A thread that a fork stops here loses their
+    /// addresses for the child.
+    fn clean_batch(
+        &self,
+        os: &impl Os,
+        way: &mut Way,
+        permit: Option<&Permit<'_>>,
+        batch: &[Option<&Slab>; BATCH],
+    ) {
+        let mut pieces = [Piece::default(); BATCH];
+        let mut count = 0;
+        let awake = || batch.iter().flatten().filter(|slab| !slab.is_dormant());
+        for (slab, piece) in awake().zip(&mut pieces) {
+            slab.lie_dormant();
+            *piece = Piece::new(slab.base(), slab.tier().slab_bytes());
+            count += 1;
+        }
+        let Some(pieces) = pieces.get_mut(..count) else { return };
+        // SAFETY: (1) no slot of the slabs is live, and none can be claimed while they are dormant.
+        unsafe { os.discard_all(way, pieces, permit) };
+        let mut done = pieces.iter();
+        for slab in batch.iter().flatten() {
+            // What was dormant before has no piece.
+            let piece = done.as_slice().first().filter(|piece| piece.address == slab.base());
+            if let Some(piece) = piece {
+                slab.wake(piece.done);
+                done.next();
+            }
+            self.shelve(slab);
+        }
+    }
+
+    /// Hands those slabs to `clean` that have been old for a period, until it has had so many bytes, and
+    /// lets the others grow old, if a period of so many ticks is over.
+    fn age(&self, now: u32, ticks: u32, most: usize, mut clean: impl FnMut(&'static Slab)) {
         let state = self.state();
         let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= ticks;
         if (!due && state.aged.load(Relaxed) == 0)
@@ -28,20 +88,20 @@ impl Pool {
         if number == 0 {
             state.decayed_at.store(now, Relaxed);
         }
-        while number < self.partitions * CLASSES && given < DECAY_MOST {
+        while number < self.partitions * CLASSES && given < most {
             let (word, bit) = self.row(number / CLASSES);
             if word.load(Relaxed) & bit == 0 {
                 number = (number / CLASSES + 1) * CLASSES;
                 continue;
             }
             let stacks = self.stacks(number);
-            while given < DECAY_MOST
+            while given < most
                 && let Some(slab) = self.pop(&stacks.aging)
             {
                 given += slot_bytes(slab);
-                self.clean_out(os, slab, false);
+                clean(slab);
             }
-            if given < DECAY_MOST {
+            if given < most {
                 // It is empty, and only the thread that holds `decaying` puts anything there.
                 stack::take_over(&stacks.kept, &stacks.aging);
                 number += 1;
@@ -50,19 +110,6 @@ impl Pool {
         let rest = if number < self.partitions * CLASSES { number } else { 0 };
         state.aged.store(rest, Relaxed);
         state.decaying.store(0, Release);
-    }
-
-    /// The same for all of them, now.
-    pub fn decay_all(&self, os: &impl Os) {
-        self.decay(os, os.ticks(), 0);
-        let state = self.state();
-        // Where others have taken what was kept, `decay` has nothing to do, and leaves off where it was.
-        while state.aged.load(Relaxed) != 0
-            && state.kept.load(Relaxed) != 0
-            && state.decaying.load(Relaxed) == 0
-        {
-            self.decay(os, os.ticks(), u32::MAX);
-        }
     }
 
     /// In the child of a fork: nobody is giving pages back.
