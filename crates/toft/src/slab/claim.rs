@@ -2,7 +2,7 @@
 //! own thread.
 
 use super::SMALL_MAX;
-use super::slab::{CLAIM_BYTES, GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
+use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::{DIRTY, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
@@ -129,9 +129,6 @@ impl Slab {
         }
         if CLAIM_MAX < GROUP_SLOTS as u32 {
             claim = lowest(claim, CLAIM_MAX);
-        }
-        if size > CLAIM_BYTES / GROUP_SLOTS {
-            claim = lowest(claim, u32::from(self.claim_most.load(Relaxed)));
         }
         if size > SMALL_MAX {
             self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);

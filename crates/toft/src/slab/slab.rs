@@ -56,9 +56,6 @@ pub const SLOTS_MAX: usize = 2;
 pub const GROUP_SLOTS: usize = 64;
 /// Groups in a slab.
 pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
-/// Bytes of slots that a claim has at most, unless that is less than one: a group of the slots that
-/// most programs use. Nobody but their thread can give the pages of claimed slots back.
-pub const CLAIM_BYTES: usize = 128 << 10;
 /// Bytes in a descriptor.
 pub const SLAB_BYTES: usize = 512;
 
@@ -149,9 +146,7 @@ pub struct Slab {
     pub(super) received: AtomicU8,
     /// Whether free slots may have come without a free. Written by the reclaimer, and by the owner.
     pub(super) disturbed: AtomicU8,
-    /// Slots that a claim may have at most, so that it is few bytes. Written once.
-    pub(super) claim_most: AtomicU8,
-    _line_1: [AtomicU8; 4],
+    _line_1: [AtomicU8; 5],
 
     /// Others, by one atomic each; taken by the owner.
     pub(super) remote: [AtomicU64; GROUPS],
@@ -235,8 +230,6 @@ impl Slab {
         self.site.store(site, Relaxed);
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
-        let most = (CLAIM_BYTES / class.size()).clamp(1, GROUP_SLOTS);
-        self.claim_most.store(most as u8, Relaxed);
         for state in self.states.0.iter().skip(slots) {
             state.store(NO_SLOT, Relaxed);
         }
