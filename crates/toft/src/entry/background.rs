@@ -64,9 +64,12 @@ impl<O: Os> Allocator<O> {
             Reclaim::Calls => return false,
             Reclaim::Off => return true,
         }
+        // A thread cannot reach the slabs of running threads any more, and to start one takes calls that
+        // the filter may not know.
+        if self.filter().is_installed() {
+            return false;
+        }
         match self.reclaimer.life() {
-            // It cannot reach the slabs of running threads any more.
-            Life::Awake | Life::Asleep if self.filter().is_installed() => false,
             Life::Awake => true,
             Life::Asleep => {
                 self.wake_thread();

@@ -59,9 +59,7 @@ impl<O: Os> Allocator<O> {
         self.give_back(&turn, &mut swept);
         match which {
             Which::Idle => {
-                let permit = self.filter().permit(&self.os, false);
-                self.pool.decay_all(&self.os, permit.as_ref());
-                drop(permit);
+                self.pool.decay_all(&self.os, self.filter());
                 self.large.decay_all(&self.os);
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_bytes() != 0;
             }

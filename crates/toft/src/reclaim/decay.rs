@@ -3,7 +3,7 @@
 use super::pool::slot_bytes;
 use super::{BATCH, Pool};
 use crate::os::Os;
-use crate::os::filter::Permit;
+use crate::os::filter::Filter;
 use crate::os::release::{Piece, Release as Way};
 use crate::slab::{CLASSES, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
@@ -22,7 +22,7 @@ impl Pool {
 
     /// The same for all of them, now, and a batch of slabs with one call. For a thread that has the
     /// time.
-    pub fn decay_all(&self, os: &impl Os, permit: Option<&Permit<'_>>) {
+    pub fn decay_all(&self, os: &impl Os, filter: &Filter) {
         let mut way = Way::new();
         let mut batch = [None; BATCH];
         let mut count = 0;
@@ -32,11 +32,11 @@ impl Pool {
                 count += 1;
             }
             if count == BATCH {
-                self.clean_batch(os, &mut way, permit, &batch);
+                self.clean_batch(os, &mut way, filter, &batch);
                 (batch, count) = ([None; BATCH], 0);
             }
         });
-        self.clean_batch(os, &mut way, permit, &batch);
+        self.clean_batch(os, &mut way, filter, &batch);
         way.close();
     }
 
@@ -46,7 +46,7 @@ impl Pool {
         &self,
         os: &impl Os,
         way: &mut Way,
-        permit: Option<&Permit<'_>>,
+        filter: &Filter,
         batch: &[Option<&Slab>; BATCH],
     ) {
         let mut pieces = [Piece::default(); BATCH];
@@ -58,8 +58,11 @@ impl Pool {
             count += 1;
         }
         let Some(pieces) = pieces.get_mut(..count) else { return };
+        // For one batch: who installs a filter waits for it.
+        let permit = filter.permit(os, false);
         // SAFETY: (1) no slot of the slabs is live, and none can be claimed while they are dormant.
-        unsafe { os.discard_all(way, pieces, permit) };
+        unsafe { os.discard_all(way, pieces, permit.as_ref()) };
+        drop(permit);
         let mut done = pieces.iter();
         for slab in batch.iter().flatten() {
             // What was dormant before has no piece.

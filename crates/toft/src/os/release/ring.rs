@@ -151,6 +151,10 @@ impl Ring {
 
     /// Gives the ring up, if it is the calling thread's; else what of it is in this process.
     pub(super) fn close(&mut self) {
+        // Without a ring no call is made: there may be a filter by now.
+        if self.process == 0 {
+            return;
+        }
         let mine = (process::pid() as u32, process::thread_number());
         if (self.process, self.thread) == mine {
             let registration = Registration { number: self.number, reserved: 0, descriptor: 0 };
