@@ -12,6 +12,10 @@ fn main() {
         "-nostartfiles",
         // Our own calls among these names are ours, whatever else is preloaded.
         "-Wl,-Bsymbolic",
+        // The bindings to libc name the library only where no other package of the same build has them
+        // leave that to `std`. Without it the loader would bind the oldest version of each function: for
+        // memcpy one that is slower.
+        "-lc",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }

@@ -52,12 +52,18 @@ pub fn exports_the_list(library: &Path) -> Result<(), String> {
     Err(format!("not exported: {missing:?}\nnot in the list: {more:?}"))
 }
 
-/// The library takes from others no more than the list allows.
+/// The library takes from others no more than the list allows, and says of each name which version it
+/// means: the loader takes the oldest of one that does not.
 pub fn needs_no_more_than_the_list(library: &Path) -> Result<(), String> {
-    let found = names(&output("nm", &["-D", "--undefined-only"], library)?);
+    let text = output("nm", &["-D", "--undefined-only"], library)?;
     let allowed = list("undefined.txt")?;
-    let more: Vec<_> = found.difference(&allowed).collect();
-    if more.is_empty() { Ok(()) } else { Err(format!("undefined and not allowed: {more:?}")) }
+    let more: Vec<_> = names(&text).difference(&allowed).cloned().collect();
+    if !more.is_empty() {
+        return Err(format!("undefined and not allowed: {more:?}"));
+    }
+    let any: Vec<_> =
+        text.lines().filter(|l| l.contains(" U ") && !l.contains('@')).map(str::trim).collect();
+    if any.is_empty() { Ok(()) } else { Err(format!("of whatever version: {any:?}")) }
 }
 
 /// No panic can start inside malloc: the machinery is not in the library.
