@@ -76,12 +76,7 @@ impl Slab {
     /// free as what it does not, and what is lent is not live.
     #[inline(never)]
     pub(super) fn held(&self) -> u32 {
-        // Twice, so that a slot is seen that the reclaimer begins to hold, or lets go of, meanwhile.
-        let free = |group| {
-            let held = self.free_bits(group) | self.held_bits(group) | self.lent_bits(group);
-            held | self.free_bits(group)
-        };
-        let free: u32 = (0..GROUPS).map(|group| free(group).count_ones()).sum();
+        let free: u32 = (0..GROUPS).map(|group| self.idle_bits(group).count_ones()).sum();
         (self.slots() as u32).saturating_sub(free)
     }
 

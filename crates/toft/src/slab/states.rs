@@ -85,8 +85,7 @@ impl Slab {
     /// the reclaimer having taken note of it.
     #[inline(always)]
     pub(super) fn live_bits(&self, group: usize) -> u64 {
-        let free = self.free_bits(group) | self.held_bits(group) | self.lent_bits(group);
-        !free & !self.bits::<{ REMOTE_BIT }>(group)
+        !self.idle_bits(group) & !self.bits::<{ REMOTE_BIT }>(group)
     }
 
     /// Bit `BIT` of each of a group's states. Other threads write none but to hold a free slot.
@@ -140,6 +139,56 @@ impl Slab {
             bits << 1 | u64::from(bit)
         })
     }
+
+    /// A bit for each slot of a group that is free, be it held, lent or neither. Each state is read
+    /// once, so that a slot is seen that the reclaimer begins to hold, or lets go of, meanwhile.
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    #[inline(always)]
+    pub(super) fn idle_bits(&self, group: usize) -> u64 {
+        let in_use = |first: usize| -> u64 {
+            debug_assert!(group * GROUP_SLOTS + first < SLOTS_MAX);
+            let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS + first);
+            let bits: u32;
+            // SAFETY: as in `bits`, of 16 states. The top bit of each byte becomes the state's bit
+            // HELD, or LENT, or the opposite of TAKEN.
+            unsafe {
+                core::arch::asm!(
+                    "movdqa {held}, xmmword ptr [{p}]",
+                    "movdqa {lent}, {held}",
+                    "movdqa {taken}, {held}",
+                    "psllw {held}, {held_shift}",
+                    "psllw {lent}, {lent_shift}",
+                    "psllw {taken}, {taken_shift}",
+                    "por {held}, {lent}",
+                    "pandn {held}, {taken}",
+                    "pmovmskb {bits:e}, {held}",
+                    p = in(reg) states,
+                    held = out(xmm_reg) _,
+                    lent = out(xmm_reg) _,
+                    taken = out(xmm_reg) _,
+                    bits = out(reg) bits,
+                    held_shift = const 7 - HELD_BIT,
+                    lent_shift = const 7 - LENT_BIT,
+                    taken_shift = const 7 - TAKEN_BIT,
+                    options(nostack, preserves_flags, readonly),
+                );
+            }
+            u64::from(bits)
+        };
+        // pandn leaves what is taken and neither held nor lent.
+        !(in_use(0) | in_use(16) << 16 | in_use(32) << 32 | in_use(48) << 48)
+    }
+
+    /// The same, one state at a time.
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    pub(super) fn idle_bits(&self, group: usize) -> u64 {
+        let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
+        states.rev().fold(0, |bits, state| {
+            let state = state.load(crate::sync::Ordering::Relaxed);
+            let idle = state & TAKEN == 0 || state & HELD == HELD || state & LENT == LENT;
+            bits << 1 | u64::from(idle)
+        })
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -160,6 +209,29 @@ mod tests {
             let taken = state == LIVE || state == NO_SLOT;
             assert_eq!(slab.free_bits(group) >> bit & 1 == 0, taken, "{slot}");
             assert_eq!(slab.dirty_bits(group) >> bit & 1 == 1, state == DIRTY, "{slot}");
+        }
+    }
+
+    #[test]
+    fn idle_is_what_is_free_held_or_lent() {
+        let free = [ZERO_FRESH, DIRTY, ZERO_CLEAN, DIRTY_FRESH];
+        let taken = [LIVE, NO_SLOT, REMOTE_HELD, REMOTE_CLEAN];
+        let all = |slot: usize| match (slot % 4, slot / 4 % 4) {
+            (0, kind) => (free[kind], true),
+            (1, kind) => (free[kind] | HELD, true),
+            (2, kind) => (free[kind] | LENT, true),
+            (_, kind) => (taken[kind], false),
+        };
+        let slab = Slab::nothing();
+        for shift in 0..16 {
+            for slot in 0..SLOTS_MAX {
+                slab.state_of(slot).store(all(slot * 7 + shift).0, Relaxed);
+            }
+            for slot in 0..SLOTS_MAX {
+                let (group, bit) = (slot / GROUP_SLOTS, slot % GROUP_SLOTS);
+                let idle = slab.idle_bits(group) >> bit & 1 == 1;
+                assert_eq!(idle, all(slot * 7 + shift).1, "{slot}");
+            }
         }
     }
 
