@@ -5,8 +5,8 @@
 #include "common.h"
 #include <dirent.h>
 
-/* Whether this process has one. */
-HELPER int has_reclaimer(void)
+/* Its number; zero where this process has none. */
+HELPER int reclaimer(void)
 {
     int found = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -19,10 +19,16 @@ HELPER int has_reclaimer(void)
             continue;
         ssize_t n = read(fd, name, sizeof name - 1);
         close(fd);
-        found |= n > 0 && !strcmp(name, "toft-reclaimer\n");
+        if (n > 0 && !strcmp(name, "toft-reclaimer\n"))
+            found = atoi(task->d_name);
     }
     closedir(tasks);
     return found;
+}
+
+HELPER int has_reclaimer(void)
+{
+    return reclaimer() != 0;
 }
 
 /* The same, when it has had time to come, or has not come. */

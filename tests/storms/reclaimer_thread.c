@@ -1,6 +1,6 @@
 // The library's own thread: a small process never has it, a large one does, and so does its child when that
 // is large; not where it is switched off. With it, all that ends or replaces a process or makes children
-// works as without, and no signal of the program is delivered to it.
+// works as without, no signal of the program is delivered to it, and it is not urgent where the program is.
 // flags: -pthread
 // run: small
 // run: large
@@ -11,11 +11,13 @@
 // run: stop
 // run: children
 // run: generations
+// run: real-time
 // run: signals
 // timeout: 60
 // libc: skip has no such thread
 // promise: 23 24
 #include "reclaimer.h"
+#include <sched.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 
@@ -119,11 +121,30 @@ static void children(void)
     }
 }
 
-/* Each of them has one of its own, and ends while it sweeps. */
+/* Mappings that look like its stack with the guard below. */
+static int stacks(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps);
+    char line[400], rights[8];
+    unsigned long start, end, guard_end = 0;
+    int found = 0;
+    while (fgets(line, sizeof line, maps)) {
+        CHECK(sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3);
+        found += start == guard_end && end - start == 64 << 10 && !strcmp(rights, "rw-p");
+        guard_end = end - start == 64 << 10 && !strcmp(rights, "---p") ? end : 0;
+    }
+    fclose(maps);
+    return found;
+}
+
+/* Each of them has one of its own, and ends while it sweeps. None has what its parents' had. */
 static void generations(int depth)
 {
+    CHECK(stacks() == 0);
     grow(30);
     CHECK(comes_a_reclaimer(5));
+    CHECK(stacks() == 1);
     if (depth == 0)
         _exit(0);
     pid_t pid = fork();
@@ -134,6 +155,21 @@ static void generations(int depth)
     }
     grow(30);
     reap(pid);
+}
+
+static void real_time(void)
+{
+    struct sched_param urgent = {.sched_priority = 10};
+    if (sched_setscheduler(0, SCHED_FIFO, &urgent) != 0) {
+        CHECK(errno == EPERM); /* there is nothing to inherit */
+        return;
+    }
+    become_large();
+    for (int i = 0; sched_getscheduler(reclaimer()) != SCHED_OTHER; i++) {
+        CHECK(i < 1000); /* it has just come */
+        usleep(1000);
+    }
+    CHECK(sched_getscheduler(0) == SCHED_FIFO);
 }
 
 static void stopped(void)
@@ -191,6 +227,8 @@ int main(int argc, char **argv)
         children();
     } else if (!strcmp(how, "generations")) {
         generations(12);
+    } else if (!strcmp(how, "real-time")) {
+        real_time();
     } else if (!strcmp(how, "signals")) {
         signals();
     } else {

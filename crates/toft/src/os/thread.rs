@@ -27,6 +27,9 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
             return None;
         }
         syscall(libc::SYS_mprotect, [stack as usize, GUARD, libc::PROT_NONE as usize, 0, 0, 0]);
+        // The child of a fork has no such thread, and has no use for its stack.
+        let dont_fork = libc::MADV_DONTFORK as usize;
+        syscall(libc::SYS_madvise, [stack as usize, GUARD + STACK, dont_fork, 0, 0, 0]);
         stack as usize
     };
     let all = u64::MAX;
@@ -118,17 +121,22 @@ unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument
     made
 }
 
-/// What a thread of ours does first: its name, for a person who looks at the process, and no
-/// capabilities, because it needs none, nor any way to get them back.
+/// What a thread of ours does first: its name, for a person who looks at the process; no capabilities,
+/// because it needs none, nor any way to get them back; and no urgency, which it has inherited where its
+/// maker has a real-time priority.
 pub fn settle_in(name: &core::ffi::CStr) {
     let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
     /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
     const HEADER: [u32; 2] = [0x2008_0522, 0];
     const NONE: [u32; 6] = [0; 6];
     let capabilities = [HEADER.as_ptr() as usize, NONE.as_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: the kernel only reads the name, the header and the sets.
+    // The kernel's `sched_param`.
+    let priority = 0i32;
+    let usual = [0, libc::SCHED_OTHER as usize, &raw const priority as usize, 0, 0, 0];
+    // SAFETY: the kernel only reads the name, the priority, the header and the sets.
     unsafe {
         syscall(libc::SYS_prctl, name);
+        syscall(libc::SYS_sched_setscheduler, usual);
         syscall(libc::SYS_capset, capabilities);
         syscall(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0]);
     }
