@@ -77,7 +77,7 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         swept.slabs += 1;
-        let look = slab.look(heap.draws_from(slab));
+        let look = slab.look(|| heap.draws_from(slab));
         let wanted = match which {
             Which::Idle => look == Look::Idle,
             Which::Free => look != Look::Tidy,

@@ -4,29 +4,38 @@ use super::slab::Slab;
 use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::sync::Ordering::Relaxed;
 
-/// What a slab that is not its bin's current one looks like, at every look.
-const NOT_CURRENT: u32 = u32::MAX;
+/// What a slab that is not its bin's current one looks like has this bit, and of others what does not.
+const NOT_CURRENT: u32 = 1 << 31;
 
 impl Slab {
     /// Looks whether anything has happened here since the last look: whether the slab has become
-    /// current, or ceased to be, or, where it is, whether a claim or a free has come. Owner.
+    /// current, or ceased to be, or, where it is, whether a claim or a free has come. `is_current` is asked
+    /// where that must be known exactly. Owner, or the reclaimer.
     ///
     /// Frees do not count where malloc does not draw from the slab: what is free there stays so.
-    pub fn look(&self, is_current: bool) -> Look {
-        let seen = if is_current { self.activity() } else { NOT_CURRENT };
-        if self.seen.load(Relaxed) != seen {
-            self.seen.store(seen, Relaxed);
-            return Look::Busy;
+    pub fn look(&self, is_current: impl FnOnce() -> bool) -> Look {
+        let has_claim = self.claimed() != 0;
+        let freed = self.freed_so_far();
+        let now = if has_claim { self.activity() & !NOT_CURRENT } else { freed | NOT_CURRENT };
+        let before = self.seen.load(Relaxed);
+        if before != now {
+            self.seen.store(now, Relaxed);
+            if has_claim || before & NOT_CURRENT == 0 {
+                return Look::Busy;
+            }
         }
         // What has been given back since the last free need not be searched for again.
-        if self.tidy_at.load(Relaxed) == self.freed_so_far() { Look::Tidy } else { Look::Idle }
+        if self.tidy_at.load(Relaxed) == freed {
+            return Look::Tidy;
+        }
+        // The claim of a current slab is used up now and then.
+        if before != now && is_current() { Look::Busy } else { Look::Idle }
     }
 
     /// A number that differs, but for rare accidents, after a claim, a malloc or a free.
     pub(super) fn activity(&self) -> u32 {
         let claim = self.claimed();
-        let number = self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32;
-        number.min(NOT_CURRENT - 1)
+        self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32
     }
 
     /// The same, with what other threads have freed and the owner has not counted yet.
@@ -65,8 +74,9 @@ impl Slab {
         given
     }
 
-    /// Names each run of slots for which `wanted` says something and which has whole pages, if it says
-    /// of one of them that it is soiled: the slots `first..end`, and the offsets of the pages.
+    /// Names each run of slots for which `wanted` says something and which has whole pages, once for each
+    /// stretch of pages in all of which it says of a slot that it is soiled: the slots `first..end`, and the
+    /// offsets of the pages. A soiled slot of the run that lies within whole pages lies within a stretch.
     pub(super) fn runs(
         &self,
         page: usize,
@@ -82,14 +92,31 @@ impl Slab {
                 soiled |= is_soiled;
                 slot += 1;
             }
-            if soiled {
-                let (start, stop) = self.pages_of(first, slot, page);
-                if start < stop {
-                    each((first, slot), (start, stop));
+            let (mut at, stop) = self.pages_of(first, slot, page);
+            while soiled && at < stop {
+                let start = at;
+                while at < stop && self.has_any(at, page, slot, &wanted) {
+                    at += page;
                 }
+                if start < at {
+                    each((first, slot), (start, at));
+                }
+                at += page;
             }
             slot += usize::from(slot == first);
         }
+    }
+
+    /// Whether a slot on a page, of those before `end`, is soiled. What lies behind them goes with the last.
+    fn has_any(
+        &self,
+        at: usize,
+        page: usize,
+        end: usize,
+        wanted: impl Fn(usize) -> Option<bool>,
+    ) -> bool {
+        let number = |offset: usize| (offset / self.size().max(1)).min(end - 1);
+        (number(at)..=number(at + page - 1)).any(|slot| wanted(slot) == Some(true))
     }
 
     /// Offsets of the pages within the slots `first..end`, the pages behind the last slot included.
@@ -134,4 +161,60 @@ pub enum Look {
     Idle,
     /// Nothing has happened, and what could be given back has been.
     Tidy,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::Class;
+    use crate::slab::states::LIVE;
+    use std::boxed::Box;
+    use std::vec::Vec;
+    extern crate std;
+
+    const PAGE: usize = 4096;
+
+    /// A slab that is not current, of 256 live slots of half a page.
+    fn full() -> Box<Slab> {
+        let slab = Box::new(Slab::nothing());
+        let slots = slab.open(1 << 30, 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        slab.publish(64, slots);
+        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.fresh.store(slots as u16, Relaxed);
+        slab.unlist();
+        slab
+    }
+
+    /// What has gone back does not go again because a neighbour was freed.
+    #[test]
+    fn only_pages_with_something_on_them_go() {
+        let slab = full();
+        let gone = |slots: &[usize]| {
+            for &slot in slots {
+                slab.put(slot);
+            }
+            let mut gone = Vec::new();
+            slab.give_back_pages(PAGE, |start, bytes| {
+                gone.push(((start - slab.base()) / PAGE, bytes / PAGE));
+                true
+            });
+            gone
+        };
+        assert_eq!(gone(&[1, 2, 3, 4, 5, 6]), [(1, 2)]);
+        assert_eq!(gone(&[7]), [(3, 1)]);
+        assert_eq!(gone(&[0, 8, 10, 11, 12, 9]), [(0, 1), (4, 2)]);
+        assert_eq!(gone(&[14]), []);
+    }
+
+    /// Of a current slab the claim is used up at many a look, and then it looks like any other.
+    #[test]
+    fn a_current_slab_is_let_be_while_anything_happens() {
+        let slab = full();
+        slab.look(|| true);
+        for slot in 0..40 {
+            slab.put(slot);
+            assert_eq!(slab.look(|| true), Look::Busy, "{slot}");
+        }
+        assert_eq!(slab.look(|| true), Look::Idle);
+    }
 }

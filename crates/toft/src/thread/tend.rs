@@ -42,7 +42,7 @@ impl Heap {
             let index = number * BIN_WORDS;
             let mut is_current = true;
             for slab in bins.listed(index) {
-                if !slab.is_dormant() && slab.look(is_current) == Look::Idle {
+                if !slab.is_dormant() && slab.look(|| is_current) == Look::Idle {
                     given += slab.give_back_pages(page, |start, bytes| {
                         // SAFETY: (1) the pages belong to free slots, which nobody can claim while
                         // this thread is here.
