@@ -78,13 +78,15 @@ impl<O: Os> Allocator<O> {
         }
         swept.slabs += 1;
         let look = slab.look(|| heap.draws_from(slab));
+        let orphan = self.heaps.who(heap.number) == HeapState::Orphan;
+        // A thread that has ended hands nothing out: what it had claimed can go, too.
+        let left = orphan && slab.claimed() != 0;
         let wanted = match which {
-            Which::Idle => look == Look::Idle,
-            Which::Free => look != Look::Tidy,
+            Which::Idle => look == Look::Idle || (left && look == Look::Tidy),
+            Which::Free => look != Look::Tidy || left,
         };
         swept.more |= look == Look::Busy;
-        if wanted && self.heaps.who(heap.number) == HeapState::Orphan {
-            // A thread that has ended hands nothing out: what it had claimed can go, too.
+        if wanted && orphan {
             self.heaps.with_orphan(heap.number, |orphan| {
                 if let Some(_seat) = orphan.sit()
                     && orphan.owns(slab)

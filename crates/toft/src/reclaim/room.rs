@@ -48,7 +48,9 @@ impl Pool {
             return 0;
         };
         let touched = from.touched_bytes();
-        if touched < MOVED_LEAST {
+        // What lies behind the new slab's slots would be of no use to it.
+        let useful = touched.min(slot_bytes(to));
+        if useful < MOVED_LEAST {
             return self.clean_out(os, from, false);
         }
         // SAFETY: (1) a slab is a part of one mapping: of its plot's, or of its own where pages were
@@ -60,7 +62,13 @@ impl Pool {
                 if !to.has_received() {
                     state.receivers.fetch_add(1, Relaxed);
                 }
-                to.receive(touched);
+                // A larger slab's pages were moved: nobody would count those that no slot lies on.
+                let used = slot_bytes(to).next_multiple_of(os.page_size());
+                if touched > used {
+                    // SAFETY: (1) nobody has the slab, and no slot of it lies there.
+                    let _ = unsafe { os.discard(to.base() + used, touched - used) };
+                }
+                to.receive(useful);
                 self.shelve(from)
             }
             Err(error) => {

@@ -1,0 +1,25 @@
+// Law 4, what waits for the time to pass: no more than was ever in use and an eighth; and whoever asks has all of it back
+// at once, of threads that sleep, too.
+// flags: -pthread
+// env: TOFT_PARTITIONS=1
+// env: TOFT_DECAY=86400000
+// env: TOFT_RECLAIM=thread
+// libc: skip it has other bounds
+#include "bound_scatter.h"
+
+int main(void)
+{
+    scatter();
+    within("freed a moment ago", not_yet);
+    struct bound b = not_yet;
+    b.kept = 0;
+    b.claims = 0;
+    driven("freed a moment ago", b, b.dirty);
+    malloc_trim(0);
+    within("asked for", all_gone);
+    wake_up();
+    malloc_trim(0);
+    all_gone.claims = 0;
+    within("asked for, and the threads have ended", all_gone);
+    return 0;
+}

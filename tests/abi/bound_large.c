@@ -1,0 +1,82 @@
+// Law 4, large blocks: as many bytes of free ones are kept as TOFT_LARGE_KEEP says, and no more than a mebibyte and what
+// is live; all together no more than an eighth above what was ever live, slack included.
+// env: TOFT_PARTITIONS=1
+// env: TOFT_RECLAIM=off
+// env: TOFT_LARGE_KEEP=24m
+// libc: skip it has other bounds
+#include "bound.h"
+
+enum { N = 40, KEEP = 24 << 20 };
+static const size_t SIZE = 3 << 20;
+static char *block[N];
+
+static void get(int i, size_t size)
+{
+    CHECK(block[i] = malloc(size));
+    memset(block[i], 1, size);
+}
+
+static size_t min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+int main(void)
+{
+    bound_begin();
+    /* A descriptor of 64 bytes for 64 KiB, of extents that are up to four times as long as what is asked for. */
+    struct bound b = {.metadata = heap_of(1) + pages_of_run(2 * N * 4 * SIZE / 1024)};
+    size_t live = 0, peak = N * SIZE;
+    for (int i = 0; i < N; i++, live += SIZE)
+        get(i, SIZE);
+    b.live = live;
+    within("all is live", b);
+    for (int i = 0; i < N; i++) {
+        free(block[i]);
+        live -= SIZE;
+        b.live = live;
+        b.kept = min(KEEP, MIB + live);
+        within("one after the other is freed", b);
+        struct bound least = b;
+        least.metadata = 0;
+        if (i == N / 2)
+            driven("half is free", least, b.kept);
+    }
+    /* Used again for less: what is too much of a block stays with it, up to half of what it is used for. */
+    b.kept = 0;
+    live = 0;
+    for (int i = 0; i < N; i++, live += SIZE)
+        get(i, SIZE);
+    enum { AGAIN = 7 };
+    size_t less = SIZE * 2 / 3 + page_size(), slack = 0;
+    for (int i = 0; i < AGAIN; i++)
+        free(block[i]);
+    for (int i = 0; i < AGAIN; i++) {
+        get(i, less);
+        live += less - SIZE;
+        slack += less / 2;
+        b.live = live;
+        b.kept = min(slack + min(KEEP, MIB + live), peak + peak / 8 - live);
+        within("used again", b);
+    }
+    struct bound least = {.live = live, .kept = slack};
+    driven("used again", least, slack);
+    /* Of other sizes, beside what is kept: the peak is not passed by more than an eighth. */
+    for (int i = 0; i < AGAIN; i++)
+        free(block[i]);
+    live -= AGAIN * less;
+    for (int i = 0; i < AGAIN; i++) {
+        get(i, 2 * SIZE);
+        live += 2 * SIZE;
+        peak = live > peak ? live : peak;
+        b.live = live;
+        b.kept = min(KEEP, peak + peak / 8 - live);
+        within("beside what is kept", b);
+    }
+    for (int i = 0; i < N; i++)
+        free(block[i]);
+    b.live = 0;
+    b.kept = MIB;
+    within("all is free", b);
+    return 0;
+}
