@@ -66,7 +66,9 @@ int main(void)
     for (int i = 0; i < TRIES && most < half_driven(with, b.claims); i++) {
         pthread_barrier_wait(&start);
         pthread_barrier_wait(&stop);
-        comes_within("threads sleep", b);
+        /* Everything else of running threads goes. */
+        malloc_trim(0);
+        within("threads sleep", b);
         /* Whoever was kept waiting long enough in the middle has given back what it was about to claim. */
         most = grown();
     }

@@ -164,6 +164,7 @@ impl<O: Os> Allocator<O> {
         let pressure = self.pressure().load(Relaxed) != 0;
         if heap.part_with(seat, slab) {
             self.pool.put(slab);
+            self.pool.hold_to(&self.os, self.options.slab_keep);
             if pressure {
                 self.pool.drop_some(&self.os, usize::MAX, true);
             }

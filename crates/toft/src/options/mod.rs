@@ -65,6 +65,12 @@ pub const TABLE: &[Entry] = &[
         doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and as much as is live",
     },
     Entry {
+        name: "TOFT_SLAB_KEEP",
+        default: "1024g",
+        kind: Kind::Size,
+        doc: "most bytes of empty slabs that stay resident for reuse; never more than an eighth above what slabs ever had in use, and until TOFT_DECAY has passed",
+    },
+    Entry {
         name: "TOFT_RECLAIM",
         default: "auto",
         kind: Kind::Word(RECLAIM),
@@ -132,6 +138,8 @@ pub struct Options {
     pub warn_only: bool,
     /// Bytes of freed large blocks kept resident.
     pub large_keep: usize,
+    /// Bytes of empty slabs kept resident.
+    pub slab_keep: usize,
     /// Who gives idle memory back.
     pub reclaim: Reclaim,
     /// Milliseconds that free memory must have lain idle.
@@ -155,6 +163,7 @@ impl Options {
         partitions: 64,
         warn_only: false,
         large_keep: 32 << 20,
+        slab_keep: 1024 << 30,
         reclaim: Reclaim::Auto,
         decay: 100,
         compact: false,
@@ -182,6 +191,10 @@ impl Options {
             },
             "TOFT_LARGE_KEEP" => match parse_size(value) {
                 Some(bytes) => self.large_keep = bytes,
+                None => return bad,
+            },
+            "TOFT_SLAB_KEEP" => match parse_size(value) {
+                Some(bytes) => self.slab_keep = bytes,
                 None => return bad,
             },
             "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {
@@ -240,14 +253,15 @@ mod tests {
             ("TOFT_PARTITIONS=5", 0),
             ("TOFT_ON_MISUSE=warn", 1),
             ("TOFT_LARGE_KEEP=1k", 2),
-            ("TOFT_RECLAIM=calls", 3),
-            ("TOFT_DECAY=7", 4),
-            ("TOFT_COMPACT=1", 5),
-            ("TOFT_SCOPE=program", 6),
-            ("TOFT_REPORT_FD=7", 7),
-            ("TOFT_STATS=1", 8),
+            ("TOFT_SLAB_KEEP=1k", 3),
+            ("TOFT_RECLAIM=calls", 4),
+            ("TOFT_DECAY=7", 5),
+            ("TOFT_COMPACT=1", 6),
+            ("TOFT_SCOPE=program", 7),
+            ("TOFT_REPORT_FD=7", 8),
+            ("TOFT_STATS=1", 9),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 9),
+            ("TOFT_EXPERIMENT_ARENAS=1", 10),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -267,6 +281,7 @@ mod tests {
             "TOFT_ON_MISUSE=ignore",
             "TOFT_LARGE_KEEP=1x",
             "TOFT_LARGE_KEEP=99999999999999999999",
+            "TOFT_SLAB_KEEP=lots",
             "TOFT_RECLAIM=never",
             "TOFT_DECAY=1s",
             "TOFT_DECAY=86400001",

@@ -82,6 +82,13 @@ impl Pool {
         }
     }
 
+    /// A slab has come: what is kept is held to so many bytes.
+    pub fn hold_to(&self, os: &impl Os, most: usize) {
+        if let Some(excess) = self.state().kept.load(Relaxed).checked_sub(most) {
+            self.drop_some(os, excess, false);
+        }
+    }
+
     /// Gives the pages of kept slabs back until so many bytes went or there are no more; with
     /// `unmap` their address space as well. Says how many bytes went.
     pub fn drop_some(&self, os: &impl Os, bytes: usize, unmap: bool) -> usize {
