@@ -1,9 +1,8 @@
-// Law 4, what waits for the time to pass: no more than was ever in use and an eighth; and whoever asks has all of it back
-// at once, of threads that sleep, too.
+// Law 4, what is free and touched, while nobody gives it back: no more than was ever in use and an eighth. Whoever asks has
+// all of it back at once, of threads that sleep, too.
 // flags: -pthread
 // env: TOFT_PARTITIONS=1
-// env: TOFT_DECAY=86400000
-// env: TOFT_RECLAIM=thread
+// env: TOFT_RECLAIM=off
 // libc: skip it has other bounds
 #include "bound_scatter.h"
 

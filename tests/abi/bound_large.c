@@ -48,15 +48,16 @@ int main(void)
     for (int i = 0; i < N; i++, live += SIZE)
         get(i, SIZE);
     enum { AGAIN = 7 };
-    size_t less = SIZE * 2 / 3 + page_size(), slack = 0;
+    size_t less = SIZE * 2 / 3 + page_size(), slack = 0, freed = AGAIN * SIZE;
     for (int i = 0; i < AGAIN; i++)
         free(block[i]);
     for (int i = 0; i < AGAIN; i++) {
         get(i, less);
         live += less - SIZE;
         slack += less / 2;
+        freed -= SIZE;
         b.live = live;
-        b.kept = min(slack + min(KEEP, MIB + live), peak + peak / 8 - live);
+        b.kept = min(slack + min(KEEP, freed), peak + peak / 8 - live);
         within("used again", b);
     }
     struct bound least = {.live = live, .kept = slack};
@@ -78,5 +79,16 @@ int main(void)
     b.live = 0;
     b.kept = MIB;
     within("all is free", b);
+    /* Used again for far less: what is too much goes. */
+    enum { LONG = 7 << 20, FAR_LESS = 2100 << 10 };
+    for (int i = 0; i < 10; i++)
+        get(i, LONG);
+    for (int i = 0; i < 3; i++)
+        free(block[i]);
+    for (int i = 0; i < 3; i++)
+        get(i, FAR_LESS);
+    b.live = 7 * LONG + 3 * FAR_LESS;
+    b.kept = 3 * FAR_LESS / 2;
+    within("used again for far less", b);
     return 0;
 }

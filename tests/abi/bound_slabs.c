@@ -5,7 +5,7 @@
 // libc: skip it has other bounds
 #include "bound.h"
 
-static const size_t phase[] = {64, 1024, 96, 2048, 240, 16384, 512, 4096, 48, 768};
+static const size_t phase[] = {64, 1024, 96, 2048, 512, 144, 16384, 4096, 48, 768};
 enum { PHASES = sizeof phase / sizeof *phase, PHASE = 32 << 20 };
 static char *block[PHASE / 48 + 1];
 
