@@ -63,10 +63,13 @@ impl Pool {
                     state.receivers.fetch_add(1, Relaxed);
                 }
                 // A larger slab's pages were moved: nobody would count those that no slot lies on.
-                let used = slot_bytes(to).next_multiple_of(os.page_size());
-                if touched > used {
+                let pages = |bytes: usize| bytes.next_multiple_of(os.page_size());
+                if let Some(rest) = pages(touched).checked_sub(pages(slot_bytes(to)))
+                    && rest != 0
+                {
+                    let behind = to.base() + pages(slot_bytes(to));
                     // SAFETY: (1) nobody has the slab, and no slot of it lies there.
-                    let _ = unsafe { os.discard(to.base() + used, touched - used) };
+                    let _ = unsafe { os.discard(behind, rest) };
                 }
                 to.receive(useful);
                 self.shelve(from)
