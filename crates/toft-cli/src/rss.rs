@@ -62,6 +62,8 @@ pub fn rss(args: &Explain) -> i32 {
     0
 }
 
+const SHARED: &str = "shared by compaction";
+
 fn terms(rss: &Rss) -> Vec<Term> {
     let (a, others) = (&rss.account, &rss.others);
     let blocks =
@@ -85,6 +87,15 @@ fn terms(rss: &Rss) -> Vec<Term> {
         ),
         Term::new(a.slabs.loose, "free, dirty", "on pages that nothing keeps: these go back"),
         Term::new(
+            a.slabs.lent,
+            SHARED,
+            format!(
+                "counted again: {} slots lent, which saves {}",
+                style::count(a.lent_slots),
+                style::bytes(a.lent_bytes)
+            ),
+        ),
+        Term::new(
             a.pooled,
             "empty slabs kept",
             format!("{} slabs, for their call sites", style::count(a.pooled_count)),
@@ -107,7 +118,8 @@ fn terms(rss: &Rss) -> Vec<Term> {
         ),
         Term::new(others.kernel, "the kernel's own", nothing()),
     ];
-    terms.retain(|term| term.bytes > 0);
+    // What is shared may be resident at one address only, and saves what it saves.
+    terms.retain(|term| term.bytes > 0 || (term.name == SHARED && a.lent_slots > 0));
     terms
 }
 
@@ -265,6 +277,7 @@ fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
             "uncollected": a.slabs.remote,
             "free_pinned": a.slabs.pinned,
             "free_dirty": a.slabs.loose,
+            "lent": a.slabs.lent,
             "empty_slabs": a.pooled,
             "large_kept": a.large_kept,
             "descriptors": a.descriptors,
@@ -283,6 +296,8 @@ fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
         "live_blocks": a.live_blocks,
         "free_bytes": a.free_bytes,
         "claimed_bytes": a.claimed_bytes,
+        "lent_slots": a.lent_slots,
+        "saved_bytes": a.lent_bytes,
         "uncollected_bytes": a.remote_bytes,
         "swapped_bytes": a.swapped,
         "guard_bytes": a.guards,
@@ -321,6 +336,7 @@ fn split(s: &Split) -> Value {
         "uncollected": s.remote,
         "free_pinned": s.pinned,
         "free_dirty": s.loose,
+        "lent": s.lent,
     })
 }
 

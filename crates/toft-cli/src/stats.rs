@@ -233,6 +233,13 @@ impl Stats {
         row(page, style, "slots", &cells(&named));
         let named = [("live", number("large_bytes")), ("free, kept", number("large_kept_bytes"))];
         row(page, style, "large", &cells(&named));
+        let shared = self.heap.as_ref().map_or(&Value::Null, |heap| &heap["shared"]);
+        let lent = shared["lent_slots"].as_u64().unwrap_or(0);
+        if lent > 0 {
+            let saved = style::bytes(shared["saved_bytes"].as_u64().unwrap_or(0));
+            let lent = format!("{} slots lent", style::count(lent));
+            row(page, style, "shared", &[format!("by compaction, which saves {saved}"), lent]);
+        }
         let named = [
             ("Pss", of("pss")),
             ("Anonymous", of("anonymous")),

@@ -98,8 +98,13 @@ impl Drop for Target {
 
 /// Starts a program that says in a line that it is quiet, and in another what its library counts.
 fn start(program: &Path) -> Target {
-    let mut child =
-        toft().arg("run").arg("--").arg(program).stdout(Stdio::piped()).spawn().unwrap();
+    start_with(&[], program)
+}
+
+fn start_with(options: &[(&str, &str)], program: &Path) -> Target {
+    let mut toft = toft();
+    let command = toft.envs(options.iter().copied()).args(["run", "--"]).arg(program);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     Target { own: next(), library: next(), child }
@@ -159,6 +164,7 @@ fn live_bytes_are_exact_and_everything_adds_up_to_the_kernels_number() {
         "uncollected",
         "free_pinned",
         "free_dirty",
+        "lent",
         "empty_slabs",
         "large_kept",
         "descriptors",
@@ -210,14 +216,14 @@ fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
     assert_eq!(
         names(&said),
         "claimed_bytes empty_slabs free_bytes guard_bytes kernel kernel_of_toft large_blocks \
-         large_blocks_kept library live_blocks live_bytes name page_tables partitions peak_rss pid pins \
-         reading resident slabs swapped_bytes threads toft uncollected_bytes"
+         large_blocks_kept lent_slots library live_blocks live_bytes name page_tables partitions peak_rss pid pins \
+         reading resident saved_bytes slabs swapped_bytes threads toft uncollected_bytes"
     );
     assert_eq!(names(&said["kernel"]), "anon_huge_pages anonymous lazy_free pss rss swap");
     assert_eq!(
         names(&said["resident"]),
         "anonymous brk claimed descriptors empty_slabs files free_dirty free_pinned heaps kernel \
-         large_kept large_slack live not_told_apart programs shared stacks tables uncollected"
+         large_kept large_slack lent live not_told_apart programs shared stacks tables uncollected"
     );
     assert_eq!(
         names(first),
@@ -270,6 +276,74 @@ fn each_thread_has_its_own() {
     let (free, uncollected) = (number(&worker["free_bytes"]), number(&worker["uncollected_bytes"]));
     assert!(uncollected == 100 * 3072 || (uncollected == 0 && free >= 100 * 3072), "{worker}");
     assert_eq!(number(&worker["resident"]["live"]), live);
+}
+
+/// Of a program whose slabs share pages: what the kernel counts more than once is a line of its own, the lines add up to the
+/// kernel's number, and what is saved is what the library says, and the kernel's proportional number.
+#[test]
+fn what_compaction_shares_is_a_line_of_its_own() {
+    let directory = directory();
+    let source = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define N 40000
+size_t toft_compact(void) __attribute__((weak));
+int toft_stats_json(int) __attribute__((weak));
+static char *block[N];
+int main(void) {
+    unsigned seed = 7;
+    for (int i = 0; i < N; i++) memset(block[i] = malloc(250), 1, 250);
+    for (int i = 0; i < N; i++) if (rand_r(&seed) % 100 < 90) { free(block[i]); block[i] = NULL; }
+    size_t saved = toft_compact();
+    for (int i = 0; i < N; i++) if (block[i]) memset(block[i], 2, 250);
+    char line[100];
+    int length = snprintf(line, sizeof line, "{\"pid\":%d,\"saved\":%zu}\n", getpid(), saved);
+    if (write(1, line, length) != length || toft_stats_json(1)) return 1;
+    pause();
+}
+"#;
+    let program = compile(directory.path(), "sparse", source, &[]);
+    let target = start_with(&[("TOFT_COMPACT", "1")], &program);
+    let said = object(target.pid());
+    let shared = &target.library["shared"];
+    assert_eq!(shared["status"], "done");
+    assert!(number(&shared["groups"]) > 0 && number(&shared["units"]) > number(&shared["groups"]));
+    let (lent, saved) = (number(&shared["lent_slots"]), number(&shared["saved_bytes"]));
+    assert!(saved > 2 << 20 && saved == 256 * lent, "{shared}");
+    assert_eq!((number(&said["lent_slots"]), number(&said["saved_bytes"])), (lent, saved));
+    // What the pass has calculated, pages that nobody needs included.
+    assert_eq!(number(&shared["given_bytes"]), number(&target.own["saved"]));
+    assert!(number(&target.own["saved"]) >= saved, "{shared}");
+    // Not counted twice: by what a slot is, there is memory for it once.
+    let free = number(&target.library["free_bytes"]);
+    assert!(free.abs_diff(number(&said["free_bytes"])) < 256 << 10, "{free}: {said}");
+    let all = free + number(&target.library["live_bytes"]) + saved;
+    assert!(all.abs_diff(40_000 * 256) < 256 << 10, "{all}");
+
+    let terms = said["resident"].as_object().unwrap();
+    let sum: i64 = terms.values().map(|term| term.as_i64().unwrap()).sum();
+    assert_eq!(sum, said["kernel"]["rss"].as_i64().unwrap());
+    assert!(terms["not_told_apart"].as_i64().unwrap().abs() <= 64 << 10, "{said}");
+    // Everything was touched at its own address, so the kernel counts each page as often as it is shown.
+    let ours = &said["kernel_of_toft"];
+    let twice = number(&ours["rss"]) - number(&ours["pss"]);
+    let lent = number(&terms["lent"]);
+    assert!(twice > 2 << 20 && lent.abs_diff(twice) < twice / 8, "{lent}, {twice}: {said}");
+    let of_thread = &said["threads"][0]["resident"];
+    assert_eq!(number(&of_thread["lent"]), lent);
+
+    let line = |page: &str| {
+        page.lines().find(|line| line.contains("shared by compaction")).map(str::to_owned)
+    };
+    let page = stdout(&rss(&[&target.pid().to_string()]));
+    let line_of = line(&page).unwrap_or_else(|| panic!("{page}"));
+    assert!(line_of.contains("slots lent, which saves"), "{line_of}");
+    // Nothing of it where nothing is shared.
+    let target = start(&program);
+    assert_eq!(target.library["shared"]["status"], "untried");
+    assert_eq!(number(&object(target.pid())["lent_slots"]), 0);
+    assert_eq!(line(&stdout(&rss(&[&target.pid().to_string()]))), None);
 }
 
 /// Planted: a program that is never quiet. It is read all the same, and the page says that it was not quiet.

@@ -28,12 +28,14 @@ pub struct Split {
     pub pinned: u64,
     /// Free, on a page that no live slot keeps: it can go back.
     pub loose: u64,
+    /// Another slab has this memory, at an address of its own: the kernel counts it twice.
+    pub lent: u64,
 }
 
 impl Split {
     /// All of them.
     pub fn sum(&self) -> u64 {
-        self.live + self.remote + self.claimed + self.pinned + self.loose
+        self.live + self.remote + self.claimed + self.pinned + self.loose + self.lent
     }
 
     fn add(&mut self, other: &Split) {
@@ -42,6 +44,7 @@ impl Split {
         self.claimed += other.claimed;
         self.pinned += other.pinned;
         self.loose += other.loose;
+        self.lent += other.lent;
     }
 }
 
@@ -58,7 +61,7 @@ pub struct Thread {
     pub slabs: u64,
     /// Bytes of slots that the program has, resident or not.
     pub live_bytes: u64,
-    /// Bytes of free slots, resident or not, and claimed ones among them.
+    /// Bytes of free slots that are not lent, resident or not, and claimed ones among them.
     pub free_bytes: u64,
     /// See there.
     pub claimed_bytes: u64,
@@ -119,6 +122,10 @@ pub struct Account {
     pub remote_bytes: u64,
     /// See there.
     pub free_bytes: u64,
+    /// Slots that are lent, and their bytes, which is what compaction saves.
+    pub lent_slots: u64,
+    /// See there.
+    pub lent_bytes: u64,
     /// Number of slabs with an owner, without, and of large blocks live and free.
     pub slab_count: u64,
     /// See there.
@@ -239,11 +246,14 @@ fn add_slab(
     let slots: Vec<Slot> = (0..slab.slots).map(|slot| slab.slot(slot)).collect();
     let count = |what| slots.iter().filter(|&&slot| slot == what).count() as u64;
     let (live, remote, claimed) = (count(Slot::Live), count(Slot::Remote), count(Slot::Claimed));
-    let free = slab.slots as u64 - live - remote;
+    let lent = count(Slot::Lent);
+    let free = slab.slots as u64 - live - remote - lent;
     account.live_blocks += live;
     account.live_bytes += live * slab.size;
     account.claimed_bytes += claimed * slab.size;
     account.remote_bytes += remote * slab.size;
+    account.lent_slots += lent;
+    account.lent_bytes += lent * slab.size;
 
     let mut split = Split::default();
     let mut pinned_pages = 0;
@@ -299,13 +309,15 @@ fn split_page(slab: &Slab<'_>, slots: &[Slot], offset: u64, page: u64) -> Split 
             Slot::Live => split.live += to - from,
             Slot::Remote => split.remote += to - from,
             Slot::Claimed => split.claimed += to - from,
+            Slot::Lent => split.lent += to - from,
             Slot::Free => split.loose += to - from,
         }
         known += to - from;
         slot += 1;
     }
     split.loose += page - known;
-    if split.live > 0 {
+    // Where pages are shared it is another slab's live slots that keep them.
+    if split.live > 0 || split.lent > 0 {
         split.pinned = std::mem::take(&mut split.loose);
     }
     split

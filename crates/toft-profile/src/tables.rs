@@ -47,6 +47,8 @@ pub enum Slot {
     Remote,
     /// The next that malloc hands out, or soon after.
     Claimed,
+    /// Free, and another slab has its memory: what the kernel counts here it counts there as well.
+    Lent,
     /// Free.
     Free,
 }
@@ -116,7 +118,8 @@ impl<'a> Slab<'a> {
         if self.claimed_group() == Some(slot as u64 / 64) && bit(self.word(self.root.slab_claim)) {
             return Slot::Claimed;
         }
-        Slot::Free
+        let lent = self.root.slot_lent;
+        if lent != 0 && u64::from(state) & lent == lent { Slot::Lent } else { Slot::Free }
     }
 
     fn claimed_group(&self) -> Option<u64> {

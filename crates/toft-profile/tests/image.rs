@@ -21,6 +21,7 @@ const LARGE: u64 = DATA + SPAN;
 const LIVE: u8 = 1;
 const NO_SLOT: u8 = 3;
 const DIRTY: u8 = 2;
+const LENT: u8 = 0x41;
 /// What a later library may write: held by somebody who gives pages back.
 const UNHEARD_OF: u8 = 9;
 
@@ -74,6 +75,7 @@ fn root() -> Root {
         control_asked: 8,
         control_answered: 16,
         control_given: 24,
+        slot_lent: LENT.into(),
     }
 }
 
@@ -158,7 +160,11 @@ impl Memory for Image {
 }
 
 fn explain(image: &Image) -> Account {
-    account(image, &Tables { root: root() }).unwrap()
+    explain_by(image, root())
+}
+
+fn explain_by(image: &Image, root: Root) -> Account {
+    account(image, &Tables { root }).unwrap()
 }
 
 /// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots is
@@ -186,7 +192,8 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
     image.swapped.push(base + 3 * PAGE);
 
     let account = explain(&image);
-    let split = Split { live: 2048, remote: 1024, pinned: 1024, claimed: 1024, loose: 3072 };
+    let split =
+        Split { live: 2048, remote: 1024, pinned: 1024, claimed: 1024, loose: 3072, lent: 0 };
     assert_eq!(account.slabs, split);
     assert_eq!((account.swapped, account.pooled), (PAGE, 0));
     assert_eq!((account.live_blocks, account.live_bytes), (4, 4096));
@@ -216,6 +223,22 @@ fn a_page_without_a_live_slot_is_not_pinned() {
     image.touch(DATA, DATA + PAGE);
     let split = Split { remote: 1024, loose: 3072, ..Split::default() };
     assert_eq!(explain(&image).slabs, split);
+}
+
+/// Where slabs share a page, what another has of it is neither this one's nor free, and nothing else on it can go back.
+#[test]
+fn what_another_slab_has_of_a_page_is_told_apart() {
+    let mut image = Image::default();
+    image.slab(0, 1024, &[LIVE, LENT, LENT | DIRTY, DIRTY, LENT, LENT, DIRTY, DIRTY], HEAPS);
+    image.touch(DATA, DATA + 2 * PAGE);
+    let account = explain(&image);
+    let split = Split { live: 1024, lent: 4096, pinned: 3072, ..Split::default() };
+    assert_eq!(account.slabs, split);
+    assert_eq!((account.lent_slots, account.lent_bytes, account.free_bytes), (4, 4096, 3072));
+    // A library that lends nothing says nothing about it.
+    let root = Root { slot_lent: 0, ..root() };
+    let account = explain_by(&image, root);
+    assert_eq!((account.lent_slots, account.slabs.pinned), (0, 3072));
 }
 
 /// A slot of three pages: its pages are its own, and the bytes behind the last slot are free.

@@ -88,6 +88,19 @@ pub struct Groups {
     slabs: usize,
 }
 
+impl Status {
+    /// The status's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Untried => "untried",
+            Status::Done => "done",
+            Status::CannotStopWriters => "cannot stop writers",
+            Status::NoBarrier => "no barrier",
+            Status::Full => "full",
+        }
+    }
+}
+
 /// What is shared, for statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared {

@@ -10,7 +10,9 @@
 //! compacts changes what is lent: so a slot is lent in no two minds. A slab that shares has SHARED set
 //! in its owner word: it changes hands by no way, and its pages are no sweep's business.
 
-use super::slab::{FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS, valid_bits};
+use super::slab::{
+    FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, SlotState, UNITS, valid_bits,
+};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
@@ -109,6 +111,15 @@ impl Slab {
     /// Slots that are lent.
     pub fn lent(&self) -> u32 {
         (0..GROUPS).map(|group| self.lent_bits(group).count_ones()).sum()
+    }
+
+    /// Slots that are lent, and how many of them were ever handed out. For statistics.
+    #[inline(never)]
+    pub fn lent_slots(&self) -> (usize, usize) {
+        let lent = |slot: &usize| self.is_lent(*slot);
+        let touched = |slot: &usize| self.state(*slot) != SlotState::Fresh;
+        let lent = (0..self.slots()).filter(lent);
+        (lent.clone().count(), lent.filter(touched).count())
     }
 
     /// Whether another slab has the memory of the slot.

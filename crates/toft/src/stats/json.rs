@@ -1,10 +1,11 @@
 //! The snapshot as one line of JSON, and the call sites behind it.
 
 use super::snapshot::pinned_bytes;
-use super::{Resident, snapshot};
+use super::{Resident, Snapshot, snapshot};
 use crate::entry::Allocator;
 use crate::large::BlockState;
 use crate::os::{Os, process};
+use crate::reclaim::Shared;
 
 /// Call sites that one report tells of; the largest are kept.
 const SITES: usize = 64;
@@ -160,6 +161,7 @@ pub fn write_json<O: Os>(
     w.field("empty_slab_bytes", s.empty_slab_bytes as u64);
     w.field("large_kept_bytes", s.large_kept_bytes as u64);
     w.field("guard_bytes", s.guard_bytes as u64);
+    write_shared(&mut w, &allocator.shared(), &s);
     if let Some(resident) = resident {
         write_resident(&mut w, resident);
     }
@@ -183,7 +185,25 @@ pub fn write_json<O: Os>(
     w.accepted
 }
 
-/// An object within the object.
+/// What slabs share: an object within the object.
+fn write_shared(w: &mut Writer, shared: &Shared, s: &Snapshot) {
+    w.text(",\"shared\":{\"status\":\"");
+    w.text(shared.status.name());
+    w.text("\"");
+    for (name, value) in [
+        ("groups", u64::from(shared.groups)),
+        ("units", u64::from(shared.units)),
+        ("passes", shared.passes as u64),
+        ("given_bytes", shared.given as u64),
+        ("lent_slots", s.lent_slots as u64),
+        ("saved_bytes", s.lent_bytes as u64),
+    ] {
+        w.field(name, value);
+    }
+    w.text("}");
+}
+
+/// What the kernel counts: as above.
 fn write_resident(w: &mut Writer, r: &Resident) {
     w.text(",\"resident\":{\"rss\":");
     w.digits(r.rss, 10);

@@ -186,6 +186,8 @@ root! {
     control_answered,
     /// Bytes that the last one gave back, 64 bits.
     control_given,
+    /// The bits that are set in the state of a slot of which another slab has the memory.
+    slot_lent,
 }
 
 impl Root {
@@ -243,6 +245,7 @@ impl Root {
             control_asked: offset_of!(Control, asked) as u64,
             control_answered: offset_of!(Control, answered) as u64,
             control_given: offset_of!(Control, given) as u64,
+            slot_lent: u64::from(slab.lent),
         }
     }
 }
@@ -256,7 +259,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.control_given), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.slot_lent), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

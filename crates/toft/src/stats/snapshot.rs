@@ -41,8 +41,12 @@ pub struct Snapshot {
     pub remote_bytes: usize,
     /// Bytes of slots that malloc hands out next: the magazines of all threads.
     pub claimed_bytes: usize,
-    /// Bytes of slots that were in use and are free, in slabs that have an owner.
+    /// Bytes of slots that were in use and are free, in slabs that have an owner, lent ones not counted.
     pub free_bytes: usize,
+    /// Slots of which another slab has the memory, and their bytes: what compaction saves.
+    pub lent_slots: usize,
+    /// As above.
+    pub lent_bytes: usize,
     /// Of those, what lies on pages that a live slot keeps.
     pub pinned_bytes: usize,
     /// Bytes of slots of empty slabs that are nobody's and have their pages: a part of `kept_bytes`.
@@ -72,6 +76,7 @@ pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
         for slot in (at / size..slots).take_while(|slot| slot * size < end) {
             match slab.state(slot) {
                 SlotState::Live => live = true,
+                SlotState::Free if slab.is_lent(slot) => {}
                 SlotState::Free => free += ((slot + 1) * size).min(end) - (slot * size).max(at),
                 SlotState::Fresh | SlotState::Remote => {}
             }
@@ -108,7 +113,10 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.remote_bytes += remote * slab.size();
         s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();
         if slab.has_owner() {
-            let free = slab.touched_slots().saturating_sub(live + remote);
+            let (lent, touched) = slab.lent_slots();
+            s.lent_slots += lent;
+            s.lent_bytes += lent * slab.size();
+            let free = slab.touched_slots().saturating_sub(live + remote + touched);
             s.free_bytes += free * slab.size();
             s.pinned_bytes += pinned_bytes(slab, allocator.os().page_size());
         }
