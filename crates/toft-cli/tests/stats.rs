@@ -187,6 +187,35 @@ int main(void) {
     assert!(number("claimed_bytes") <= 64 * 1024 && number("uncollected_bytes") == 0, "{heap}");
 }
 
+/// What slabs share is a row of the page, and figures of the object; of a program that shares nothing it is not.
+#[test]
+fn what_compaction_saves_is_told() {
+    let directory = directory();
+    let source = r#"#include <stdlib.h>
+#define N 20000
+size_t toft_compact(void) __attribute__((weak));
+static void *kept[N];
+int main(void) {
+    for (int i = 0; i < N; i++) kept[i] = malloc(250);
+    for (int i = 0; i < N; i++) if (i % 21) free(kept[i]);
+    if (toft_compact) toft_compact();
+}
+"#;
+    let program = compile(directory.path(), "sparse", source, &[]);
+    let page = |compact: &str| {
+        let mut toft = toft();
+        let run = toft.env("TOFT_COMPACT", compact).args(["run", "--stats", "--"]).arg(&program);
+        stderr(&run.output().unwrap())
+    };
+    let with = page("1");
+    let line = with.lines().find(|line| line.contains("slots lent"));
+    assert!(
+        line.is_some_and(|line| line.contains("shared") && line.contains("which saves")),
+        "{with}"
+    );
+    assert!(!page("0").contains("slots lent"));
+}
+
 #[test]
 fn colours_and_width_are_the_terminals_choice() {
     let page = |settings: &[(&str, &str)]| {

@@ -1,6 +1,7 @@
 //! Tables and pages joined, on a process that is made up: every byte of its pages is known, its
 //! descriptors have their fields in another order than any library's, and it may say anything.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use toft::stats::Root;
@@ -165,6 +166,50 @@ fn explain(image: &Image) -> Account {
 
 fn explain_by(image: &Image, root: Root) -> Account {
     account(image, &Tables { root }).unwrap()
+}
+
+/// A process in which something happens whenever its pages are asked for: a block is freed.
+struct Restless {
+    image: RefCell<Image>,
+    states: u64,
+    freed: Cell<u64>,
+}
+
+impl Memory for Restless {
+    fn pid(&self) -> i32 {
+        7
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        self.image.borrow().mappings()
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        self.image.borrow().read(address, into)
+    }
+
+    fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
+        let pages = self.image.borrow().pages(start, end);
+        if start < DATA + SPAN {
+            self.image.borrow_mut().write(self.states + self.freed.get(), &[DIRTY]);
+            self.freed.set(self.freed.get() + 1);
+        }
+        pages
+    }
+}
+
+/// What is another when it is read again is taken as it is then, and told; what is not is not.
+#[test]
+fn what_changes_while_it_is_read_is_told() {
+    let mut image = Image::default();
+    image.slab(0, 1024, &[LIVE; 4], HEAPS);
+    let at = image.slab(1, 1024, &[LIVE; 4], HEAPS);
+    let quiet = explain(&image);
+    assert_eq!((quiet.doubts.read, quiet.doubts.changed, quiet.live_blocks), (2, 0, 8));
+    let restless = Restless { image: RefCell::new(image), states: at + 64, freed: Cell::new(0) };
+    let account = account(&restless, &Tables { root: root() }).unwrap();
+    assert_eq!((account.doubts.read, account.doubts.changed), (2, 1));
+    assert_eq!((restless.freed.get(), account.live_blocks), (1, 7));
 }
 
 /// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots is
