@@ -6,7 +6,7 @@ use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::{DIRTY, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
-use crate::sync::{AtomicU8, Settled};
+use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
 /// Bytes of slots that a claim may span, so that a rarely used site touches few pages.
 const CLAIM_SPAN: usize = 4096;
@@ -44,7 +44,7 @@ impl Slab {
         let rest = claim & claim.wrapping_sub(1);
         let slot = claim.trailing_zeros() as usize;
         // In this order, so that at no moment the slot looks free and unclaimed: see `hold.rs`.
-        self.claimed_state(slot).store(LIVE, Relaxed);
+        store_beside_exchanges(self.claimed_state(slot), LIVE);
         // hand out: pairs with `claim_and_group` of `hold.rs`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
         // The highest bit stands for "none": what comes of it is not used.

@@ -43,17 +43,22 @@ impl Slab {
         self.set_credit(self.threshold());
     }
 
-    /// Frees by which a slab that is on no list falls short of the threshold for being listed; one
-    /// at least. I6.
-    pub(super) fn missing(&self) -> u32 {
+    /// Frees by which a slab falls short of the threshold for being listed.
+    fn shortfall(&self) -> u32 {
         let free = self.slots() as u32 - self.held() - self.lent();
-        self.threshold().saturating_sub(free).max(1)
+        self.threshold().saturating_sub(free)
     }
 
-    /// Whether a slab that is on no list waits for more frees than it need. Also for the reclaimer,
+    /// The same of a slab that is on no list, and rightly so: one at least. I6.
+    pub(super) fn missing(&self) -> u32 {
+        self.shortfall().max(1)
+    }
+
+    /// Whether a slab that is on no list waits for more frees than it need: for one, where it should be
+    /// listed already, and perhaps has no live slot that could be freed. Also for the reclaimer,
     /// to which a free that is just being counted may look like one too many.
     pub(super) fn is_behind(&self) -> bool {
-        !self.is_listed() && self.credit.load(Relaxed) > self.missing()
+        !self.is_listed() && self.credit.load(Relaxed) > self.shortfall()
     }
 
     /// The slab goes on its list. From here on the credit watches for emptiness: as many frees as

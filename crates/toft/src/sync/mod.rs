@@ -3,7 +3,10 @@
 //! Nothing outside this folder names `core::sync::atomic`, so that the protocols of
 //! `remote/` and `thread/` can be run under the loom model checker (`--cfg loom`) unchanged.
 
+mod seat;
 pub mod stack;
+
+pub use seat::{Busy, Seat};
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
@@ -43,6 +46,31 @@ pub fn fence_between_locations() {
 /// loom has no signal handlers to order against.
 #[cfg(loom)]
 pub fn compiler_fence(_: Ordering) {}
+
+/// What a thread does whose order another relies on that makes every thread pass a barrier
+/// (`Os::barrier`): nothing, but the compiler must keep the order. The model checker knows no such
+/// barrier, so both sides get a fence, which promises less: the other's barrier is a fence between any two
+/// of this thread's instructions.
+#[inline(always)]
+pub fn light_barrier() {
+    #[cfg(not(loom))]
+    compiler_fence(Ordering::SeqCst);
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
+/// A plain store to what another thread may just be comparing and exchanging.
+///
+/// The model checker keeps no total order of the values of one location: it lets an exchange succeed on a
+/// value that a plain store has replaced, and takes what that leaves for newer than the store, which no
+/// processor does and the language forbids. An exchange on both sides it orders.
+#[inline(always)]
+pub fn store_beside_exchanges(atomic: &AtomicU8, value: u8) {
+    #[cfg(not(loom))]
+    atomic.store(value, Ordering::Relaxed);
+    #[cfg(loom)]
+    atomic.swap(value, Ordering::Relaxed);
+}
 
 /// Takes one off a counter that only the calling thread uses; returns what is left.
 ///

@@ -10,7 +10,7 @@ use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
 use crate::site::SiteHash;
 use crate::slab::{Class, FLAGS, Slab, Spent};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
 
 /// What a thread owns. Only its holder uses it, but for the inbox and the number.
@@ -25,7 +25,7 @@ pub struct Heap {
     pub(crate) number: u32,
     /// Not zero while the holder changes lists: a signal handler that finds it so, or a child made
     /// by fork, must not trust them.
-    busy: AtomicU32,
+    busy: Busy,
     /// How often this thread's exit was postponed, so that other exit handlers come first.
     pub(crate) exit_rounds: AtomicU32,
     /// The thread's number, where its exit will not be told; else zero.
@@ -51,17 +51,6 @@ const _: () =
 /// Number of a heap that is nobody's.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
-/// The right to change a heap's lists, while it lasts: sets and clears `busy`.
-#[derive(Debug)]
-pub struct Seat<'a>(&'a Heap);
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        crate::sync::compiler_fence(Ordering::SeqCst);
-        self.0.busy.store(0, Relaxed);
-    }
-}
-
 impl Heap {
     /// A heap without memory: every allocation misses.
     pub const fn empty() -> Heap {
@@ -69,8 +58,7 @@ impl Heap {
             inbox: Inbox::new(),
             hash: SiteHash::single(),
             number: NO_NUMBER,
-            // Nobody may ever sit here.
-            busy: AtomicU32::new(1),
+            busy: Busy::never(),
             exit_rounds: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             doubtful: AtomicU32::new(0),
@@ -84,7 +72,7 @@ impl Heap {
     /// A new heap, at tick `now`.
     pub(crate) fn new(hash: SiteHash, number: u32, now: u32) -> Heap {
         let tended_at = AtomicU32::new(now);
-        Heap { hash, number, busy: AtomicU32::new(0), tended_at, ..Heap::empty() }
+        Heap { hash, number, busy: Busy::new(), tended_at, ..Heap::empty() }
     }
 
     /// The heap's address, as slabs keep it in `owner`.
@@ -131,12 +119,7 @@ impl Heap {
     /// has interrupted.
     #[inline]
     pub fn sit(&self) -> Option<Seat<'_>> {
-        if self.busy.load(Relaxed) != 0 {
-            return None;
-        }
-        self.busy.store(1, Relaxed);
-        crate::sync::compiler_fence(Ordering::SeqCst);
-        Some(Seat(self))
+        self.busy.sit()
     }
 
     /// Index of the bin of a small request. Holder only.
@@ -181,11 +164,11 @@ impl Heap {
 
     /// Whether a change is under way: for the reclaimer, behind a barrier, and for the child of a fork.
     pub(crate) fn is_torn(&self) -> bool {
-        self.busy.load(Relaxed) != 0
+        self.busy.is_taken()
     }
 
     pub(crate) fn clear_torn(&self) {
-        self.busy.store(0, Relaxed);
+        self.busy.clear();
     }
 
     /// The bin that a slab belongs to.
