@@ -5,17 +5,16 @@
 //!
 //! What runs here is the code of `slab/`, `remote/` and `sync/seat.rs` itself, over loom's atomics. What the kernel does is
 //! played: the barrier that every thread passes is a fence here, and one at the owner's seat
-//! (`sync::light_barrier`), which promises less; and what is in a slot's memory is kept in plain words, because
+//! (`sync::light_barrier`), which promises less; and what is in a slot's memory is always seen as it is, because
 //! pages that the kernel takes away are gone for all processors before its call returns.
 #![cfg(loom)]
 
 use Ordering::{Relaxed, SeqCst};
 use loom::thread;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64 as Memory;
 use toft::remote::{Inbox, Marked, announce, mark_remote};
 use toft::slab::{Class, Put, Slab, SlotState, Spent};
-use toft::sync::{AtomicU32, Busy, Ordering, fence};
+use toft::sync::{AtomicU32, AtomicU64, Busy, Ordering, fence};
 
 /// A slot is a page.
 const PAGE: usize = 2048;
@@ -30,6 +29,19 @@ enum Planted {
     SeatNotAsked,
     NotSettled,
     NobodyTold,
+}
+
+/// What is in a slot's memory: always the latest, and it orders nothing else.
+struct Memory(AtomicU64);
+
+impl Memory {
+    fn read(&self) -> u64 {
+        self.0.fetch_or(0, Relaxed)
+    }
+
+    fn write(&self, word: u64) {
+        self.0.swap(word, Relaxed);
+    }
 }
 
 /// A heap's inbox and seat, its one slab of two slots, and what is in their memory.
@@ -49,7 +61,7 @@ impl World {
             inbox: Inbox::new(),
             busy: Busy::new(),
             slab: Slab::default(),
-            memory: [const { Memory::new(7) }; SLOTS],
+            memory: [7; SLOTS].map(|word| Memory(AtomicU64::new(word))),
             told: AtomicU32::new(0),
         });
         let slab = &world.slab;
@@ -84,17 +96,17 @@ impl World {
         slab.hand_out(slab.claimed());
         // calloc believes it.
         if slab.handed_out_zero(BASE + slot * PAGE) {
-            assert_eq!(self.memory[slot].load(SeqCst), 0, "not zero");
+            assert_eq!(self.memory[slot].read(), 0, "not zero");
         }
         Some(slot)
     }
 
     /// The program writes to a block and finds it again as it was, whatever happens meanwhile.
     fn use_block(&self, slot: usize, number: u64) {
-        self.memory[slot].store(number, SeqCst);
+        self.memory[slot].write(number);
         // Somebody else may go on here.
         assert!(self.slab.is_live(slot), "a live block is free");
-        assert_eq!(self.memory[slot].load(SeqCst), number, "a live block's pages went");
+        assert_eq!(self.memory[slot].read(), number, "a live block's pages went");
     }
 
     /// Free, by the owner.
@@ -167,7 +179,7 @@ impl World {
         slab.held_pages(PAGE, |start, bytes| {
             let first = (start - BASE) / PAGE;
             for memory in self.memory.iter().skip(first).take(bytes / PAGE) {
-                memory.store(0, SeqCst);
+                memory.write(0);
             }
         });
         if slab.finish(PAGE, true).is_some() {
