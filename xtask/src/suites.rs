@@ -36,7 +36,7 @@ fn whole() -> Command {
 /// The models of what threads do to each other. Everything is compiled otherwise, so apart.
 fn loom() -> Command {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--release", "--test", "loom"]);
+    cargo.args(["test", "--package", "toft", "--release", "--test", "loom", "--test", "loom_hold"]);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
     cargo
 }

@@ -317,6 +317,33 @@ mod tests {
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
 
+    /// A slab of so few slots that one free is enough for it to be listed: its owner has looked while all were
+    /// held, and there is no live slot whose free would list it again.
+    #[test]
+    fn an_empty_slab_on_no_list_is_overlooked() {
+        let slab = Box::new(Slab::nothing());
+        let class = Class::of(128 << 10).unwrap();
+        let slots = slab.open(1 << 30, 512 << 10, class, 0, 0);
+        slab.publish(OWNER, slots);
+        (0..slots).for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
+        slab.fresh.store(slots as u16, Relaxed);
+        slab.relist();
+        assert_eq!((slots, slab.threshold()), (4, 1));
+        assert!(slab.hold(PAGE) && !slab.refill(|_| {}));
+        slab.unlist();
+        slab.settle(true);
+        slab.finish(PAGE, true);
+        assert!(slab.is_overlooked(false));
+        slab.leave();
+        assert_eq!(slab.collect(|_| {}), crate::slab::Spent::List);
+        // What is listed knows of its room, and what has none has none to know of.
+        slab.relist();
+        assert!(!slab.is_behind());
+        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.unlist();
+        assert!(!slab.is_behind());
+    }
+
     /// A slab that holds nothing can change hands; one that holds something cannot.
     #[test]
     fn what_is_held_stays_with_its_owner() {
