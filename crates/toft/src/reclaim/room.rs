@@ -63,7 +63,7 @@ impl Pool {
                     state.receivers.fetch_add(1, Relaxed);
                 }
                 // A larger slab's pages were moved: nobody would count those that no slot lies on.
-                let pages = |bytes: usize| bytes.next_multiple_of(os.page_size());
+                let pages = |bytes: usize| bytes.next_multiple_of(os.page_size().max(1));
                 if let Some(rest) = pages(touched).checked_sub(pages(slot_bytes(to)))
                     && rest != 0
                 {
