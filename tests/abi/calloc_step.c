@@ -75,7 +75,8 @@ int main(void)
         }
     }
     announce_number("steps", (size_t)target);
-    announce_number("bad", (size_t)bad);
+    CHECK(target > 10 && target < STEPS);
+    CHECK(bad == 0);
     return 0;
 }
 #else
