@@ -128,6 +128,7 @@ fn expected(kind: &Kind) -> String {
         Kind::Number(least, most) => format!("a number from {least} to {most}"),
         Kind::Word(words) => words.join(" or "),
         Kind::Size => "a size such as 512k, 8m or 1g".into(),
+        Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),
         Kind::Flag => "0 or 1".into(),
         Kind::Descriptor => "the number of a file descriptor".into(),
     }

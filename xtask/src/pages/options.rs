@@ -30,6 +30,7 @@ fn values(kind: Kind) -> String {
         Kind::Word(words) => {
             words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
         }
+        Kind::Share => "bytes, or `512m`, `2g`, or `80%`".into(),
         Kind::Flag => "`0` or `1`".into(),
         Kind::Descriptor => "an open file descriptor".into(),
     }

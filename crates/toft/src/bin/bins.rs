@@ -184,8 +184,9 @@ impl Bins {
     }
 
     /// The current slab's claim is used up: claims more from it, or from the next slab that has free
-    /// slots; slabs without are taken off. `wake` maps the pages of a dormant slab. False when the
-    /// bin has nothing left that can be used now.
+    /// slots; slabs without are taken off. `wake` maps the pages of a dormant slab, or asks for one
+    /// that was set aside, and says whether it may be used. False when the bin has nothing left that
+    /// can be used now.
     pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);
@@ -195,11 +196,12 @@ impl Bins {
             if self.refill(index) {
                 return true;
             }
-            if slab.is_dormant() {
+            // Nobody but its owner wakes it: what `refill` has seen of that is still so.
+            if !slab.is_awake() {
                 if wake(slab) {
                     continue;
                 }
-                return self.pass_dormant(index, slab);
+                return self.pass_dormant(index, slab, wake);
             }
             self.set(index, slab.next());
             slab.unlist();
@@ -209,10 +211,15 @@ impl Bins {
     /// There is no memory to wake the current slab with: a later one of the list may be awake and
     /// have room, and becomes the current one.
     #[cold]
-    fn pass_dormant(self, index: usize, current: &'static Slab) -> bool {
+    fn pass_dormant(
+        self,
+        index: usize,
+        current: &'static Slab,
+        mut wake: impl FnMut(&Slab) -> bool,
+    ) -> bool {
         let mut before = current;
         while let Some(slab) = slab_at(before.next()) {
-            if slab.is_dormant() {
+            if !(slab.is_awake() || slab.is_aside() && wake(slab)) {
                 before = slab;
                 continue;
             }

@@ -4,7 +4,7 @@ use crate::large::Blocks;
 use crate::options::Options;
 use crate::os::filter::Filter;
 use crate::os::{Error, Os};
-use crate::reclaim::{Control, Groups, Pool, Reclaimer};
+use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::site::SiteHash;
@@ -30,6 +30,7 @@ pub struct Allocator<O> {
     pub(super) pool: Pool,
     pub(super) reclaimer: Reclaimer,
     pub(super) groups: Groups,
+    pub(super) limit: Limit,
     /// Whether this lives as long as the process, so that a thread of ours may use it.
     pub(super) for_ever: bool,
     /// All heaps.
@@ -86,6 +87,7 @@ impl<O> Allocator<O> {
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
+            limit: Limit::none(),
             for_ever: false,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
@@ -116,7 +118,8 @@ impl<O: Os> Allocator<O> {
         let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
         let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
         let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
-        let end = groups_at + Groups::TABLE_BYTES;
+        let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
+        let end = limit_at + Limit::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -126,7 +129,7 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, pool, reclaimer, groups, heaps) = unsafe {
+        let (small, medium, large, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -148,6 +151,7 @@ impl<O: Os> Allocator<O> {
                 Pool::new(pool_at, partitions, layout.small_slabs),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
+                Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
@@ -161,6 +165,7 @@ impl<O: Os> Allocator<O> {
             pool,
             reclaimer,
             groups,
+            limit,
             for_ever: false,
             heaps,
             hash,
@@ -286,15 +291,20 @@ impl<O: Os> Allocator<O> {
     /// Verifies every slab, the large blocks, and every heap's lists. For tests and the fuzzer: no other thread may be
     /// using the allocator.
     pub fn check(&self) -> Result<(), Violation> {
-        let mut result = Ok(());
+        let (mut result, mut counted) = (Ok(()), self.pool.kept_bytes());
         self.for_each_slab(|slab| {
             if result.is_ok() {
                 result = slab.check();
             }
+            counted += if slab.has_owner() { slab.slot_bytes() } else { 0 };
+            counted = counted.wrapping_sub(slab.uncounted());
         });
         result?;
         self.pool.check()?;
         self.groups.check(self.os.page_size())?;
+        if counted != self.pool.bytes() {
+            return Err(Violation("E5: the count of bytes that may have pages"));
+        }
         self.large.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
@@ -314,6 +324,7 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.pool.repair();
+        self.limit.repair();
         let torn = self.reclaimer.repair(
             (self.os.process(), self.os.ticks()),
             crate::bin::slab_at,

@@ -177,15 +177,16 @@ impl<O: Os> Allocator<O> {
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
         loop {
+            self.look_at_group();
             self.answer();
-            let mut swept = self.sweep(Which::Idle).unwrap_or_default();
+            let mut swept = self.sweep(self.to_sweep()).unwrap_or_default();
             swept.more |= passes.are_due() && passes.note(self.compact_beside(Which::Idle, None));
             self.reclaimer.set_limit(self.pool.bytes());
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;
                 let took = swept.slabs / SLABS_IN_A_MILLISECOND;
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
-                self.os.sleep_on(word, 0, pause);
+                self.sleep_and_look(pause);
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
                 self.os.sleep_on(word, 0, rest);
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };

@@ -1,9 +1,9 @@
 //! malloc: the fast path, and what happens when a bin is empty.
 
+use super::limit::{Grant, slot_bytes};
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os};
-use crate::reclaim::release;
 use crate::slab::{
     Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
     class_of_small,
@@ -111,13 +111,32 @@ impl<O: Os> Allocator<O> {
             return bins.pop(index);
         }
         // 4. a slab that has become empty, of whatever thread
-        if self.adopt(heap, index) && bins.advance(index, wake) {
+        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+        if self.adopt(heap, index, self.pool.take(partition, class)) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 5. address space that nobody has had
+        // 5. from here on the program grows: what has been set aside comes first, where that is so
+        let bytes = slot_bytes(class);
+        let mut promise = self.promise(bytes).ok();
+        if promise.is_none() {
+            let mut served = false;
+            promise = self.promise_hard(heap, Some(seat), bytes, || {
+                served = bins.advance(index, wake);
+                served
+            });
+            if served {
+                return bins.pop(index);
+            }
+        }
+        let _promise = promise?;
+        let clean = self.pool.take_clean(&self.os, partition, class);
+        if self.adopt(heap, index, clean) && bins.advance(index, wake) {
+            return bins.pop(index);
+        }
+        // 6. address space that nobody has had
         let slab = match self.new_slab(heap, index, site) {
             Some(slab) => slab,
-            // 6. what can be had back where there is no more
+            // 7. what can be had back where there is no more
             None => {
                 self.relieve(heap, Some(seat));
                 self.new_slab(heap, index, site)?
@@ -163,20 +182,24 @@ impl<O: Os> Allocator<O> {
     pub(super) fn part_with(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().load(Relaxed) != 0;
         if heap.part_with(seat, slab) {
-            self.pool.put(slab);
+            if slab.is_aside() {
+                // It counts for less than it would in the pool.
+                self.pool.put_clean(&self.os, slab);
+            } else {
+                self.pool.put(slab);
+            }
             self.pool.hold_to(&self.os, self.options.slab_keep);
             if pressure {
                 self.pool.drop_some(&self.os, usize::MAX, true);
             }
         } else if pressure && slab.is_empty() && !slab.is_being_held() {
-            release(&self.os, slab, true);
+            self.release_own(slab);
         }
     }
 
     /// Lists an empty slab out of the pool, if there is one for this bin.
-    fn adopt(&self, heap: &Heap, index: usize) -> bool {
-        let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
-        let Some(slab) = self.pool.take(&self.os, partition, class) else { return false };
+    fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
+        let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
         self.note_growth();
         // Racing threads that free a slot twice may leave its bit behind.
@@ -199,9 +222,11 @@ impl<O: Os> Allocator<O> {
             return None;
         }
         let partition = self.hash.partition(site);
-        let allocate = || self.large.allocate(&self.os, size, align, partition, site);
+        let grant = Grant::new(self, heap);
+        let admit = |bytes| grant.admit(bytes);
+        let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         match allocate() {
-            Err(Error::NoMemory) => {
+            Err(Error::NoMemory) if !grant.is_refused() => {
                 self.relieve(heap, heap.sit().as_ref());
                 allocate()
             }
@@ -237,17 +262,9 @@ impl<O: Os> Allocator<O> {
     fn release_empty_slabs(&self, heap: &Heap) {
         self.for_each_slab(|slab| {
             if heap.owns(slab) && slab.is_listed() && slab.is_empty() && !slab.is_being_held() {
-                release(&self.os, slab, true);
+                self.release_own(slab);
             }
         });
-    }
-
-    fn wake(&self, slab: &Slab) -> bool {
-        let woken = self.os.map(slab.base(), slab.tier().slab_bytes()).is_ok();
-        if woken {
-            slab.wake(true);
-        }
-        woken
     }
 
     /// Gives back the pages of all free large blocks and of empty slabs that are nobody's; says how

@@ -10,6 +10,7 @@ mod background;
 mod compact;
 mod free;
 mod global;
+mod limit;
 mod malloc;
 mod misuse;
 #[cfg(feature = "experiment-parallel")]

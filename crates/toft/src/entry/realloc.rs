@@ -1,6 +1,7 @@
 //! realloc: in place where it can, by moving pages where the block is large, else by copying.
 
 use super::allocator::Found;
+use super::limit::Grant;
 use super::malloc::SIZE_MAX;
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
@@ -39,7 +40,8 @@ impl<O: Os> Allocator<O> {
         if let Found::Large(block) = found
             && size > MEDIUM_MAX
         {
-            match self.large.resize(&self.os, block, size) {
+            let grant = Grant::new(self, heap);
+            match self.large.resize(&self.os, block, size, &|bytes| grant.admit(bytes)) {
                 Resize::InPlace => return Resized::At(address),
                 Resize::Moved(to) => return Resized::At(to),
                 Resize::No => {}

@@ -246,6 +246,9 @@ fn complain(variable: &[u8], problem: Problem) {
                 crate::options::Kind::Size => {
                     line.text("a size such as 64k, 8m or 1g");
                 }
+                crate::options::Kind::Share => {
+                    line.text("a size such as 512m or 2g, or a share such as 80%");
+                }
                 crate::options::Kind::Word(words) => {
                     for (i, word) in words.iter().enumerate() {
                         line.text(if i == 0 { "" } else { " or " }).text(word);

@@ -99,7 +99,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
-    fn give_back_own(&self, slab: &Slab) -> usize {
+    pub(super) fn give_back_own(&self, slab: &Slab) -> usize {
         slab.give_back_pages(self.os.page_size(), |start, bytes| {
             // SAFETY: (1) the pages belong to free slots, which nobody can claim meanwhile.
             unsafe { self.os.discard(start, bytes) }.is_ok()

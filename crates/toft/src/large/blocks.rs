@@ -54,6 +54,10 @@ pub(super) struct State {
     /// How many of those there are.
     pub(super) separate: AtomicUsize,
     pub(super) live_blocks: AtomicUsize,
+    /// Bytes mapped for descriptors.
+    pub(super) descriptors: AtomicUsize,
+    /// Not zero while as little is kept as can be.
+    pub(super) lean: AtomicU32,
     pub(super) allocations: AtomicU64,
     /// Frees ever, which is what time is measured in here.
     pub(super) frees: AtomicU64,
@@ -208,7 +212,8 @@ impl Blocks {
     }
 
     /// A block of at least `size` bytes at a multiple of `align` (a power of two), and how many of
-    /// its first bytes may be other than zero.
+    /// its first bytes may be other than zero. `admit` says whether there may be a block with so many
+    /// resident bytes more than are counted at that moment.
     pub fn allocate(
         &self,
         os: &impl Os,
@@ -216,13 +221,14 @@ impl Blocks {
         align: usize,
         partition: usize,
         site: usize,
+        admit: &impl Fn(usize) -> bool,
     ) -> Result<(usize, usize), Error> {
         let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
         let class = large_class(bytes.max(1 << CLASS_BASE | 1));
         let need = Need { partition, class, bytes, align };
-        let (block, dirty) = match self.reuse(os, &need) {
+        let (block, dirty) = match self.reuse(os, &need, admit) {
             Some(found) => found,
-            None => self.map_vacant(os, &need)?,
+            None => self.map_vacant(os, &need, admit)?,
         };
         block.site.store(site, Relaxed);
         self.begin(block, bytes);
@@ -231,16 +237,21 @@ impl Blocks {
 
     /// A block out of what free blocks have: the one of the same partition and class whose pages fit
     /// best, or, where there is none or it has less than half of them, the pages of another.
-    fn reuse(&self, os: &impl Os, need: &Need) -> Option<(&Block, usize)> {
+    fn reuse(
+        &self,
+        os: &impl Os,
+        need: &Need,
+        admit: &impl Fn(usize) -> bool,
+    ) -> Option<(&Block, usize)> {
         let fit = self.best_fit(need);
         if let Some(donor) = fit.donor
-            && let Some(found) = self.take_over(os, donor, need)
+            && let Some(found) = self.take_over(os, donor, need, admit)
         {
             return Some(found);
         }
         let block = self.take_kept(fit.own?)?;
         let dirty = block.resident.load(Relaxed);
-        if self.adapt(os, block, need.bytes).is_err() {
+        if self.adapt(os, block, need.bytes, admit).is_err() {
             // Mapped anew it may have more luck, or else the request fails for good.
             self.drop_pages(os, block);
             self.push_free(block);
@@ -250,11 +261,16 @@ impl Blocks {
     }
 
     /// A block in an extent without pages, and how many of its first bytes may be other than zero.
-    fn map_vacant(&self, os: &impl Os, need: &Need) -> Result<(&Block, usize), Error> {
+    fn map_vacant(
+        &self,
+        os: &impl Os,
+        need: &Need,
+        admit: &impl Fn(usize) -> bool,
+    ) -> Result<(&Block, usize), Error> {
         for _ in 0..TRIES {
             let block = self.vacant(os, need)?;
             let dirty = block.resident.load(Relaxed);
-            match self.adapt(os, block, need.bytes) {
+            match self.adapt(os, block, need.bytes, admit) {
                 Ok(()) => return Ok((block, dirty)),
                 // Something foreign lies here: leave the extent alone for ever.
                 Err(Error::Occupied) => {}

@@ -42,6 +42,8 @@ impl Blocks {
         intended.fetch_or(bit, AcqRel);
         match os.map(self.chunk_start(unit), size_of::<Block>() << CHUNK_SHIFT) {
             Ok(()) => {
+                let bytes = size_of::<Block>() << CHUNK_SHIFT;
+                self.state().descriptors.fetch_add(bytes, Relaxed);
                 // publish chunk: pairs with `is_mapped`.
                 mapped.fetch_or(bit, AcqRel);
                 Ok(())

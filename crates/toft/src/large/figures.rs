@@ -40,6 +40,14 @@ impl Blocks {
         }
     }
 
+    /// Bytes that may be resident: of live blocks, what lies behind them, and what is kept; and of
+    /// descriptors.
+    pub fn counted_bytes(&self) -> usize {
+        let state = self.state();
+        let live = state.live_bytes.load(Relaxed) + state.slack.load(Relaxed);
+        live + state.kept.load(Relaxed) + state.descriptors.load(Relaxed)
+    }
+
     /// Usable bytes of live blocks.
     pub fn live_bytes(&self) -> usize {
         self.state().live_bytes.load(Relaxed)

@@ -52,12 +52,21 @@ impl Blocks {
 
     /// Maps a held, free block for `bytes` from whatever it has now, and gives back what it has far
     /// too much of.
-    pub(super) fn adapt(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
+    pub(super) fn adapt(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        bytes: usize,
+        admit: &impl Fn(usize) -> bool,
+    ) -> Result<(), Error> {
         let resident = block.resident.load(Relaxed);
         if resident > bytes + bytes / SLACK {
             self.cut(os, block, bytes);
         } else if resident < bytes {
             self.make_room(os, bytes);
+        }
+        if !admit(block.resident.load(Relaxed).max(bytes)) {
+            return Err(Error::NoMemory);
         }
         self.map_to(os, block, bytes)
     }
@@ -159,6 +168,7 @@ impl Blocks {
         os: &impl Os,
         donor: Kept,
         need: &Need,
+        admit: &impl Fn(usize) -> bool,
     ) -> Option<(&Block, usize)> {
         if !self.may_be_separate() {
             return None;
@@ -178,7 +188,13 @@ impl Blocks {
         // What would be left is taken along, if it is little.
         let most = (need.bytes + need.bytes / SLACK).min(block.extent() - self.page_size);
         let moved = if resident <= most { resident } else { need.bytes };
-        self.make_room(os, resident + need.bytes.saturating_sub(moved));
+        let growth = need.bytes.saturating_sub(moved);
+        self.make_room(os, resident + growth);
+        if !admit(resident + growth) {
+            self.put_vacant(block);
+            self.put_kept(os, donor);
+            return None;
+        }
         let (left, len) = (resident - moved, moved.max(need.bytes));
         let (from, to) = (self.address(donor) + left, self.address(block));
         // SAFETY: (1) the donor is free and held, and what lies before `left` stays with it; (2) the

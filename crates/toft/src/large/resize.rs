@@ -17,8 +17,15 @@ pub enum Resize {
 }
 
 impl Blocks {
-    /// Changes the size of a live block without copying, where that can be done.
-    pub fn resize(&self, os: &impl Os, block: &Block, size: usize) -> Resize {
+    /// Changes the size of a live block without copying, where that can be done. `admit` is asked as in
+    /// `allocate`, and never where the block becomes smaller.
+    pub fn resize(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        size: usize,
+        admit: &impl Fn(usize) -> bool,
+    ) -> Resize {
         let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
         let old = block.bytes();
         if self.is_shared(block) {
@@ -35,6 +42,8 @@ impl Blocks {
         let done = if bytes < old {
             self.shrink(os, block, bytes);
             Resize::InPlace
+        } else if !admit(block.resident.load(Relaxed).max(bytes)) {
+            Resize::No
         } else if bytes <= block.extent() - self.page_size {
             self.make_room(os, block.resident.load(Relaxed).max(bytes));
             match self.map_to(os, block, bytes) {

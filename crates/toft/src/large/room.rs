@@ -147,7 +147,9 @@ impl Blocks {
 
     /// Resident bytes that free blocks may have now.
     pub(super) fn budget(&self) -> usize {
-        self.keep.min(KEEP_LEAST.saturating_add(self.state().live_bytes.load(Relaxed)))
+        let state = self.state();
+        let live = if state.lean.load(Relaxed) != 0 { 0 } else { state.live_bytes.load(Relaxed) };
+        self.keep.min(KEEP_LEAST.saturating_add(live))
     }
 
     /// After a free: what waits is held to its limits.
@@ -184,8 +186,13 @@ impl Blocks {
         }
     }
 
+    /// Keeps as little as can be from now on, or as much as usual.
+    pub fn set_lean(&self, lean: bool) {
+        self.state().lean.store(u32::from(lean), Relaxed);
+    }
+
     /// Gives back so many bytes of waiting blocks, the last pages of the oldest first.
-    fn give_back(&self, os: &impl Os, bytes: usize) {
+    pub fn give_back(&self, os: &impl Os, bytes: usize) {
         let mut left = bytes;
         for _ in 0..2 * PLACES {
             if left == 0 {

@@ -2,7 +2,7 @@
 
 mod parse;
 
-pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_size, parse_word};
+pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_share, parse_size, parse_word};
 
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
@@ -29,6 +29,8 @@ pub enum Kind {
     Flag,
     /// A file descriptor.
     Descriptor,
+    /// Bytes as of `Size`, or percent of the memory that there is.
+    Share,
 }
 
 /// One option.
@@ -89,6 +91,12 @@ pub const TABLE: &[Entry] = &[
         doc: "let sparse slabs share pages, when asked to and where they lie idle (docs/compaction.md)",
     },
     Entry {
+        name: "TOFT_LIMIT",
+        default: "none",
+        kind: Kind::Share,
+        doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM",
+    },
+    Entry {
         name: "TOFT_SCOPE",
         default: "children",
         kind: Kind::Word(&["program", "children"]),
@@ -129,6 +137,31 @@ pub enum Reclaim {
     Off,
 }
 
+/// How many bytes may be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitTo {
+    /// As many as there are.
+    Nothing,
+    /// So many.
+    Bytes(usize),
+    /// So many percent of what there is.
+    Percent(u8),
+}
+
+impl LimitTo {
+    /// The limit in bytes, where there are so many; `usize::MAX` stands for none.
+    pub fn bytes(self, there_is: impl Fn() -> Option<usize>) -> usize {
+        match self {
+            LimitTo::Nothing => usize::MAX,
+            LimitTo::Bytes(bytes) => bytes,
+            LimitTo::Percent(percent) => there_is().map_or(usize::MAX, |all| {
+                // Neither overflows nor loses much.
+                all / 100 * percent as usize + all % 100 * percent as usize / 100
+            }),
+        }
+    }
+}
+
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -146,6 +179,8 @@ pub struct Options {
     pub decay: u32,
     /// Whether sparse slabs may share pages.
     pub compact: bool,
+    /// How many bytes may be resident.
+    pub limit: LimitTo,
     /// Whether children do not inherit the library.
     pub program_only: bool,
     /// Where to report to.
@@ -167,6 +202,7 @@ impl Options {
         reclaim: Reclaim::Auto,
         decay: 100,
         compact: false,
+        limit: LimitTo::Nothing,
         program_only: false,
         report_descriptor: None,
         stats: false,
@@ -210,6 +246,10 @@ impl Options {
             },
             "TOFT_COMPACT" => match parse_flag(value) {
                 Some(flag) => self.compact = flag,
+                None => return bad,
+            },
+            "TOFT_LIMIT" => match parse_share(value) {
+                Some(limit) => self.limit = limit,
                 None => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
@@ -257,17 +297,35 @@ mod tests {
             ("TOFT_RECLAIM=calls", 4),
             ("TOFT_DECAY=7", 5),
             ("TOFT_COMPACT=1", 6),
-            ("TOFT_SCOPE=program", 7),
-            ("TOFT_REPORT_FD=7", 8),
-            ("TOFT_STATS=1", 9),
+            ("TOFT_LIMIT=80%", 7),
+            ("TOFT_SCOPE=program", 8),
+            ("TOFT_REPORT_FD=7", 9),
+            ("TOFT_STATS=1", 10),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 10),
+            ("TOFT_EXPERIMENT_ARENAS=1", 11),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
             assert_ne!(options, Options::DEFAULT, "{text}");
             assert!(text.starts_with(TABLE[entry].name));
         }
+    }
+
+    #[test]
+    fn limits_are_bytes_or_a_share_of_what_there_is() {
+        let limit = |text: &str, there_is: Option<usize>| {
+            let mut options = Options::DEFAULT;
+            options.take(format!("TOFT_LIMIT={text}").as_bytes()).unwrap();
+            options.limit.bytes(|| there_is)
+        };
+        assert_eq!(limit("512m", None), 512 << 20);
+        assert_eq!(limit("4096", Some(1)), 4096);
+        assert_eq!(limit("80%", Some(1000)), 800);
+        assert_eq!(limit("33%", Some(199)), 65);
+        assert_eq!(limit("100%", Some(usize::MAX)), usize::MAX);
+        assert_eq!(limit("1%", Some(usize::MAX)), usize::MAX / 100);
+        assert_eq!(limit("80%", None), usize::MAX);
+        assert_eq!(LimitTo::Nothing.bytes(|| Some(1)), usize::MAX);
     }
 
     #[test]
@@ -286,6 +344,14 @@ mod tests {
             "TOFT_DECAY=1s",
             "TOFT_DECAY=86400001",
             "TOFT_COMPACT=yes",
+            "TOFT_LIMIT=0",
+            "TOFT_LIMIT=0%",
+            "TOFT_LIMIT=101%",
+            "TOFT_LIMIT=%",
+            "TOFT_LIMIT=1m%",
+            "TOFT_LIMIT=-1",
+            "TOFT_LIMIT=1t",
+            "TOFT_LIMIT=none",
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",

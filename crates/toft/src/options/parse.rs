@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::{Entry, TABLE};
+use super::{Entry, LimitTo, TABLE};
 
 /// An option found in the environment.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,17 @@ pub fn parse_size(text: &[u8]) -> Option<usize> {
         _ => (text, 0),
     };
     parse_number(digits)?.checked_mul(1 << shift)
+}
+
+/// Bytes, with an optional suffix, or percent; neither none.
+pub fn parse_share(text: &[u8]) -> Option<LimitTo> {
+    match text.split_last()? {
+        (b'%', digits) => match parse_number(digits)? {
+            percent @ 1..=100 => Some(LimitTo::Percent(percent as u8)),
+            _ => None,
+        },
+        _ => parse_size(text).filter(|&bytes| bytes != 0).map(LimitTo::Bytes),
+    }
 }
 
 /// Which of `words` the text is.

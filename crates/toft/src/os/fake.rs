@@ -20,7 +20,7 @@ pub use space::{PageState, Space};
 
 use super::filter::Permit;
 use super::release::{Piece, Release};
-use super::{Error, Os, Sharing, share};
+use super::{Error, Group, Os, Sharing, share};
 use crate::sync::AtomicU32;
 use core::ops::Range;
 use faults::{Faults, Verdict};
@@ -81,6 +81,8 @@ struct State {
     ticks: u32,
     at_barrier: Option<Meanwhile>,
     filtered: bool,
+    group: Group,
+    memory: Option<usize>,
 }
 
 impl Fake {
@@ -100,6 +102,8 @@ impl Fake {
             ticks: 0,
             at_barrier: None,
             filtered: false,
+            group: Group::default(),
+            memory: None,
         };
         Fake {
             machine,
@@ -183,6 +187,16 @@ impl Fake {
     /// Bytes that are views of stores.
     pub fn shared_bytes(&self) -> usize {
         self.state().space.bytes(PageState::Shared)
+    }
+
+    /// How short of memory the process's group is from now on.
+    pub fn set_group(&self, group: Group) {
+        self.state().group = group;
+    }
+
+    /// Says how many bytes of memory there are.
+    pub fn set_memory(&self, bytes: usize) {
+        self.state().memory = Some(bytes);
     }
 
     /// Lets time pass.
@@ -502,6 +516,14 @@ unsafe impl Os for Fake {
         self.admit_views(Request::EmptyStore, addr, len)?;
         // SAFETY: as above.
         unsafe { share::empty(addr, len) }
+    }
+
+    fn group(&self) -> Group {
+        self.state().group
+    }
+
+    fn memory_there_is(&self) -> Option<usize> {
+        self.state().memory
     }
 
     fn random(&self) -> Result<u64, Error> {

@@ -3,7 +3,7 @@
 use super::filter::{ModeFinder, Permit};
 use super::release::{Piece, Release};
 use super::syscall::syscall;
-use super::{Error, Os, Sharing, process, share, thread};
+use super::{Error, Group, Os, Sharing, cgroup, process, share, thread};
 use crate::sync::AtomicU32;
 use core::ops::Range;
 
@@ -243,6 +243,14 @@ unsafe impl Os for Linux {
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: the caller's duty 1.
         unsafe { share::empty(addr, len) }
+    }
+
+    fn group(&self) -> Group {
+        cgroup::group()
+    }
+
+    fn memory_there_is(&self) -> Option<usize> {
+        cgroup::memory_there_is()
     }
 
     fn random(&self) -> Result<u64, Error> {

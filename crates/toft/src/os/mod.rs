@@ -5,6 +5,7 @@
 //! and so can never call back into malloc; the fake one of `fake.rs` answers from an array and fails on
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
+mod cgroup;
 pub mod filter;
 #[cfg(feature = "experiment-parallel")]
 pub mod futex;
@@ -19,6 +20,7 @@ mod thread;
 pub mod fake;
 
 use crate::sync::AtomicU32;
+pub use cgroup::Group;
 use core::ops::Range;
 use filter::Permit;
 pub use linux::Linux;
@@ -221,8 +223,15 @@ pub unsafe trait Os {
     /// # Safety
     /// 1. The range is a view, and the contents are needed in no view.
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error>;
+
     /// Whether the calling thread's system calls go through a filter, or may. Reads a file.
     fn is_filtered(&self) -> bool;
+
+    /// How short of memory the group of processes is that this one belongs to.
+    fn group(&self) -> Group;
+
+    /// Bytes of memory that the group, or else the machine, may have.
+    fn memory_there_is(&self) -> Option<usize>;
 
     /// A word that an attacker cannot predict, or an error: never a weak one.
     fn random(&self) -> Result<u64, Error>;

@@ -1,6 +1,5 @@
 //! How long slabs are kept.
 
-use super::pool::slot_bytes;
 use super::{BATCH, Pool};
 use crate::os::Os;
 use crate::os::filter::Filter;
@@ -101,7 +100,7 @@ impl Pool {
             while given < most
                 && let Some(slab) = self.pop(&stacks.aging)
             {
-                given += slot_bytes(slab);
+                given += slab.slot_bytes();
                 clean(slab);
             }
             if given < most {

@@ -12,11 +12,15 @@
 mod batch;
 mod decay;
 mod groups;
+mod limit;
 mod pool;
 mod room;
 mod sort;
+mod tight;
 
 pub use batch::{BATCH, Control, Life, Reclaimer, Turn};
 pub use groups::{Entry, Groups, Shared, Status};
+pub use limit::{Limit, Promise};
 pub use pool::{Pool, release};
 pub use sort::sort;
+pub use tight::is_tight;

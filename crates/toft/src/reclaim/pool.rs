@@ -9,10 +9,12 @@
 //! Any thread puts and takes; lock-free ([`stack`]): descriptors are never unmapped. A thread that a fork has stopped in the middle loses for the child what it
 //! had in hand, and no more.
 //!
-//! Invariants, verified by [`Pool::check`]:
+//! Invariants, verified by [`Pool::check`], E5 by `Allocator::check`:
 //! - E1 a slab in the pool has no owner (and so, by I7, is empty and on no list).
 //! - E2 it is on the stacks of its own partition and class.
 //! - E4 a partition with kept slabs has its bit set.
+//! - E5 `total` is the bytes of slots of all slabs that have an owner or are kept, but for those that
+//!   are uncounted.
 //! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its pages.
 
 use crate::os::Os;
@@ -31,8 +33,8 @@ pub(super) struct Stacks {
 /// Counters, by any thread; lives in the metadata tables, zero at first.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Bytes of slots in slabs that have pages: those that have an owner, and kept ones. And the most
-    /// that the former ever were.
+    /// Bytes of slots in slabs that have pages, but for those that are uncounted: slabs that have an
+    /// owner, and kept ones. And the most that the former ever were.
     pub(super) total: AtomicUsize,
     pub(super) peak: AtomicUsize,
     /// Bytes of slots in kept slabs. The one counter that changes with every slab that comes or goes.
@@ -44,6 +46,8 @@ pub(super) struct State {
     pub(super) decaying: AtomicU32,
     /// The partition where the last search for kept slabs ended.
     pub(super) cursor: AtomicUsize,
+    /// Not zero while as little is kept as can be.
+    pub(super) lean: AtomicU32,
     /// Slabs that have ever got pages of another.
     pub(super) receivers: AtomicUsize,
 }
@@ -123,7 +127,8 @@ impl Pool {
 
     /// Takes a slab that has become empty from its owner, who has let go of it.
     pub fn put(&self, slab: &Slab) {
-        self.state().kept.fetch_add(slot_bytes(slab), Relaxed);
+        self.call_back(slab);
+        self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
         // kept slab: pairs with `find_kept`, which clears the bit and then looks at the stacks. Both
         // sides write first and then look, all SeqCst, so at least one sees the other.
@@ -133,17 +138,61 @@ impl Pool {
         }
     }
 
-    /// An empty slab for its new owner: one with pages before one without. It may be dormant.
-    pub fn take(&self, os: &impl Os, partition: usize, class: usize) -> Option<&'static Slab> {
+    /// As `put`, of a slab that is not worth keeping: its pages go.
+    pub fn put_clean(&self, os: &impl Os, slab: &Slab) {
+        release(os, slab, false);
+        self.call_back(slab);
+        self.state().total.fetch_sub(slab.slot_bytes(), Relaxed);
+        self.push(&self.stacks_of(slab).clean, slab);
+    }
+
+    /// An empty slab that has its pages, for its new owner. It may be dormant.
+    pub fn take(&self, partition: usize, class: usize) -> Option<&'static Slab> {
         let stacks = self.stacks(partition * CLASSES + class);
         if let Some(slab) = self.pop(&stacks.kept).or_else(|| self.pop(&stacks.aging)) {
-            self.state().kept.fetch_sub(slot_bytes(slab), Relaxed);
+            self.state().kept.fetch_sub(slab.slot_bytes(), Relaxed);
             self.note_peak();
             return Some(slab);
         }
-        let slab = self.pop(&stacks.clean)?;
+        None
+    }
+
+    /// An empty slab without pages for its new owner, who has asked whether it may grow. It may be
+    /// dormant.
+    pub fn take_clean(
+        &self,
+        os: &impl Os,
+        partition: usize,
+        class: usize,
+    ) -> Option<&'static Slab> {
+        let slab = self.pop(&self.stacks(partition * CLASSES + class).clean)?;
         self.grow(os, slab);
         Some(slab)
+    }
+
+    /// All of a slab counts again, and it may be used. The caller holds it.
+    pub fn call_back(&self, slab: &Slab) {
+        self.add(slab.count_again());
+        slab.call_back();
+        // Whoever has put something there meanwhile, and has not seen that it is called back.
+        self.add(slab.count_again());
+    }
+
+    /// So many bytes of an owned slab that was set aside, or is dormant, do not count until it is called
+    /// back. One thread at a time.
+    pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
+        self.add(slab.count_again());
+        slab.leave_uncounted(bytes);
+        self.state().total.fetch_sub(bytes, Relaxed);
+        if !slab.must_be_asked_for() {
+            self.add(slab.count_again());
+        }
+    }
+
+    fn add(&self, bytes: usize) {
+        if bytes != 0 {
+            self.state().total.fetch_add(bytes, Relaxed);
+        }
     }
 
     /// Remembers how many bytes of slots are in use, if there were never more; says how many.
@@ -174,7 +223,7 @@ impl Pool {
 
     /// A slab that was kept has no pages any more.
     pub(super) fn shelve(&self, slab: &Slab) -> usize {
-        let bytes = slot_bytes(slab);
+        let bytes = slab.slot_bytes();
         self.state().kept.fetch_sub(bytes, Relaxed);
         self.state().total.fetch_sub(bytes, Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
@@ -252,8 +301,4 @@ pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
 /// Whether there is a slab that has its pages.
 pub(super) fn has_any(stacks: &Stacks) -> bool {
     stack::top(&stacks.kept) != 0 || stack::top(&stacks.aging) != 0
-}
-
-pub(super) fn slot_bytes(slab: &Slab) -> usize {
-    slab.slots() * slab.size()
 }

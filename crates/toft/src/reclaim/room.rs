@@ -1,7 +1,7 @@
 //! How much is kept: what has to go where the process would grow beyond its peak, and where to.
 
 use super::Pool;
-use super::pool::{has_any, slot_bytes};
+use super::pool::has_any;
 use crate::os::{Error, Os};
 use crate::slab::{CLASSES, Class, Slab};
 use crate::sync::Ordering::{Relaxed, SeqCst};
@@ -21,18 +21,24 @@ impl Pool {
     /// The pages of this slab, of which there are none, are about to be used.
     pub fn grow(&self, os: &impl Os, slab: &Slab) {
         let state = self.state();
-        state.total.fetch_add(slot_bytes(slab), Relaxed);
+        state.total.fetch_add(slab.slot_bytes(), Relaxed);
         let used = self.note_peak();
         let kept = state.kept.load(Relaxed);
         if kept == 0 {
             return;
         }
+        let lean = state.lean.load(Relaxed) != 0;
         let peak = state.peak.load(Relaxed);
-        let room = peak + peak / ROOM_SLACK + ROOM_LEAST;
+        let room = if lean { used } else { peak + peak / ROOM_SLACK } + ROOM_LEAST;
         if let Some(excess) = (used + kept).checked_sub(room) {
             let moved = self.hand_over(os, slab);
             self.drop_some(os, excess.saturating_sub(moved), false);
         }
+    }
+
+    /// Keeps as little as can be from now on, or as much as usual.
+    pub fn set_lean(&self, lean: bool) {
+        self.state().lean.store(u32::from(lean), Relaxed);
     }
 
     /// Moves the pages of a kept slab under one that has none, if there is one of the same tier; says

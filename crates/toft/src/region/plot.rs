@@ -377,6 +377,16 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
+    /// Bytes of descriptors that may have pages: of slabs that were handed out.
+    pub fn descriptor_bytes(&self) -> usize {
+        let bytes = |n| match self.growth(n).next.load(Relaxed) as usize {
+            0 => 0,
+            // The first need not begin a page.
+            slabs => (slabs * Self::BYTES).next_multiple_of(self.page_size) + self.page_size,
+        };
+        (0..self.begun()).map(bytes).sum()
+    }
+
     /// Bytes of slabs mapped, and of their descriptors.
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);

@@ -8,13 +8,14 @@ use crate::sync::Ordering::Relaxed;
 pub struct Violation(pub &'static str);
 
 impl Slab {
-    /// Verifies I1 to I8. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I9. Holder of the owning heap only, with no other thread freeing.
     pub fn check(&self) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let slots = self.slots();
         ensure(slots <= SLOTS_MAX && slots > 0, "I1: slots")?;
         let claim = self.claimed();
         ensure(claim == 0 || self.claimed_group() < GROUPS, "I5: claimed group")?;
+        ensure(self.uncounted() == 0 || !self.is_awake(), "I9: awake but not counted")?;
         let fresh = self.fresh.load(Relaxed) as usize;
         for group in 0..GROUPS {
             let lent = self.lent_bits(group);

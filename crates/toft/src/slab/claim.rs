@@ -150,7 +150,7 @@ impl Slab {
         let after = self.claimed_group() + 1;
         let found = self.first_free(after, used).or_else(|| self.first_free(0, GROUPS))?;
         // The pages of a slab without live slots may be unmapped.
-        (self.awake.load(Relaxed) != 0).then_some(found)
+        self.is_awake().then_some(found)
     }
 
     #[inline(always)]
@@ -175,7 +175,7 @@ impl Slab {
             let free = self.free_bits(group) & !self.remote_bits(group);
             (free != 0).then_some((group, free))
         })?;
-        (self.awake.load(Relaxed) != 0).then_some(found)
+        self.is_awake().then_some(found)
     }
 
     /// A slab with slots that were never used is touched with care: of those a claim has what lies

@@ -1,9 +1,9 @@
 //! When a slab is listed again, and when it is empty: told by counting frees down to zero, which
 //! costs free one instruction in place.
 
-use super::slab::{GROUPS, Slab};
+use super::slab::{AWAKE, DORMANT, GROUPS, Slab};
 use super::states::{DIRTY, DIRTY_FRESH, ZERO_CLEAN, ZERO_FRESH};
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Relaxed, SeqCst};
 
 /// Least credit of a listed slab that was found not empty, as a multiple of its slots: one with few
 /// blocks does not ask at every free.
@@ -103,14 +103,14 @@ impl Slab {
 
     /// Whether the pages of the slab are unmapped.
     pub fn is_dormant(&self) -> bool {
-        self.awake.load(Relaxed) == 0
+        self.awake.load(Relaxed) == DORMANT
     }
 
     /// Nothing may be claimed from here on: the pages are about to go. Owner, of an empty slab.
     pub fn lie_dormant(&self) {
         debug_assert_eq!(self.held(), 0);
         self.unclaim();
-        self.awake.store(0, Relaxed);
+        self.awake.store(DORMANT, Relaxed);
         // What comes back will be zero.
         self.change_states(DIRTY, ZERO_CLEAN);
         self.change_states(DIRTY_FRESH, ZERO_FRESH);
@@ -124,7 +124,8 @@ impl Slab {
             self.change_states(ZERO_FRESH, DIRTY_FRESH);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
-        self.awake.store(1, Relaxed);
+        // In one order with what is uncounted: `aside.rs`.
+        self.awake.store(AWAKE, SeqCst);
     }
 
     /// Bytes from the slab's start on that may not be zero. Where pages of another slab came here, that
@@ -139,6 +140,8 @@ impl Slab {
 
     /// The slab has got pages whose first so many bytes may not be zero. Holder, of a clean slab.
     pub fn receive(&self, bytes: usize) {
+        // Pages that came without a free are to be found by the next sweep.
+        self.is_not_tidy();
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
             let state = self.state_of(slot);

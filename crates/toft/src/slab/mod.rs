@@ -1,5 +1,6 @@
 //! L3: slots in a run of address space: size classes, the descriptor with its states, `check()`.
 
+mod aside;
 #[cfg(feature = "experiment-parallel")]
 mod cached;
 mod check;

@@ -32,6 +32,11 @@ impl Slab {
         if before != now && is_current() { Look::Busy } else { Look::Idle }
     }
 
+    /// What could be given back has not been: the next look is to find it.
+    pub fn is_not_tidy(&self) {
+        self.tidy_at.store(self.freed_so_far().wrapping_sub(1), Relaxed);
+    }
+
     /// A number that differs, but for rare accidents, after a claim, a malloc or a free.
     pub(super) fn activity(&self) -> u32 {
         let claim = self.claimed();

@@ -38,6 +38,7 @@
 //!   owner, who will count anew.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 //! - I8 SHARED is set exactly where a unit shares pages, and only there slots are lent.
+//! - I9 what may be drawn from counts: a slab with uncounted bytes is not awake.
 
 use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH, free_state};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
@@ -56,6 +57,10 @@ pub const SLOTS_MAX: usize = 2;
 pub const GROUP_SLOTS: usize = 64;
 /// Groups in a slab.
 pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
+/// What `awake` says: no pages, or none that malloc knows; slots may be claimed; malloc must ask first.
+pub(super) const DORMANT: u8 = 0;
+pub(super) const AWAKE: u8 = 1;
+pub(super) const ASIDE: u8 = 2;
 /// Bytes in a descriptor.
 pub const SLAB_BYTES: usize = 512;
 
@@ -140,13 +145,16 @@ pub struct Slab {
     pub(super) heat: AtomicU8,
     /// Whether the slab is on its bin's list.
     pub(super) listed: AtomicU8,
-    /// Whether the slab's pages are mapped; slots are claimed only then.
+    /// Whether the slab's pages are mapped, and may be used; slots are claimed only then. Owner; where a
+    /// limit is near, whoever counts sets it aside (`aside.rs`).
     pub(super) awake: AtomicU8,
     /// Whether the slab has ever got pages of another: then it has a mapping of its own.
     pub(super) received: AtomicU8,
     /// Whether free slots may have come without a free. Written by the reclaimer, and by the owner.
     pub(super) disturbed: AtomicU8,
-    _line_1: [AtomicU8; 5],
+    _padding_1: [AtomicU8; 1],
+    /// Bytes of slots that do not count against the limit. Any thread.
+    pub(super) uncounted: AtomicU32,
 
     /// Others, by one atomic each; taken by the owner.
     pub(super) remote: [AtomicU64; GROUPS],
@@ -233,7 +241,7 @@ impl Slab {
         for state in self.states.0.iter().skip(slots) {
             state.store(NO_SLOT, Relaxed);
         }
-        self.awake.store(1, Relaxed);
+        self.awake.store(AWAKE, Relaxed);
         slots
     }
 

@@ -1,0 +1,348 @@
+//! What the process's cgroup may have, and how short of memory it is.
+//!
+//! ```text
+//! /proc/self/cgroup   0::/a/b            v2: /sys/fs/cgroup/a/b, its parents, and the root
+//!                     4:memory:/a/b      v1: /sys/fs/cgroup/memory/a/b and so on
+//! ```
+//!
+//! A container sees its own group at the root, with or without a name space of cgroups: a path that is
+//! not there is passed over, and the root is read in any case. Reading is by raw system calls, without
+//! memory of malloc's, and what it comes to where nothing can be read is nothing.
+
+use super::process;
+use core::ffi::CStr;
+
+/// How short of memory a group of processes is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// What is in use, as far as the kernel cannot just drop it, in thousandths of what may be: of
+    /// `memory.high` or `memory.max`, of the group or of one above it, whichever is nearest.
+    pub fullness: Option<u32>,
+    /// The share of the last ten seconds in which some task waited for memory, in hundredths of a
+    /// percent.
+    pub pressure: Option<u32>,
+}
+
+/// Whether files may be opened now. A filter of system calls may kill a process that does.
+///
+/// To be wired to what is known of such filters.
+fn may_open_files() -> bool {
+    true
+}
+
+/// How short of memory the process's group is.
+pub fn group() -> Group {
+    if !may_open_files() {
+        return Group::default();
+    }
+    group_in(&read)
+}
+
+/// Bytes that the process's group, or else the machine, has.
+pub fn memory_there_is() -> Option<usize> {
+    let limit = if may_open_files() { limit_in(&read) } else { None };
+    limit.into_iter().chain(process::physical_memory()).min()
+}
+
+fn read(path: &CStr, each: &mut dyn FnMut(&[u8])) {
+    process::read_file(path, each);
+}
+
+/// Reads a file by its path and hands on its pieces; nothing where there is none.
+type Read<'a> = &'a dyn Fn(&CStr, &mut dyn FnMut(&[u8]));
+
+const LONGEST: usize = 512;
+/// What v1 writes for "no limit" is a little less than 2^63.
+const NO_LIMIT: usize = 1 << 60;
+
+/// The names of the files that are read, in one version of cgroups.
+struct Names {
+    root: &'static [u8],
+    limits: &'static [&'static [u8]],
+    /// The first of `limits` is soft: beyond it the kernel slows the group down.
+    soft: usize,
+    current: &'static [u8],
+    /// What of the current bytes are pages of files that the kernel will drop first.
+    droppable: &'static [u8],
+    pressure: Option<&'static [u8]>,
+}
+
+const V2: Names = Names {
+    root: b"/sys/fs/cgroup",
+    limits: &[b"/memory.high", b"/memory.max"],
+    soft: 1,
+    current: b"/memory.current",
+    droppable: b"inactive_file ",
+    pressure: Some(b"/memory.pressure"),
+};
+
+const V1: Names = Names {
+    root: b"/sys/fs/cgroup/memory",
+    limits: &[b"/memory.limit_in_bytes"],
+    soft: 0,
+    current: b"/memory.usage_in_bytes",
+    droppable: b"total_inactive_file ",
+    pressure: None,
+};
+
+/// A path, ended by a zero.
+#[derive(Clone, Copy)]
+struct Path {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Path {
+    fn of(parts: &[&[u8]]) -> Option<Path> {
+        let mut path = Path { bytes: [0; LONGEST], len: 0 };
+        parts.iter().try_for_each(|part| path.push(part))?;
+        Some(path)
+    }
+
+    fn push(&mut self, part: &[u8]) -> Option<()> {
+        let end = self.len.checked_add(part.len()).filter(|&end| end < LONGEST)?;
+        self.bytes.get_mut(self.len..end)?.copy_from_slice(part);
+        self.len = end;
+        Some(())
+    }
+
+    /// The path without its last part, as long as there is one behind the first `least` bytes.
+    fn parent(mut self, least: usize) -> Option<Path> {
+        let slash = self.bytes.get(least..self.len)?.iter().rposition(|&byte| byte == b'/')?;
+        self.bytes.get_mut(least + slash..self.len)?.fill(0);
+        self.len = least + slash;
+        Some(self)
+    }
+
+    fn with(mut self, part: &[u8]) -> Option<Path> {
+        self.push(part)?;
+        Some(self)
+    }
+
+    fn text(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+/// Each line of a file, cut off where it is too long.
+fn lines(read: Read<'_>, path: &CStr, mut each: impl FnMut(&[u8])) {
+    let mut line = [0u8; LONGEST];
+    let mut len = 0;
+    read(path, &mut |piece| {
+        for &byte in piece {
+            if byte == b'\n' {
+                each(line.get(..len).unwrap_or(&[]));
+                len = 0;
+            } else if let Some(place) = line.get_mut(len) {
+                *place = byte;
+                len += 1;
+            }
+        }
+    });
+    if len != 0 {
+        each(line.get(..len).unwrap_or(&[]));
+    }
+}
+
+/// The number that a text begins with.
+fn number(text: &[u8]) -> Option<usize> {
+    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    crate::options::parse_number(text.get(..digits)?)
+}
+
+/// The number that a file consists of; none for `max`, or what stands for it.
+fn value(read: Read<'_>, path: Option<Path>) -> Option<usize> {
+    let mut found = None;
+    lines(read, path?.text(), |line| found = found.or_else(|| number(line)));
+    found.filter(|&bytes| bytes < NO_LIMIT)
+}
+
+/// The process's groups: of each version of cgroups its own, and all above it.
+fn for_each_level(read: Read<'_>, mut each: impl FnMut(&Names, &Path, bool)) {
+    lines(read, c"/proc/self/cgroup", |line| {
+        let mut fields = line.splitn(3, |&byte| byte == b':');
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            return;
+        };
+        let names = if controllers.is_empty() {
+            &V2
+        } else if controllers.split(|&byte| byte == b',').any(|name| name == b"memory") {
+            &V1
+        } else {
+            return;
+        };
+        // A group outside of what the process can see.
+        let outside = path.windows(3).any(|part| part == b"/..");
+        let path = if outside || path == b"/" { &[] } else { path };
+        let mut level = Path::of(&[names.root, path]).or_else(|| Path::of(&[names.root]));
+        let mut own = true;
+        while let Some(path) = level {
+            each(names, &path, own);
+            own = false;
+            level = path.parent(names.root.len());
+        }
+    });
+}
+
+/// The least hard limit of all levels.
+fn limit_in(read: Read<'_>) -> Option<usize> {
+    let mut least = None;
+    for_each_level(read, |names, level, _| {
+        for name in names.limits.iter().skip(names.soft) {
+            let limit = value(read, level.with(name));
+            least = least.into_iter().chain(limit).min();
+        }
+    });
+    least
+}
+
+fn group_in(read: Read<'_>) -> Group {
+    let mut group = Group::default();
+    for_each_level(read, |names, level, own| {
+        let limit = names.limits.iter().filter_map(|name| value(read, level.with(name))).min();
+        if let Some(limit) = limit
+            && let Some(current) = value(read, level.with(names.current))
+        {
+            let used = current.saturating_sub(droppable(read, names, level));
+            let fullness = (used as u128 * 1000 / limit.max(1) as u128).min(1 << 20) as u32;
+            group.fullness = group.fullness.max(Some(fullness));
+        }
+        if own && let Some(name) = names.pressure {
+            group.pressure = group.pressure.max(pressure(read, level.with(name)));
+        }
+    });
+    group
+}
+
+fn droppable(read: Read<'_>, names: &Names, level: &Path) -> usize {
+    let mut bytes = 0;
+    if let Some(path) = level.with(b"/memory.stat") {
+        lines(read, path.text(), |line| {
+            bytes = line.strip_prefix(names.droppable).and_then(number).unwrap_or(bytes);
+        });
+    }
+    bytes
+}
+
+/// `some avg10=1.50 avg60=...` is 150.
+fn pressure(read: Read<'_>, path: Option<Path>) -> Option<u32> {
+    let mut found = None;
+    lines(read, path?.text(), |line| {
+        if let Some(text) = line.strip_prefix(b"some avg10=") {
+            let whole = number(text);
+            let cents = text.iter().position(|&byte| byte == b'.');
+            let cents = cents.and_then(|dot| number(text.get(dot + 1..dot + 3)?)).unwrap_or(0);
+            found = whole.map(|whole| (whole.min(100) * 100 + cents.min(99)) as u32);
+        }
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `body` makes of a system with these files.
+    fn with<R>(files: &[(&str, &str)], body: impl Fn(Read<'_>) -> R) -> R {
+        // In pieces, as a file may come.
+        body(&|path, each| {
+            let wanted = path.to_str().unwrap();
+            for (_, text) in files.iter().filter(|(name, _)| *name == wanted) {
+                text.as_bytes().chunks(7).for_each(&mut *each);
+            }
+        })
+    }
+
+    const GROUP: (&str, &str) = ("/proc/self/cgroup", "0::/a/b\n");
+
+    #[test]
+    fn the_tightest_limit_of_all_levels_counts() {
+        let level = |name, text| (name, text);
+        let files = [
+            GROUP,
+            level("/sys/fs/cgroup/a/b/memory.max", "max\n"),
+            level("/sys/fs/cgroup/a/memory.max", "2000000\n"),
+            level("/sys/fs/cgroup/memory.max", "3000000\n"),
+        ];
+        assert_eq!(with(&files, limit_in), Some(2_000_000));
+        assert_eq!(with(&files[..2], limit_in), None);
+        assert_eq!(with(&files[..1], limit_in), None);
+        assert_eq!(with(&[], limit_in), None);
+        // Soft limits are no limits.
+        let soft = [GROUP, ("/sys/fs/cgroup/a/b/memory.high", "1000\n")];
+        assert_eq!(with(&soft, limit_in), None);
+    }
+
+    #[test]
+    fn version_one_and_containers_without_a_name_space() {
+        let groups = "9:name=systemd:/x\n4:cpu,memory:/docker/0\n3:memoryless:/y\n0::/\n";
+        let files = [
+            ("/proc/self/cgroup", groups),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "104857600\n"),
+        ];
+        assert_eq!(with(&files, limit_in), Some(100 << 20));
+        let none = [
+            ("/proc/self/cgroup", groups),
+            ("/sys/fs/cgroup/memory/docker/0/memory.limit_in_bytes", "9223372036854771712\n"),
+        ];
+        assert_eq!(with(&none, limit_in), None);
+        let outside = [
+            ("/proc/self/cgroup", "0::/../../z\n"),
+            ("/sys/fs/cgroup/memory.max", "77\n"),
+            ("/sys/fs/cgroup/../../z/memory.max", "5\n"),
+        ];
+        assert_eq!(with(&outside, limit_in), Some(77));
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_leaves_the_root() {
+        let long = format!("0::/{}\n", "x".repeat(LONGEST));
+        let files = [("/proc/self/cgroup", &long[..]), ("/sys/fs/cgroup/memory.max", "77\n")];
+        assert_eq!(with(&files, limit_in), Some(77));
+    }
+
+    #[test]
+    fn fullness_is_of_the_nearest_limit_without_what_can_be_dropped() {
+        let files = [
+            GROUP,
+            ("/sys/fs/cgroup/a/b/memory.high", "1000000\n"),
+            ("/sys/fs/cgroup/a/b/memory.max", "2000000\n"),
+            ("/sys/fs/cgroup/a/b/memory.current", "950000\n"),
+            ("/sys/fs/cgroup/a/b/memory.stat", "anon 1\nfile 300000\ninactive_file 200000\n"),
+            ("/sys/fs/cgroup/a/b/memory.pressure", "some avg10=12.34 avg60=0\nfull avg10=99.00\n"),
+            ("/sys/fs/cgroup/a/memory.pressure", "some avg10=50.00\n"),
+        ];
+        let group = with(&files, group_in);
+        assert_eq!(group, Group { fullness: Some(750), pressure: Some(1234) });
+        let parent = [
+            GROUP,
+            ("/sys/fs/cgroup/a/memory.max", "1000\n"),
+            ("/sys/fs/cgroup/a/memory.current", "990\n"),
+            ("/sys/fs/cgroup/memory.max", "max\n"),
+            ("/sys/fs/cgroup/memory.current", "123456789\n"),
+        ];
+        assert_eq!(with(&parent, group_in), Group { fullness: Some(990), pressure: None });
+        assert_eq!(with(&[GROUP], group_in), Group::default());
+    }
+
+    #[test]
+    fn pressures_are_read_to_the_hundredth() {
+        let of = |text| with(&[("/p", text)], |read| pressure(read, Path::of(&[b"/p"])));
+        assert_eq!(of("some avg10=0.00 avg60=1.00\n"), Some(0));
+        assert_eq!(of("some avg10=100.00 avg60=1.00"), Some(10_000));
+        assert_eq!(of("some avg10=7.5\n"), Some(700));
+        assert_eq!(of("some\n"), None);
+        assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_no_danger() {
+        let files = [GROUP, ("/sys/fs/cgroup/memory.max", "99999999999999999999999999\n")];
+        assert_eq!(with(&files, limit_in), None);
+        let zero =
+            [GROUP, ("/sys/fs/cgroup/memory.max", "0\n"), ("/sys/fs/cgroup/memory.current", "5\n")];
+        assert_eq!(with(&zero, group_in).fullness, Some(5000));
+    }
+}

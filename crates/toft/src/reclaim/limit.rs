@@ -1,0 +1,152 @@
+//! The limit: how many bytes may be resident, and who has been promised some of them.
+//!
+//! ```text
+//! counted | promised | room        <= the limit
+//! ```
+//!
+//! Whoever is about to make the count larger has the bytes promised first, and gives the promise back
+//! when the count has them. A promise is made by one compare and exchange of the sum of all promises,
+//! after the count was read: who has kept a promise meanwhile has changed that sum. So what was counted
+//! and what is promised never exceed the limit together, but for large blocks that some thread is just
+//! freeing or growing: such a block is counted nowhere while it is held, one for each thread.
+
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Bytes that are promised and not counted yet. Any thread, by compare and exchange; a Release when
+    /// a promise goes pairs with the Acquire of whoever then reads the count.
+    promised: AtomicUsize,
+    /// Requests that were refused, and how often everything was counted. Any thread.
+    refusals: AtomicUsize,
+    counts: AtomicUsize,
+    /// Whether the group of processes is short of memory, and the tick at which it was looked at last.
+    /// The reclaimer's thread.
+    tight: AtomicU32,
+    looked_at: AtomicU32,
+}
+
+/// A limit, or none.
+#[derive(Debug)]
+pub struct Limit {
+    state: *const State,
+    bytes: usize,
+}
+
+/// Bytes that the holder may add to the count; the promise goes with this.
+#[derive(Debug)]
+pub struct Promise<'a> {
+    limit: Option<&'a State>,
+    bytes: usize,
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.limit {
+            state.promised.fetch_sub(self.bytes, Release);
+        }
+    }
+}
+
+impl Limit {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// No limit, and no state.
+    pub const fn none() -> Limit {
+        Limit { state: core::ptr::null(), bytes: usize::MAX }
+    }
+
+    /// A limit of so many bytes; none at all where that is `usize::MAX`.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
+    ///    and belong to this object alone.
+    pub unsafe fn new(tables: usize, bytes: usize) -> Limit {
+        Limit { state: core::ptr::with_exposed_provenance(tables), bytes }
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`.
+        unsafe { &*self.state }
+    }
+
+    /// Whether there is a limit.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.bytes != usize::MAX
+    }
+
+    /// The limit; `usize::MAX` where there is none.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A promise of so many bytes, or by how many they are too many.
+    pub fn promise(&self, bytes: usize, counted: impl Fn() -> usize) -> Result<Promise<'_>, usize> {
+        // Who adds nothing need not ask.
+        if !self.is_set() || bytes == 0 {
+            return Ok(Promise { limit: None, bytes });
+        }
+        let state = self.state();
+        loop {
+            let promised = state.promised.load(Acquire);
+            let all = counted().saturating_add(promised).saturating_add(bytes);
+            if let Some(excess) = all.checked_sub(self.bytes).filter(|&excess| excess != 0) {
+                return Err(excess);
+            }
+            let more = promised + bytes;
+            if state.promised.compare_exchange(promised, more, AcqRel, Relaxed).is_ok() {
+                return Ok(Promise { limit: Some(state), bytes });
+            }
+        }
+    }
+
+    /// Whether anybody has a promise: then the count and the promise may both have its bytes.
+    pub fn is_promised(&self) -> bool {
+        self.state().promised.load(Acquire) != 0
+    }
+
+    /// A request was refused.
+    pub fn note_refusal(&self) {
+        self.state().refusals.fetch_add(1, Relaxed);
+    }
+
+    /// Everything was counted.
+    pub fn note_count(&self) {
+        self.state().counts.fetch_add(1, Relaxed);
+    }
+
+    /// Requests that were refused, and how often everything was counted.
+    pub fn figures(&self) -> (usize, usize) {
+        (self.state().refusals.load(Relaxed), self.state().counts.load(Relaxed))
+    }
+
+    /// Whether the group of processes is short of memory.
+    pub fn is_tight(&self) -> bool {
+        self.state().tight.load(Relaxed) != 0
+    }
+
+    /// Remembers that.
+    pub fn set_tight(&self, tight: bool) {
+        self.state().tight.store(u32::from(tight), Relaxed);
+    }
+
+    /// Whether it is time to look at the group, at tick `now`: the first time, or so many ticks later.
+    pub fn is_due(&self, now: u32, ticks: u32) -> bool {
+        // Zero stands for "never".
+        let last = self.state().looked_at.load(Relaxed);
+        let due = last == 0 || now.wrapping_sub(last) >= ticks;
+        if due {
+            self.state().looked_at.store(now.max(1), Relaxed);
+        }
+        due
+    }
+
+    /// In the child of a fork: the threads that had promises are no more.
+    pub fn repair(&self) {
+        self.state().promised.store(0, Relaxed);
+    }
+}

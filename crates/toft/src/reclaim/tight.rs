@@ -1,0 +1,46 @@
+//! Whether the group of processes that this one belongs to is short of memory.
+
+use crate::os::Group;
+
+/// Thousandths of what the group may have: from the first on it is short, below the second no more.
+const FULL: u32 = 900;
+const NOT_FULL: u32 = 800;
+/// The same of the time in which some task waits for memory, in hundredths of a percent.
+const WAITING: u32 = 1000;
+const NOT_WAITING: u32 = 200;
+
+/// Whether the group is short of memory, where it `was` at the last look or was not. What is not known
+/// says nothing.
+pub fn is_tight(was: bool, group: Group) -> bool {
+    let (full, waiting) = if was { (NOT_FULL, NOT_WAITING) } else { (FULL, WAITING) };
+    group.fullness.is_some_and(|now| now >= full)
+        || group.pressure.is_some_and(|now| now >= waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_from_nine_tenths_on_and_until_below_eight() {
+        for (fullness, pressure, from_not, from_was) in [
+            (None, None, false, false),
+            (Some(0), Some(0), false, false),
+            (Some(799), None, false, false),
+            (Some(800), None, false, true),
+            (Some(899), None, false, true),
+            (Some(900), None, true, true),
+            (Some(5000), None, true, true),
+            (None, Some(199), false, false),
+            (None, Some(200), false, true),
+            (None, Some(999), false, true),
+            (None, Some(1000), true, true),
+            (Some(0), Some(10_000), true, true),
+            (Some(950), Some(0), true, true),
+        ] {
+            let group = Group { fullness, pressure };
+            assert_eq!(is_tight(false, group), from_not, "{group:?}");
+            assert_eq!(is_tight(true, group), from_was, "{group:?}");
+        }
+    }
+}
