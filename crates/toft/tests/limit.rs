@@ -367,10 +367,11 @@ proptest! {
         seed: u64,
         partitions in prop_oneof![Just(1usize), Just(8), Just(64)],
         limit in prop_oneof![Just(6 * MIB), Just(12 * MIB), Just(40 * MIB)],
+        compact: bool,
         script in scripts(),
     ) {
         let fake = Fake::new(Machine { seed, ..Machine::LARGE });
-        let mut world = World::new(fake.clone(), limited(partitions, limit)).unwrap();
+        let mut world = World::new(fake.clone(), Options { compact, ..limited(partitions, limit) }).unwrap();
         world.must_succeed = false;
         let begin = fake.resident_bytes();
         // Heaps and descriptors are counted but not asked about, and a slab may end within a page.

@@ -4,30 +4,36 @@
 //! counted   slots of slabs that have pages, but for those set aside as untouched (`aside.rs`)
 //!           large blocks: live, behind them, kept       descriptors, heaps
 //! over?     1. what is kept goes, as much as is needed
-//!           2. slabs of the thread with any free slot are listed, and drawn from
-//!           3. every slab is counted exactly, and set aside
-//!           4. pages of free slots go, of all threads, and all is counted again
+//!           2. slabs of the bin with any free slot are listed, and drawn from
+//!           3. what has changed in slabs of this thread, and of those that have ended: pages of free
+//!              slots go, and what is untouched is set aside
+//!           4. the same for slabs of running threads, where that may be enough
 //!           5. the request is refused
 //! ```
 //!
 //! Only growth is asked about: a slab that gets pages, one that is called back, a large block. What a
-//! count has said stays said: in the counters, until malloc draws from the slab again.
+//! count has said stays said: in the counters, until malloc draws from the slab again. A slab that has
+//! been counted is passed by until something is freed there, so that to refuse once more is a look at
+//! each descriptor.
 
 use super::{Allocator, Which};
 use crate::os::{Os, wait_for};
-use crate::reclaim::{Promise, is_tight, release};
-use crate::slab::{Class, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
+use crate::reclaim::{Promise, Turn, is_tight, release};
+use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::{Heap, Seat};
+use crate::thread::{Heap, HeapState, Seat};
 use core::cell::Cell;
 
-/// Steps of making way, in order of cost.
-#[derive(Clone, Copy)]
-enum Step {
-    DropKept,
-    List,
-    Count,
-    Purge,
+/// How often all that is tried before a request is refused, where some thread was in the middle of
+/// something.
+const TRIES: u32 = 2;
+
+/// What counting the slabs that can be had at once has come to.
+struct Counted {
+    /// Bytes of slabs of running threads in which something has changed.
+    others: usize,
+    /// Whether no slab was passed by.
+    all: bool,
 }
 
 impl<O: Os> Allocator<O> {
@@ -44,8 +50,8 @@ impl<O: Os> Allocator<O> {
         self.limit.promise(bytes, || self.counted_bytes())
     }
 
-    /// The same, with whatever can be done about it, or nothing where the caller is `done` after some
-    /// step without it. The caller has the heap's seat, or can do without.
+    /// The same, with whatever can be done about it, or nothing where the caller, who asks for a `bin`,
+    /// is `done` after some step without it. The caller has the heap's seat, or can do without.
     #[cold]
     #[inline(never)]
     pub(super) fn promise_hard(
@@ -53,22 +59,46 @@ impl<O: Os> Allocator<O> {
         heap: &Heap,
         seat: Option<&Seat>,
         bytes: usize,
+        bin: Option<usize>,
         mut done: impl FnMut() -> bool,
     ) -> Option<Promise<'_>> {
-        let mut excess = match self.promise(bytes) {
+        let excess = match self.promise(bytes) {
             Ok(promise) => return Some(promise),
             Err(excess) => excess,
         };
         // More than everything: nothing needs to go for it.
         if bytes <= self.limit.bytes() {
-            for step in [Step::DropKept, Step::List, Step::Count, Step::Purge] {
-                self.make_way(heap, seat, step, excess);
+            let dropped = self.pool.drop_some(&self.os, excess, false);
+            self.large.give_back(&self.os, excess.saturating_sub(dropped));
+            if let Ok(promise) = self.promise(bytes) {
+                return Some(promise);
+            }
+            if let (Some(seat), Some(bin)) = (seat, bin) {
+                self.list_bin(heap, seat, bin);
                 if done() {
                     return None;
                 }
-                match self.promise(bytes) {
-                    Ok(promise) => return Some(promise),
-                    Err(still) => excess = still,
+            }
+            for _ in 0..TRIES {
+                let counted = self.count_at_hand(heap, seat);
+                if done() {
+                    return None;
+                }
+                if let Ok(promise) = self.promise(bytes) {
+                    return Some(promise);
+                }
+                if counted.all && !self.may_come_to(bytes, counted.others) {
+                    break;
+                }
+                let all = self.sweep(Which::Free).is_some() & self.count_others(heap);
+                if done() {
+                    return None;
+                }
+                if let Ok(promise) = self.promise(bytes) {
+                    return Some(promise);
+                }
+                if all && counted.all {
+                    break;
                 }
             }
             // What some thread has had promised a moment ago may count twice.
@@ -83,87 +113,142 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    fn make_way(&self, heap: &Heap, seat: Option<&Seat>, step: Step, excess: usize) {
-        match step {
-            Step::DropKept => {
-                let dropped = self.pool.drop_some(&self.os, excess, false);
-                self.large.give_back(&self.os, excess.saturating_sub(dropped));
-            }
-            Step::List => {
-                if let Some(seat) = seat {
-                    self.list_all(heap, seat);
-                }
-            }
-            Step::Count => self.count_slabs(heap, seat),
-            Step::Purge => {
-                if seat.is_some() {
-                    self.for_each_slab(|slab| {
-                        if heap.owns(slab) && !slab.is_dormant() {
-                            self.give_back_own(slab);
-                        }
-                    });
-                }
-                // Before anything is refused nothing is believed to be tidy.
-                self.for_each_slab(Slab::is_not_tidy);
-                self.sweep(Which::Free);
-                self.count_slabs(heap, seat);
-            }
-        }
+    /// Whether there may be room for so many bytes when so many others do not count any more.
+    fn may_come_to(&self, bytes: usize, less: usize) -> bool {
+        let counted = self.counted_bytes().saturating_sub(less);
+        counted.saturating_add(bytes) <= self.limit.bytes()
     }
 
-    /// Lists every slab of a heap that the caller holds which has a free slot: to use that costs nothing,
-    /// and a program that has room waits until there are more.
-    fn list_all(&self, heap: &Heap, seat: &Seat) {
+    /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that costs
+    /// nothing, and a program that has room waits until there are more.
+    fn list_bin(&self, heap: &Heap, seat: &Seat, bin: usize) {
         self.for_each_slab(|slab| {
-            if heap.owns(slab) && !slab.is_listed() && !slab.is_dormant() && slab.has_free() {
+            if heap.owns(slab)
+                && Heap::bin_of(slab) == bin
+                && !slab.is_listed()
+                && !slab.is_dormant()
+                && slab.has_free()
+            {
                 heap.relist(seat, slab);
             }
         });
     }
 
-    /// Sets every slab aside that has untouched pages, so that they do not count. Waits a moment for
-    /// another thread that is at it.
-    fn count_slabs(&self, heap: &Heap, seat: Option<&Seat>) {
+    /// The turn, after whoever has it; nothing where that takes long.
+    fn take_turn(&self) -> Option<Turn<'_>> {
         let turn = Cell::new(None);
-        let begun = wait_for(&self.os, || {
+        wait_for(&self.os, || {
             let begun = self.reclaimer.begin();
             let is_begun = begun.is_some();
             turn.set(begun);
             is_begun
         });
-        if !begun {
-            return;
-        }
-        self.limit.note_count();
-        let page = self.os.page_size();
-        let reaches = self.barrier();
-        let mine = |slab: &Slab| seat.is_some() && heap.owns(slab);
-        let mut any = false;
-        self.for_each_slab(|slab| {
-            let may = slab.has_owner() && (reaches || mine(slab));
-            let can = || slab.is_dormant() || slab.untouched_bytes(page) != 0 && slab.set_aside();
-            any |= may && can();
-        });
-        // Owners either see that a slab is aside before they claim from it, or are seen to claim.
-        if !any || reaches && !self.barrier() {
-            return;
-        }
-        self.for_each_slab(|slab| {
-            if !slab.has_owner()
-                || !slab.must_be_asked_for()
-                || !(mine(slab) || reaches && self.is_quiet(slab))
-            {
-                return;
-            }
-            let dormant = slab.is_dormant();
-            let bytes = if dormant { slab.slot_bytes() } else { slab.untouched_bytes(page) };
-            self.pool.leave_uncounted(slab, bytes);
-        });
+        turn.take()
     }
 
-    /// Counts every slab exactly, for a heap that the caller holds.
+    /// Counts what has changed in slabs of the heap, if the caller holds it, and of threads that have
+    /// ended: their free pages go.
+    fn count_at_hand(&self, heap: &Heap, seat: Option<&Seat>) -> Counted {
+        let mut counted = Counted { others: 0, all: true };
+        let Some(_turn) = self.take_turn() else {
+            return Counted { others: usize::MAX, all: false };
+        };
+        self.limit.note_count();
+        if let Some(seat) = seat {
+            self.collect(heap, seat);
+        }
+        self.for_each_slab(|slab| {
+            // Nobody else's claim can be taken away.
+            if slab.is_counted() && slab.claimed() == 0 {
+                return;
+            }
+            let owner = slab.owner.load(Relaxed) & !FLAGS;
+            if seat.is_some() && heap.owns(slab) {
+                self.count_held(slab);
+            } else if let Some(other) = self.heaps.heap_at(owner) {
+                let mut held = false;
+                if self.heaps.who(other.number) == HeapState::Orphan {
+                    self.heaps.with_orphan(other.number, |orphan| {
+                        let Some(seat) = orphan.sit() else { return };
+                        self.collect(orphan, &seat);
+                        held = orphan.owns(slab);
+                        if held {
+                            self.count_held(slab);
+                        }
+                    });
+                }
+                if !held && !slab.is_counted() {
+                    let more = slab.slot_bytes().saturating_sub(slab.uncounted());
+                    counted.others = counted.others.saturating_add(more);
+                }
+            }
+        });
+        counted
+    }
+
+    /// Gives back the free pages of a slab whose heap is held here, and counts it. With the turn.
+    fn count_held(&self, slab: &Slab) {
+        if !slab.is_dormant() {
+            self.give_back_own(slab);
+        }
+        slab.note_count();
+        let bytes = self.least_uncounted(slab);
+        if bytes != 0 && (slab.is_dormant() || slab.set_aside()) {
+            self.pool.leave_uncounted(slab, bytes);
+        }
+    }
+
+    /// Bytes of a slab that need not count.
+    fn least_uncounted(&self, slab: &Slab) -> usize {
+        let page = self.os.page_size();
+        if slab.is_dormant() { slab.slot_bytes() } else { slab.untouched_bytes(page) }
+    }
+
+    /// Counts what has changed in slabs of running threads, but for the heap's. Says whether no slab was
+    /// passed by that another time might not be.
+    fn count_others(&self, heap: &Heap) -> bool {
+        let Some(_turn) = self.take_turn() else { return false };
+        if !self.barrier() {
+            return true;
+        }
+        let others = |slab: &Slab| slab.has_owner() && !heap.owns(slab) && !slab.is_counted();
+        let mut any = false;
+        self.for_each_slab(|slab| {
+            if others(slab) {
+                any |= slab.is_dormant() || self.least_uncounted(slab) != 0 && slab.set_aside();
+            }
+        });
+        // Owners either see that a slab is aside before they claim from it, or are seen to claim.
+        if any && !self.barrier() {
+            return false;
+        }
+        let mut all = true;
+        self.for_each_slab(|slab| {
+            if !others(slab) {
+                return;
+            }
+            if !self.is_quiet(slab) {
+                all = false;
+                return;
+            }
+            slab.note_count();
+            let bytes = self.least_uncounted(slab);
+            if slab.must_be_asked_for() {
+                self.pool.leave_uncounted(slab, bytes);
+            } else if bytes != 0 {
+                // Called back meanwhile, or something was freed.
+                slab.is_not_counted();
+                all = false;
+            }
+        });
+        all
+    }
+
+    /// Counts every slab exactly, as far as threads are not in the middle of something.
     pub fn count_exactly(&self, heap: &Heap) {
-        self.count_slabs(heap, heap.sit().as_ref());
+        self.count_at_hand(heap, heap.sit().as_ref());
+        self.sweep(Which::Free);
+        self.count_others(heap);
     }
 
     /// Requests that the limit has refused, and how often everything was counted.
@@ -266,7 +351,7 @@ impl<'a, O: Os> Grant<'a, O> {
         let promise = self.allocator.promise(bytes).ok();
         let promise = promise.or_else(|| {
             let seat = self.heap.sit();
-            self.allocator.promise_hard(self.heap, seat.as_ref(), bytes, || false)
+            self.allocator.promise_hard(self.heap, seat.as_ref(), bytes, None, || false)
         });
         let admitted = promise.is_some();
         self.promise.set(promise);

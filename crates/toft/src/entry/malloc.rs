@@ -120,7 +120,7 @@ impl<O: Os> Allocator<O> {
         let mut promise = self.promise(bytes).ok();
         if promise.is_none() {
             let mut served = false;
-            promise = self.promise_hard(heap, Some(seat), bytes, || {
+            promise = self.promise_hard(heap, Some(seat), bytes, Some(index), || {
                 served = bins.advance(index, wake);
                 served
             });

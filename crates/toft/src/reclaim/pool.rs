@@ -181,8 +181,8 @@ impl Pool {
     /// So many bytes of an owned slab that was set aside, or is dormant, do not count until it is called
     /// back. One thread at a time.
     pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
-        self.add(slab.count_again());
-        slab.leave_uncounted(bytes);
+        let before = slab.leave_uncounted(bytes);
+        self.add(before);
         self.state().total.fetch_sub(bytes, Relaxed);
         if !slab.must_be_asked_for() {
             self.add(slab.count_again());

@@ -19,7 +19,7 @@
 
 use super::slab::{ASIDE, AWAKE, GROUP_SLOTS, GROUPS, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
-use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
     /// Whether slots may be claimed.
@@ -45,7 +45,30 @@ impl Slab {
 
     /// Slots may be claimed again, of a slab that was set aside. Holder of the slab only.
     pub fn call_back(&self) {
+        self.is_not_counted();
         let _ = self.awake.compare_exchange(ASIDE, AWAKE, SeqCst, Relaxed);
+    }
+
+    /// Whether counting the slab would come to nothing new: since that was done last, no slot was freed,
+    /// no pages went, and nobody was let draw from it.
+    pub fn is_counted(&self) -> bool {
+        if self.is_dormant() {
+            return self.uncounted() == self.slot_bytes();
+        }
+        self.counted_at.load(Relaxed) == self.freed_so_far()
+    }
+
+    /// The slab is about to be counted exactly: what was freed since its pages were last given back makes
+    /// that void, at once or later.
+    pub fn note_count(&self) {
+        // pairs: counted no more. Who overwrites that, sees in the states what went.
+        self.counted_at.swap(self.tidy_at.load(Relaxed), AcqRel);
+    }
+
+    /// Counting the slab may come to less than it did.
+    pub fn is_not_counted(&self) {
+        // counted no more.
+        self.counted_at.store(0, Release);
     }
 
     /// Bytes of the slab's slots that do not count.
@@ -58,9 +81,10 @@ impl Slab {
         if self.uncounted.load(SeqCst) == 0 { 0 } else { self.uncounted.swap(0, AcqRel) as usize }
     }
 
-    /// So many bytes, at most all, do not count from here on: the caller takes them off.
-    pub fn leave_uncounted(&self, bytes: usize) {
-        self.uncounted.store(bytes as u32, SeqCst);
+    /// So many bytes, at most all, do not count from here on: the caller takes them off. Says how many
+    /// have not counted before, which the caller adds.
+    pub fn leave_uncounted(&self, bytes: usize) -> usize {
+        self.uncounted.swap(bytes as u32, SeqCst) as usize
     }
 
     /// Whether a slot is free. Owner, or a hint.

@@ -226,7 +226,12 @@ impl Slab {
 
     /// Gives an unused claim back. Holder of the owning heap only.
     pub fn unclaim(&self) {
-        self.claim.store(0, Relaxed);
+        if self.claimed() != 0 {
+            // The last look has passed those slots by.
+            self.tidy_at.store(0, Relaxed);
+            self.is_not_counted();
+            self.claim.store(0, Relaxed);
+        }
     }
 }
 

@@ -140,8 +140,6 @@ impl Slab {
 
     /// The slab has got pages whose first so many bytes may not be zero. Holder, of a clean slab.
     pub fn receive(&self, bytes: usize) {
-        // Pages that came without a free are to be found by the next sweep.
-        self.is_not_tidy();
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
             let state = self.state_of(slot);
@@ -152,6 +150,7 @@ impl Slab {
         self.received.store(1, Relaxed);
         // There is something to give back that no free has brought.
         self.tidy_at.store(0, Relaxed);
+        self.is_not_counted();
     }
 
     /// Whether the slab has ever got pages of another.

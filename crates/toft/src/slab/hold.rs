@@ -38,12 +38,18 @@ impl Slab {
         if free as usize * self.size() >= page {
             self.spare_runs(page, |_, _| any = true);
         }
+        if !any {
+            return false;
+        }
         let owner = self.owner.load(Relaxed);
-        if !any
-            || owner & !FLAGS == 0
-            || owner & (HOLDING | SHARED) != 0
+        if owner & SHARED != 0 {
+            return false;
+        }
+        if owner & !FLAGS == 0
+            || owner & HOLDING != 0
             || self.owner.compare_exchange(owner, owner | HOLDING, AcqRel, Relaxed).is_err()
         {
+            self.tidy_at.store(0, Relaxed);
             return false;
         }
         any = false;
@@ -176,6 +182,7 @@ impl Slab {
             );
         }
         (0..self.slots()).for_each(|slot| let_go(slot, false));
+        self.is_not_counted();
         twice
     }
 
@@ -230,6 +237,7 @@ impl Slab {
         }
         self.disturbed.store(1, Relaxed);
         self.tidy_at.store(0, Relaxed);
+        self.is_not_counted();
         self.leave();
     }
 

@@ -58,6 +58,9 @@ impl Slab {
             self.set_owner_flag(SHARED);
         } else {
             self.clear_owner_flag(SHARED);
+            // No sweep has looked at its pages while it shared some.
+            self.tidy_at.store(0, Relaxed);
+            self.is_not_counted();
         }
         any
     }

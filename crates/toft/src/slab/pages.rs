@@ -32,11 +32,6 @@ impl Slab {
         if before != now && is_current() { Look::Busy } else { Look::Idle }
     }
 
-    /// What could be given back has not been: the next look is to find it.
-    pub fn is_not_tidy(&self) {
-        self.tidy_at.store(self.freed_so_far().wrapping_sub(1), Relaxed);
-    }
-
     /// A number that differs, but for rare accidents, after a claim, a malloc or a free.
     pub(super) fn activity(&self) -> u32 {
         let claim = self.claimed();
@@ -50,8 +45,9 @@ impl Slab {
 
     fn frees_so_far(&self) -> u32 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        // Off by one, so that zero stands for "never".
-        (self.frees.load(Relaxed) as u32).wrapping_add(spent).wrapping_add(1)
+        // What was absorbed has been a remote slot before. Off by one, so that zero stands for "never".
+        let frees = self.frees.load(Relaxed).wrapping_add(self.absorbed.load(Relaxed)) as u32;
+        frees.wrapping_add(spent).wrapping_add(1)
     }
 
     /// Gives back each page of which no byte belongs to a slot that is live, and says how many bytes

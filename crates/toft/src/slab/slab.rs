@@ -162,6 +162,9 @@ pub struct Slab {
     pub(crate) link: AtomicUsize,
     /// Frees by others that whoever compacts has let take effect, so that no credit was spent.
     pub(super) absorbed: AtomicU64,
+    /// The frees that the slab had seen when its bytes were last counted exactly, or zero. Whoever counts;
+    /// zero, by whoever gives pages back or lets slots be drawn from.
+    pub(super) counted_at: AtomicU32,
     _line_2: Rest,
 
     /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of free
@@ -181,7 +184,7 @@ pub struct Slab {
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU64; 2];
+type Rest = [AtomicU32; 3];
 #[cfg(loom)]
 type Rest = ();
 #[cfg(not(loom))]
