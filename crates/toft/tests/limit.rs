@@ -298,6 +298,7 @@ fn threads_at_the_limit_stay_within_it() {
 fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     let fake = Fake::new(Machine::LARGE);
     let allocator = Allocator::new(fake.clone(), Options::DEFAULT, false).unwrap();
+    allocator.filter().watch();
     let heap = birth(&allocator);
     let keep = || {
         let blocks = [(); 4].map(|()| allocator.allocate(heap, 4 * MIB, code_address(1)).unwrap());
@@ -354,6 +355,23 @@ fn config() -> ProptestConfig {
         max_shrink_time: 15_000,
         failure_persistence: None,
         ..ProptestConfig::default()
+    }
+}
+
+#[test]
+fn under_a_filter_the_group_is_not_looked_at() {
+    for installed in [false, true] {
+        let fake = Fake::new(Machine::LARGE);
+        let allocator = Allocator::new(fake.clone(), Options::DEFAULT, false).unwrap();
+        allocator.filter().watch();
+        if installed {
+            allocator.filter().about_to_install(&fake);
+        }
+        fake.set_group(Group { fullness: Some(1000), pressure: None });
+        fake.pass(50);
+        allocator.look_at_group();
+        let wanted = if installed { Which::Idle } else { Which::Free };
+        assert_eq!(allocator.to_sweep(), wanted);
     }
 }
 

@@ -293,7 +293,7 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let was = self.limit.is_tight();
-        let tight = is_tight(was, self.os.group());
+        let tight = is_tight(was, self.os.group(&|| self.permit()));
         if tight != was {
             self.limit.set_tight(tight);
             self.pool.set_lean(tight);

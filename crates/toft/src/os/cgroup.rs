@@ -9,6 +9,7 @@
 //! not there is passed over, and the root is read in any case. Reading is by raw system calls, without
 //! memory of malloc's, and what it comes to where nothing can be read is nothing.
 
+use super::filter::Permit;
 use super::process;
 use core::ffi::CStr;
 
@@ -23,29 +24,20 @@ pub struct Group {
     pub pressure: Option<u32>,
 }
 
-/// Whether files may be opened now. A filter of system calls may kill a process that does.
-///
-/// To be wired to what is known of such filters.
-fn may_open_files() -> bool {
-    true
+/// How short of memory the process's group is. A filter of system calls may kill who opens a file: of
+/// each file it is asked before whether that is permitted, and what is not is not known.
+pub fn group<'a>(permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
+    group_in(&|path, each| {
+        if let Some(_permit) = permit() {
+            process::read_file(path, each);
+        }
+    })
 }
 
-/// How short of memory the process's group is.
-pub fn group() -> Group {
-    if !may_open_files() {
-        return Group::default();
-    }
-    group_in(&read)
-}
-
-/// Bytes that the process's group, or else the machine, has.
+/// Bytes that the process's group, or else the machine, has. At the start of a process only: whoever
+/// has just loaded its libraries may open files, whatever filter it was started under.
 pub fn memory_there_is() -> Option<usize> {
-    let limit = if may_open_files() { limit_in(&read) } else { None };
-    limit.into_iter().chain(process::physical_memory()).min()
-}
-
-fn read(path: &CStr, each: &mut dyn FnMut(&[u8])) {
-    process::read_file(path, each);
+    there_is_in(&|path, each| process::read_file(path, each))
 }
 
 /// Reads a file by its path and hands on its pieces; nothing where there is none.
@@ -159,6 +151,8 @@ fn value(read: Read<'_>, path: Option<Path>) -> Option<usize> {
 
 /// The process's groups: of each version of cgroups its own, and all above it.
 fn for_each_level(read: Read<'_>, mut each: impl FnMut(&Names, &Path, bool)) {
+    let mut groups = [None; 2];
+    // No file is read while another is open: each has a permit of its own.
     lines(read, c"/proc/self/cgroup", |line| {
         let mut fields = line.splitn(3, |&byte| byte == b':');
         let (Some(_), Some(controllers), Some(path)) =
@@ -166,24 +160,45 @@ fn for_each_level(read: Read<'_>, mut each: impl FnMut(&Names, &Path, bool)) {
         else {
             return;
         };
-        let names = if controllers.is_empty() {
-            &V2
+        let (names, place) = if controllers.is_empty() {
+            (&V2, 0)
         } else if controllers.split(|&byte| byte == b',').any(|name| name == b"memory") {
-            &V1
+            (&V1, 1)
         } else {
             return;
         };
         // A group outside of what the process can see.
         let outside = path.windows(3).any(|part| part == b"/..");
         let path = if outside || path == b"/" { &[] } else { path };
-        let mut level = Path::of(&[names.root, path]).or_else(|| Path::of(&[names.root]));
+        let level = Path::of(&[names.root, path]).or_else(|| Path::of(&[names.root]));
+        if let Some(group) = groups.get_mut(place) {
+            *group = level;
+        }
+    });
+    for (names, group) in [&V2, &V1].into_iter().zip(groups) {
+        let mut level = group;
         let mut own = true;
         while let Some(path) = level {
             each(names, &path, own);
             own = false;
             level = path.parent(names.root.len());
         }
+    }
+}
+
+fn there_is_in(read: Read<'_>) -> Option<usize> {
+    limit_in(read).into_iter().chain(machine_in(read)).min()
+}
+
+/// Bytes of the machine's memory: `MemTotal:  24683752 kB`.
+fn machine_in(read: Read<'_>) -> Option<usize> {
+    let mut found = None;
+    lines(read, c"/proc/meminfo", |line| {
+        if let Some(text) = line.strip_prefix(b"MemTotal:") {
+            found = number(text.trim_ascii_start()).and_then(|kib| kib.checked_mul(1024));
+        }
     });
+    found
 }
 
 /// The least hard limit of all levels.
@@ -273,6 +288,42 @@ mod tests {
         // Soft limits are no limits.
         let soft = [GROUP, ("/sys/fs/cgroup/a/b/memory.high", "1000\n")];
         assert_eq!(with(&soft, limit_in), None);
+    }
+
+    #[test]
+    fn no_file_is_read_while_another_is_open() {
+        let open = core::cell::Cell::new(false);
+        let mut files = 0;
+        let count = core::cell::Cell::new(0);
+        for_each_level(
+            &|_, each| {
+                assert!(!open.replace(true));
+                count.set(count.get() + 1);
+                each(b"0::/a/b\n4:memory:/c\n");
+                open.set(false);
+            },
+            |_, _, _| {
+                assert!(!open.get());
+                files += 1;
+            },
+        );
+        assert_eq!((files, count.get()), (5, 1));
+        let group = group_in(&|_, each| {
+            assert!(!open.replace(true), "{open:?}");
+            each(b"0::/a\n");
+            open.set(false);
+        });
+        assert_eq!(group.pressure, None);
+    }
+
+    #[test]
+    fn the_machine_counts_where_no_group_says_less() {
+        let machine = ("/proc/meminfo", "MemFree:  1 kB\nMemTotal:       24683752 kB\nx\n");
+        assert_eq!(with(&[machine], there_is_in), Some(24_683_752 << 10));
+        let group = ("/sys/fs/cgroup/memory.max", "4096\n");
+        assert_eq!(with(&[machine, GROUP, group], there_is_in), Some(4096));
+        assert_eq!(with(&[GROUP, group], there_is_in), Some(4096));
+        assert_eq!(with(&[GROUP], there_is_in), None);
     }
 
     #[test]

@@ -245,8 +245,8 @@ unsafe impl Os for Linux {
         unsafe { share::empty(addr, len) }
     }
 
-    fn group(&self) -> Group {
-        cgroup::group()
+    fn group<'a>(&self, permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
+        cgroup::group(permit)
     }
 
     fn memory_there_is(&self) -> Option<usize> {

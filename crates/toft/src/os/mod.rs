@@ -227,10 +227,11 @@ pub unsafe trait Os {
     /// Whether the calling thread's system calls go through a filter, or may. Reads a file.
     fn is_filtered(&self) -> bool;
 
-    /// How short of memory the group of processes is that this one belongs to.
-    fn group(&self) -> Group;
+    /// How short of memory the group of processes is that this one belongs to; with a permit for each
+    /// file that is read.
+    fn group<'a>(&self, permit: &dyn Fn() -> Option<Permit<'a>>) -> Group;
 
-    /// Bytes of memory that the group, or else the machine, may have.
+    /// Bytes of memory that the group, or else the machine, may have. Reads files: for the start.
     fn memory_there_is(&self) -> Option<usize>;
 
     /// A word that an attacker cannot predict, or an error: never a weak one.

@@ -141,18 +141,6 @@ pub fn read_lines(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
     });
 }
 
-/// Bytes of memory that the machine has.
-pub fn physical_memory() -> Option<usize> {
-    let mut info = MaybeUninit::<libc::sysinfo>::zeroed();
-    // SAFETY: the kernel writes one `sysinfo`, which on this platform is libc's.
-    if unsafe { syscall(libc::SYS_sysinfo, [info.as_mut_ptr() as usize, 0, 0, 0, 0, 0]) } != 0 {
-        return None;
-    }
-    // SAFETY: written, as the code says.
-    let info = unsafe { info.assume_init() };
-    (info.totalram as usize).checked_mul(info.mem_unit.max(1) as usize)
-}
-
 /// The process's number.
 pub fn pid() -> usize {
     // SAFETY: no arguments, no effects.

@@ -381,8 +381,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     pub fn descriptor_bytes(&self) -> usize {
         let bytes = |n| match self.growth(n).next.load(Relaxed) as usize {
             0 => 0,
-            // The first need not begin a page.
-            slabs => (slabs * Self::BYTES).next_multiple_of(self.page_size) + self.page_size,
+            // The first need not begin a page, nor the last end one.
+            slabs => slabs * Self::BYTES + 2 * self.page_size,
         };
         (0..self.begun()).map(bytes).sum()
     }

@@ -45,6 +45,10 @@ impl Host {
     /// Makes pages readable and writable; they are zero unless they were so before.
     pub(super) fn open(&self, range: Range<usize>) -> bool {
         assert!(self.holds(&range));
+        // Tests compare what is resident with what was touched, wherever the machine has huge pages.
+        let advice = libc::MADV_NOHUGEPAGE as usize;
+        // SAFETY: (1) within our reservation.
+        unsafe { syscall(libc::SYS_madvise, [range.start, range.len(), advice, 0, 0, 0]) };
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         // SAFETY: (1) within our reservation.
         unsafe { syscall(libc::SYS_mprotect, [range.start, range.len(), protection, 0, 0, 0]) == 0 }
