@@ -127,7 +127,9 @@ impl Pool {
 
     /// Takes a slab that has become empty from its owner, who has let go of it.
     pub fn put(&self, slab: &Slab) {
-        self.call_back(slab);
+        if slab.must_be_asked_for() {
+            self.call_back(slab);
+        }
         self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
         // kept slab: pairs with `find_kept`, which clears the bit and then looks at the stacks. Both
