@@ -257,6 +257,96 @@ fn what_is_claimed_while_slabs_are_counted_counts() {
     program.hold();
 }
 
+/// What a thread has freed, and not used since, another gets, whether the first still runs, has ended,
+/// or was not the one that freed it.
+#[test]
+fn what_lies_idle_in_one_thread_serves_another() {
+    for (ended, by_another) in [(false, false), (false, true), (true, false), (true, true)] {
+        let program = Program::new(4, 16 * MIB);
+        let other = birth(&program.allocator);
+        let blocks: Vec<usize> = std::iter::from_fn(|| {
+            let address = program.allocator.allocate(other, 1000, code_address(1))?;
+            bytes_of(address, 1000).fill(1);
+            Some(address)
+        })
+        .collect();
+        program.hold();
+        for (number, &address) in blocks.iter().enumerate() {
+            if number % 64 != 0 {
+                let by = if by_another { program.heap } else { other };
+                program.allocator.free(by, address, Call::Free);
+            }
+        }
+        if ended {
+            program.allocator.heaps.orphan(other);
+        }
+        let large = program.take(11 * MIB, 5);
+        assert!(large.is_some(), "ended {ended}, freed by another {by_another}");
+        program.hold();
+    }
+}
+
+/// What others have freed into a thread's slabs is collected before that thread is refused.
+#[test]
+fn what_others_have_freed_serves_the_owner() {
+    let program = Program::new(4, 16 * MIB);
+    let other = birth(&program.allocator);
+    let blocks = program.exhaust(1000, 1);
+    for (number, &address) in blocks.iter().enumerate() {
+        if number % 64 != 0 {
+            program.allocator.free(other, address, Call::Free);
+        }
+    }
+    assert!(program.take(11 * MIB, 5).is_some());
+    program.hold();
+}
+
+/// To refuse once more costs nothing where nothing has happened, and never is more refused than must be.
+#[test]
+fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
+    let program = Program::new(4, 16 * MIB);
+    let blocks = program.exhaust(1000, 3);
+    let uncounted = || {
+        let mut slabs = 0;
+        program.allocator.for_each_slab(|slab| slabs += usize::from(!slab.is_counted()));
+        slabs
+    };
+    assert_eq!(program.take(60_000, 7), None);
+    assert_eq!(uncounted(), 0);
+    program.free(blocks[500]);
+    assert_eq!(uncounted(), 1);
+    assert_eq!(program.take(60_000, 7), None);
+    assert_eq!(uncounted(), 0);
+    // A slab that is drawn from again is counted again.
+    assert!(program.take(1000, 3).is_some());
+    program.free(program.take(1000, 3).unwrap_or(blocks[501]));
+    assert!(uncounted() != 0);
+    blocks.iter().skip(600).for_each(|&address| program.free(address));
+    assert!(program.take(60_000, 7).is_some());
+    program.hold();
+}
+
+/// What a free large block keeps, and what lies behind a live one, counts.
+#[test]
+fn large_blocks_count_with_what_lies_behind_them() {
+    let program = Program::new(1, 64 * MIB);
+    let before = program.allocator.counted_bytes();
+    let block = program.take(16 * MIB, 1).unwrap();
+    // The first block of a part of the window brings descriptors.
+    let more = program.allocator.counted_bytes() - before;
+    assert!(more > 16 * MIB && more <= 16 * MIB + METADATA, "{more}");
+    let less = 15 * MIB;
+    let resized = program.allocator.resize(program.heap, block, less, code_address(1));
+    assert_eq!(resized, Resized::At(block));
+    assert_eq!(program.allocator.counted_bytes() - before, more, "cut off is too little");
+    let other = program.take(4 * MIB, 1).unwrap();
+    program.free(other);
+    let kept = program.allocator.large().kept_bytes();
+    assert!(kept != 0);
+    let counted = program.allocator.counted_bytes() - before - more;
+    assert!(counted >= kept && counted <= kept + METADATA, "{counted} for {kept}");
+}
+
 #[test]
 fn threads_at_the_limit_stay_within_it() {
     const THREADS: usize = 4;

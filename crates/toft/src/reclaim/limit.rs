@@ -150,3 +150,69 @@ impl Limit {
         self.state().promised.store(0, Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::boxed::Box;
+
+    #[repr(align(64))]
+    struct Table(#[expect(dead_code, reason = "zeros")] [u8; Limit::TABLE_BYTES]);
+
+    fn limit(bytes: usize) -> Limit {
+        let table = Box::leak(Box::new(Table([0; Limit::TABLE_BYTES])));
+        // SAFETY: (1) zeros that are never given back, aligned, and nobody else's.
+        unsafe { Limit::new((&raw mut *table).expose_provenance(), bytes) }
+    }
+
+    #[test]
+    fn what_is_promised_is_nobody_elses_until_the_promise_goes() {
+        let limit = limit(100);
+        let first = limit.promise(60, || 0).unwrap();
+        assert_eq!(limit.promise(60, || 0).unwrap_err(), 20);
+        let second = limit.promise(40, || 0).unwrap();
+        assert_eq!(limit.promise(1, || 0).unwrap_err(), 1);
+        drop(first);
+        assert!(limit.is_promised());
+        assert_eq!(limit.promise(1, || 60).unwrap_err(), 1);
+        drop(second);
+        assert!(!limit.is_promised());
+        assert_eq!(limit.promise(usize::MAX, || usize::MAX).unwrap_err(), usize::MAX - 100);
+        // Who adds nothing need not ask.
+        assert!(limit.promise(0, || 1000).is_ok());
+        assert!(Limit::none().promise(1 << 60, || panic!("not asked")).is_ok());
+    }
+
+    #[test]
+    fn whoever_keeps_a_promise_meanwhile_is_noticed() {
+        let limit = limit(100);
+        let held = core::cell::Cell::new(None);
+        // Another thread is promised 60 bytes after the count was read.
+        let late = limit.promise(60, || {
+            if held.take().is_none() {
+                held.set(Some(limit.promise(60, || 0).unwrap()));
+            }
+            0
+        });
+        assert_eq!(late.unwrap_err(), 20);
+    }
+
+    #[test]
+    fn a_child_has_none_of_its_parents_promises() {
+        let limit = limit(100);
+        core::mem::forget(limit.promise(100, || 0).unwrap());
+        limit.repair();
+        assert!(limit.promise(100, || 0).is_ok());
+    }
+
+    #[test]
+    fn the_group_is_looked_at_first_and_then_from_time_to_time() {
+        let limit = limit(100);
+        assert!(limit.is_due(0, 40));
+        assert!(!limit.is_due(40, 40));
+        assert!(limit.is_due(41, 40));
+        assert!(limit.is_due(u32::MAX - 5, 40));
+        assert!(!limit.is_due(4, 40) && limit.is_due(34, 40));
+    }
+}
