@@ -286,6 +286,30 @@ fn what_lies_idle_in_one_thread_serves_another() {
     }
 }
 
+/// Under a filter of system calls there are no barriers: running threads' slabs cannot be reached, but
+/// those of threads that have ended.
+#[test]
+fn what_an_ended_thread_has_left_serves_another_under_a_filter() {
+    for ended in [false, true] {
+        let program = Program::new(4, 16 * MIB);
+        program.allocator.filter().about_to_install(&program.fake);
+        let other = birth(&program.allocator);
+        let blocks: Vec<usize> =
+            std::iter::from_fn(|| program.allocator.allocate(other, 1000, code_address(1)))
+                .collect();
+        for (number, &address) in blocks.iter().enumerate() {
+            if number % 64 != 0 {
+                program.allocator.free(other, address, Call::Free);
+            }
+        }
+        if ended {
+            program.allocator.heaps.orphan(other);
+        }
+        assert_eq!(program.take(11 * MIB, 5).is_some(), ended);
+        program.hold();
+    }
+}
+
 /// What others have freed into a thread's slabs is collected before that thread is refused.
 #[test]
 fn what_others_have_freed_serves_the_owner() {
