@@ -352,6 +352,22 @@ mod tests {
         assert!(!slab.is_behind());
     }
 
+    /// What was claimed when a sweep called the slab tidy, that sweep has passed by.
+    #[test]
+    fn a_slab_that_loses_its_claim_is_not_tidy() {
+        use crate::slab::Look;
+        let slab = slab();
+        slab.give_back_pages(PAGE, |_, _| true);
+        slab.look(|| false);
+        slab.note_count();
+        assert!(slab.look(|| false) == Look::Tidy && slab.is_counted());
+        slab.unclaim();
+        assert!(slab.look(|| false) == Look::Tidy && slab.is_counted(), "it had none");
+        slab.claim.store(1 << 40, Relaxed);
+        slab.unclaim();
+        assert!(slab.look(|| false) == Look::Idle && !slab.is_counted());
+    }
+
     /// A slab that holds nothing can change hands; one that holds something cannot.
     #[test]
     fn what_is_held_stays_with_its_owner() {
