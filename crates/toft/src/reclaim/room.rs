@@ -55,7 +55,7 @@ impl Pool {
         };
         let touched = from.touched_bytes();
         // What lies behind the new slab's slots would be of no use to it.
-        let useful = touched.min(slot_bytes(to));
+        let useful = touched.min(to.slot_bytes());
         if useful < MOVED_LEAST {
             return self.clean_out(os, from, false);
         }
@@ -70,10 +70,10 @@ impl Pool {
                 }
                 // A larger slab's pages were moved: nobody would count those that no slot lies on.
                 let pages = |bytes: usize| bytes.next_multiple_of(os.page_size().max(1));
-                if let Some(rest) = pages(touched).checked_sub(pages(slot_bytes(to)))
+                if let Some(rest) = pages(touched).checked_sub(pages(to.slot_bytes()))
                     && rest != 0
                 {
-                    let behind = to.base() + pages(slot_bytes(to));
+                    let behind = to.base() + pages(to.slot_bytes());
                     // SAFETY: (1) nobody has the slab, and no slot of it lies there.
                     let _ = unsafe { os.discard(behind, rest) };
                 }
