@@ -34,6 +34,16 @@ size_t toft_purge(void);
  * it is not allowed or not possible. What must not be done with such memory is in docs/compaction.md. */
 size_t toft_compact(void);
 
+/* Sends live memory out to swap that nobody has used since the previous call: slabs and large blocks
+ * in which nothing was allocated or freed, and of these the pages that nobody has written to. It is
+ * all still there, and comes back page by page when it is touched. The first call only takes note.
+ * What is only read goes out once; having come back, it is left alone for the next call or two, and
+ * for twice as many each time. Returns the number of bytes that went: 0 where there is no swap (then
+ * the kernel is told which pages may go first, once there is), where the kernel does not tell of
+ * pages (before Linux 6.7), where there may be a filter of system calls (seccomp), or while another thread is
+ * in this. Keeps one descriptor open. Never fails; leaves errno alone. */
+size_t toft_pageout_cold(void);
+
 /* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */
 void free_sized(void *ptr, size_t size);
 void free_aligned_sized(void *ptr, size_t alignment, size_t size);

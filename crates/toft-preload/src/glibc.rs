@@ -103,6 +103,12 @@ pub extern "C" fn toft_compact() -> usize {
     process::compact()
 }
 
+/// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_pageout_cold() -> usize {
+    process::page_out_cold()
+}
+
 /// Accepts and ignores glibc's tunables: none of them means anything here.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {

@@ -1,9 +1,9 @@
 //! The allocator: all its parts, built once, over any operating system.
 
 use crate::large::Blocks;
-use crate::options::Options;
+use crate::options::{Huge, Options};
 use crate::os::filter::Filter;
-use crate::os::{Error, Os};
+use crate::os::{Error, HugeHabit, Os};
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
@@ -38,6 +38,10 @@ pub struct Allocator<O> {
     pub(super) hash: SiteHash,
     pub(super) os: O,
     pub(super) options: Options,
+    /// Whether the system is told to make no huge pages of slabs by itself: where it would.
+    pub(super) small_pages: bool,
+    /// Whether what is readied is put into pages of 64 KiB.
+    pub(super) middle_pages: bool,
     /// Whether addresses may be written to stderr.
     pub(super) hide_addresses: bool,
     counters: *const Counters,
@@ -93,6 +97,8 @@ impl<O> Allocator<O> {
             hash: SiteHash::single(),
             os,
             options: Options::DEFAULT,
+            small_pages: false,
+            middle_pages: false,
             hide_addresses: false,
             counters: core::ptr::null(),
         }
@@ -155,6 +161,11 @@ impl<O: Os> Allocator<O> {
                 Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
             )
         };
+        // What the kernel sees fit needs no asking.
+        let kernel = options.huge == Huge::Kernel;
+        let habit = if kernel { HugeHabit::default() } else { os.huge_habit() };
+        let middle_pages = options.ready && habit.middle;
+        let small_pages = habit.unasked || middle_pages;
         Ok(Allocator {
             base: data,
             span,
@@ -171,6 +182,8 @@ impl<O: Os> Allocator<O> {
             hash,
             os,
             options,
+            small_pages,
+            middle_pages,
             hide_addresses,
             counters: core::ptr::with_exposed_provenance(layout.tables),
         })

@@ -176,9 +176,17 @@ impl<O: Os> Allocator<O> {
         let mut passes = Passes::default();
         let word = self.reclaimer.word();
         let mut rest = REST_LEAST;
+        let mut looked = self.os.ticks();
+        let mut looked_for_dense = looked;
         loop {
             self.look_at_group();
             self.answer();
+            looked = self.look_for_cold(looked);
+            let pending;
+            (looked_for_dense, pending) = self.look_for_dense(looked_for_dense);
+            if pending {
+                rest = REST_LEAST;
+            }
             let mut swept = self.sweep(self.to_sweep()).unwrap_or_default();
             swept.more |= passes.are_due() && passes.note(self.compact_beside(Which::Idle, None));
             self.reclaimer.set_limit(self.pool.bytes());
@@ -188,12 +196,32 @@ impl<O: Os> Allocator<O> {
                 let pause = self.options.decay.max(took.saturating_mul(SHARE)).max(SOONEST);
                 self.sleep_and_look(pause);
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
-                self.os.sleep_on(word, 0, rest);
+                self.os.sleep_on(word, 0, rest.min(self.rest_most()));
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
                 // Who has woken it has said so already.
                 self.reclaimer.change(Life::Asleep, Life::Awake);
             }
             word.swap(0, AcqRel);
+        }
+    }
+
+    /// Sends out what has been cold for `TOFT_COLD` seconds, if it is that long since it was done last:
+    /// at `looked`. Says when it was.
+    fn look_for_cold(&self, looked: u32) -> u32 {
+        let (now, cold) = (self.os.ticks(), self.options.cold);
+        let ticks = u64::from(cold) * 1000 / u64::from(TICK);
+        if cold == 0 || u64::from(now.wrapping_sub(looked)) < ticks {
+            return looked;
+        }
+        self.page_out_cold();
+        now
+    }
+
+    /// Milliseconds for which the thread may sleep.
+    fn rest_most(&self) -> u32 {
+        match self.options.cold {
+            0 => REST_MOST,
+            cold => cold.saturating_mul(1000).min(REST_MOST),
         }
     }
 }

@@ -265,6 +265,7 @@ impl<O: Os> Allocator<O> {
             if self.os.map(slab.base(), slab.tier().slab_bytes()).is_err() {
                 return false;
             }
+            self.keep_small(slab.base(), slab.tier().slab_bytes());
             slab.wake(true);
             self.pool.call_back(slab);
         }

@@ -91,6 +91,7 @@ impl<O: Os> Allocator<O> {
         if let Some(address) = bins.pop(index) {
             return Some(address);
         }
+        let row = bins.current(index).row_behind();
         self.tend(heap, seat);
         // 1. free slots of this bin's slabs
         let wake = |slab: &Slab| self.wake(slab);
@@ -142,6 +143,7 @@ impl<O: Os> Allocator<O> {
                 self.new_slab(heap, index, site)?
             }
         };
+        self.get_ready(slab, row);
         bins.list(index, slab);
         bins.advance(index, wake);
         bins.pop(index)
@@ -149,11 +151,12 @@ impl<O: Os> Allocator<O> {
 
     fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
+        let mapped = |address, len| self.keep_small(address, len);
         let take = || {
             if class < SMALL_CLASSES {
-                self.small.take(&self.os, partition)
+                self.small.take(&self.os, partition, mapped)
             } else {
-                self.medium.take(&self.os, partition)
+                self.medium.take(&self.os, partition, mapped)
             }
         };
         let (slab, base) = take().ok()?;
@@ -265,6 +268,17 @@ impl<O: Os> Allocator<O> {
                 self.release_own(slab);
             }
         });
+    }
+
+    /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a slab is
+    /// rarely full, and what is given back must not be put together again.
+    pub(super) fn keep_small(&self, address: usize, len: usize) {
+        if self.small_pages
+            && len != 0
+            && let Some(_permit) = self.permit()
+        {
+            self.os.keep_small(address, len);
+        }
     }
 
     /// Gives back the pages of all free large blocks and of empty slabs that are nobody's; says how

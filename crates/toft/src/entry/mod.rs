@@ -7,9 +7,11 @@
 
 mod allocator;
 mod background;
+mod cold;
 mod compact;
 mod free;
 mod global;
+mod huge;
 mod limit;
 mod malloc;
 mod misuse;
@@ -17,6 +19,7 @@ mod misuse;
 pub mod parallel;
 mod part;
 pub mod process;
+mod ready;
 mod realloc;
 mod scope;
 mod start;

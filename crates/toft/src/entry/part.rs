@@ -89,6 +89,7 @@ impl<O: Os> Allocator<O> {
             if unsafe { self.os.unshare(sharing, address, bytes, copy) }.is_err() {
                 return false;
             }
+            self.keep_small(address, bytes);
         }
         // While SHARED is set, the slab keeps its owner and its mapping.
         slab.redeem_all();

@@ -204,6 +204,11 @@ pub fn compact() -> usize {
     heap_or_start().map_or(0, |heap| allocator().compact_now(heap))
 }
 
+/// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
+pub fn page_out_cold() -> usize {
+    instance().map_or(0, Allocator::page_out_cold)
+}
+
 /// The process's allocator, for statistics; `None` before the first allocation.
 pub fn instance() -> Option<&'static Allocator<Linux>> {
     ready().then(allocator)

@@ -59,11 +59,17 @@ pub struct Block {
     /// Bytes of address space, guard included.
     pub(super) extent: AtomicUsize,
     pub(super) site: AtomicUsize,
-    /// `Blocks::now` when the block was freed last. The holder writes it; others read it as a hint.
-    pub(super) freed: AtomicU64,
+    /// Of a free block `Blocks::now` when it was freed last; the holder writes it, others read it as a
+    /// hint. Of a live one what is remembered of how warm and how
+    /// old it is, by whoever looks; zero at first.
+    pub(super) since: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Block>() == 64, "the layout reserves so much for each");
+
+/// The bits of `since` that count for how many looks a live block has been there, at most so many.
+const AGE_SHIFT: u32 = 60;
+const AGE_MOST: u64 = 15;
 
 impl Block {
     /// Where the fields lie.
@@ -78,6 +84,37 @@ impl Block {
         none: NONE,
         live: LIVE,
     };
+
+    /// How warm the block was at the last look, if it is live; below `1 << AGE_SHIFT`.
+    pub fn warmth(&self) -> u64 {
+        self.since() & ((1 << AGE_SHIFT) - 1)
+    }
+
+    /// Remembers another warmth; in vain, where the block was freed or made anew since it was `seen`.
+    pub fn set_warmth(&self, seen: u64, warmth: u64) {
+        debug_assert!(warmth >> AGE_SHIFT == 0);
+        let now = self.since.load(Relaxed);
+        let age = now >> AGE_SHIFT << AGE_SHIFT;
+        if now ^ age == seen {
+            let _ = self.since.compare_exchange(now, warmth | age, Relaxed, Relaxed);
+        }
+    }
+
+    /// What looks have left, to be had before it is asked whether the block is live.
+    pub fn since(&self) -> u64 {
+        self.since.load(Acquire)
+    }
+
+    /// Counts a look at a live block; says whether there were so many before, since it was allocated or
+    /// its size changed. In vain, where the block was freed since it was `seen`.
+    pub fn has_aged(&self, seen: u64, looks: u32) -> bool {
+        let age = seen >> AGE_SHIFT;
+        if age < AGE_MOST {
+            let older = seen + (1 << AGE_SHIFT);
+            let _ = self.since.compare_exchange(seen, older, Relaxed, Relaxed);
+        }
+        age >= u64::from(looks)
+    }
 
     /// The state now.
     pub fn state(&self) -> BlockState {

@@ -298,7 +298,7 @@ impl Blocks {
             self.hold_budget(os);
             return true;
         }
-        block.freed.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
+        block.since.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
         self.put_kept(os, block);
         self.hold_budget(os);
         true

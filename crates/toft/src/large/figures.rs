@@ -19,6 +19,7 @@ impl Blocks {
         let resident = block.resident.load(Relaxed).max(bytes);
         block.bytes.store(bytes, Relaxed);
         block.resident.store(resident, Relaxed);
+        block.since.store(0, Relaxed);
         state.live_blocks.fetch_add(1, Relaxed);
         if resident > bytes {
             state.slack.fetch_add(resident - bytes, Relaxed);

@@ -129,7 +129,7 @@ impl Blocks {
     /// The waiting block that was freed first, among those that are `wanted`.
     fn oldest(&self, wanted: impl Fn(&Block) -> bool) -> Option<Kept> {
         let all = self.state().places.all().filter(|kept| wanted(self.block(kept.unit())));
-        all.min_by_key(|kept| self.block(kept.unit()).freed.load(Relaxed))
+        all.min_by_key(|kept| self.block(kept.unit()).since.load(Relaxed))
     }
 
     /// Unmaps a waiting block; says how many bytes may have had pages.
@@ -275,7 +275,7 @@ impl Blocks {
     pub fn release_before(&self, os: &impl Os, time: u64, bytes: usize) -> usize {
         let mut gone = 0;
         for _ in 0..PLACES {
-            let Some(oldest) = self.oldest(|block| block.freed.load(Relaxed) < time) else { break };
+            let Some(oldest) = self.oldest(|block| block.since.load(Relaxed) < time) else { break };
             if gone >= bytes {
                 break;
             }

@@ -10,7 +10,11 @@ pub const PARTITIONS_MAX: usize = 4096;
 /// Most milliseconds that idle memory may be told to stay: a day.
 pub const DECAY_MAX: usize = 86_400_000;
 
+/// Most seconds that memory may be told to have been cold: a month.
+pub const COLD_MAX: usize = 30 * 86_400;
+
 const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
+const HUGE: &[&str] = &["off", "dense", "kernel"];
 
 /// Most arenas that may be asked for.
 #[cfg(feature = "experiment-parallel")]
@@ -97,6 +101,24 @@ pub const TABLE: &[Entry] = &[
         doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM",
     },
     Entry {
+        name: "TOFT_COLD",
+        default: "0",
+        kind: Kind::Number(0, COLD_MAX),
+        doc: "seconds after which live memory that nobody has used goes out to swap; at most twice as long passes; 0 is never",
+    },
+    Entry {
+        name: "TOFT_HUGE",
+        default: "off",
+        kind: Kind::Word(HUGE),
+        doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
+    },
+    Entry {
+        name: "TOFT_READY",
+        default: "1",
+        kind: Kind::Flag,
+        doc: "whether steady growth gets its pages by few calls in place of a fault for each: at most a sixteenth more than it has filled",
+    },
+    Entry {
         name: "TOFT_SCOPE",
         default: "children",
         kind: Kind::Word(&["program", "children"]),
@@ -162,6 +184,17 @@ impl LimitTo {
     }
 }
 
+/// Where slabs have huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Huge {
+    /// Nowhere.
+    Off,
+    /// Where it is dense, and has been for some time; and in large blocks of which that is so.
+    Dense,
+    /// Wherever the kernel makes them.
+    Kernel,
+}
+
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -181,6 +214,12 @@ pub struct Options {
     pub compact: bool,
     /// How many bytes may be resident.
     pub limit: LimitTo,
+    /// Seconds after which live memory that nobody uses goes out to swap, or zero.
+    pub cold: u32,
+    /// Where slabs have huge pages.
+    pub huge: Huge,
+    /// Whether pages are readied for steady growth.
+    pub ready: bool,
     /// Whether children do not inherit the library.
     pub program_only: bool,
     /// Where to report to.
@@ -203,6 +242,9 @@ impl Options {
         decay: 100,
         compact: false,
         limit: LimitTo::Nothing,
+        cold: 0,
+        huge: Huge::Off,
+        ready: true,
         program_only: false,
         report_descriptor: None,
         stats: false,
@@ -252,6 +294,20 @@ impl Options {
                 Some(limit) => self.limit = limit,
                 None => return bad,
             },
+            "TOFT_COLD" => match parse_number(value) {
+                Some(n) if n <= COLD_MAX => self.cold = n as u32,
+                _ => return bad,
+            },
+            "TOFT_HUGE" => match parse_word(value, HUGE) {
+                Some(0) => self.huge = Huge::Off,
+                Some(1) => self.huge = Huge::Dense,
+                Some(_) => self.huge = Huge::Kernel,
+                None => return bad,
+            },
+            "TOFT_READY" => match parse_flag(value) {
+                Some(flag) => self.ready = flag,
+                None => return bad,
+            },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
                 Some(word) => self.program_only = word == 0,
                 None => return bad,
@@ -298,11 +354,14 @@ mod tests {
             ("TOFT_DECAY=7", 5),
             ("TOFT_COMPACT=1", 6),
             ("TOFT_LIMIT=80%", 7),
-            ("TOFT_SCOPE=program", 8),
-            ("TOFT_REPORT_FD=7", 9),
-            ("TOFT_STATS=1", 10),
+            ("TOFT_COLD=60", 8),
+            ("TOFT_HUGE=dense", 9),
+            ("TOFT_READY=0", 10),
+            ("TOFT_SCOPE=program", 11),
+            ("TOFT_REPORT_FD=7", 12),
+            ("TOFT_STATS=1", 13),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 11),
+            ("TOFT_EXPERIMENT_ARENAS=1", 14),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -352,6 +411,10 @@ mod tests {
             "TOFT_LIMIT=-1",
             "TOFT_LIMIT=1t",
             "TOFT_LIMIT=none",
+            "TOFT_COLD=2592001",
+            "TOFT_COLD=1m",
+            "TOFT_HUGE=always",
+            "TOFT_READY=2",
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",

@@ -11,7 +11,9 @@
 
 mod faults;
 mod host;
+mod huge;
 mod space;
+mod warmth;
 
 extern crate std;
 
@@ -83,6 +85,9 @@ struct State {
     filtered: bool,
     group: Group,
     memory: Option<usize>,
+    process: u32,
+    warmth: warmth::Known,
+    huge: huge::Pages,
 }
 
 impl Fake {
@@ -104,6 +109,9 @@ impl Fake {
             filtered: false,
             group: Group::default(),
             memory: None,
+            process: 1,
+            warmth: warmth::Known::default(),
+            huge: huge::Pages::default(),
         };
         Fake {
             machine,
@@ -181,7 +189,14 @@ impl Fake {
         let state = self.state();
         let mapped = state.space.within(self.host.range());
         let mapped = mapped.filter(|&(_, page)| page == PageState::Mapped);
-        mapped.map(|(range, _)| self.host.resident(range)).sum()
+        let resident: usize = mapped.map(|(range, _)| self.host.resident(range)).sum();
+        drop(state);
+        resident - self.swapped_bytes()
+    }
+
+    /// The number of the process is another from now on.
+    pub fn set_process(&self, process: u32) {
+        self.state().process = process;
     }
 
     /// Bytes that are views of stores.
@@ -324,6 +339,7 @@ unsafe impl Os for Fake {
         let mut state = self.admit(Request::Unmap, addr, len)?;
         self.host.close(addr..addr + len);
         state.space.set(addr..addr + len, PageState::Free);
+        state.huge.forget(&(addr..addr + len));
         Ok(())
     }
 
@@ -344,6 +360,12 @@ unsafe impl Os for Fake {
             // SAFETY: (1) the caller's.
             piece.done = unsafe { self.discard(piece.address, piece.len) }.is_ok();
         }
+    }
+
+    unsafe fn populate(&self, addr: usize, len: usize) -> Result<(), Error> {
+        self.admit(Request::Populate, addr, len)?.huge.populated += len;
+        self.host.touch(addr..addr + len);
+        Ok(())
     }
 
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {
@@ -403,7 +425,7 @@ unsafe impl Os for Fake {
     }
 
     fn process(&self) -> u32 {
-        1
+        self.state().process
     }
 
     unsafe fn spawn(&self, _: unsafe extern "C" fn(usize) -> !, _: usize) -> Option<u32> {
@@ -500,7 +522,9 @@ unsafe impl Os for Fake {
         self.admit_views(Request::Unshare, addr, len)?;
         // SAFETY: as above.
         unsafe { sharing.make_private(addr, len, copy) }?;
-        self.state().space.set(addr..addr + len, PageState::Mapped);
+        let mut state = self.state();
+        state.space.set(addr..addr + len, PageState::Mapped);
+        state.huge.forget(&(addr..addr + len));
         Ok(())
     }
 
@@ -509,6 +533,7 @@ unsafe impl Os for Fake {
         // SAFETY: as above.
         unsafe { share::renew(addr, len) }?;
         state.space.set(addr..addr + len, PageState::Mapped);
+        state.huge.forget(&(addr..addr + len));
         Ok(())
     }
 

@@ -16,6 +16,9 @@ pub struct Linux {
 /// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no mapping of their own.
 const MADV_GUARD_INSTALL: usize = 102;
 
+/// `MADV_POPULATE_WRITE`, Linux 5.14.
+const MADV_POPULATE_WRITE: usize = 23;
+
 fn result(code: isize) -> Result<usize, Error> {
     if (-4095..0).contains(&code) {
         return Err(match -code as i32 {
@@ -86,6 +89,12 @@ unsafe impl Os for Linux {
     ) {
         // SAFETY: (1) the caller's duty 1; (2) as the kernel says.
         unsafe { release.discard_all(self.page_size, pieces, permit) }
+    }
+
+    unsafe fn populate(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: (1) the caller's duty 1; as if each page was written to, with what it holds.
+        let code = unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_POPULATE_WRITE, 0, 0, 0]) };
+        result(code).map(drop)
     }
 
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error> {

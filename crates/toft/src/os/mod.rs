@@ -9,12 +9,14 @@ mod cgroup;
 pub mod filter;
 #[cfg(feature = "experiment-parallel")]
 pub mod futex;
+mod huge;
 mod linux;
 pub mod process;
 pub mod release;
 mod share;
 mod syscall;
 mod thread;
+mod warmth;
 
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
@@ -23,10 +25,12 @@ use crate::sync::AtomicU32;
 pub use cgroup::Group;
 use core::ops::Range;
 use filter::Permit;
+pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};
 pub use linux::Linux;
 use release::{Piece, Release};
 pub use share::Sharing;
 pub use syscall::syscall;
+pub use warmth::{Pages, Scan, Warmth};
 
 /// Why a call to the system did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +52,7 @@ pub enum Error {
 ///    mapped before the call;
 /// 2. `unmap`, `discard`, `discard_all`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Os {
+pub unsafe trait Os: Warmth + Huge {
     /// Bytes in a page: a power of two, at least 4096.
     fn page_size(&self) -> usize;
 
@@ -83,6 +87,12 @@ pub unsafe trait Os {
         pieces: &mut [Piece],
         permit: Option<&Permit<'_>>,
     );
+
+    /// Puts pages under a mapped range, before anybody touches it. In vain, where the system cannot.
+    ///
+    /// # Safety
+    /// 1. The range was mapped by `map` of this object.
+    unsafe fn populate(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Makes a mapped range fault on every access without splitting its mapping.
     ///

@@ -34,7 +34,7 @@ const FEATURES: u64 = 1 | 1 << 12;
 const NEW_FROM_DEVICE: usize = 0xAA00;
 
 /// Descriptors of ours are put above those that programs look at.
-const DESCRIPTOR_LEAST: usize = 700;
+pub(super) const DESCRIPTOR_LEAST: usize = 700;
 
 /// What is needed to change ranges: made by `Os::begin_sharing`, given back to `Os::end_sharing`.
 #[derive(Debug)]

@@ -67,6 +67,10 @@ struct State {
     limit: AtomicUsize,
     /// The tick at which the process was forked off. Written in the child.
     forked_at: AtomicU32,
+    /// Not zero while a thread looks for cold pages.
+    looking: AtomicU32,
+    /// The descriptor that notes writes, plus one. Whoever looks.
+    watch: AtomicU32,
     /// Sweeps that have ended, and bytes that they have given back.
     sweeps: AtomicUsize,
     given: AtomicUsize,
@@ -86,6 +90,23 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.sweeps.fetch_add(1, Relaxed);
         self.0.sweeping.store(0, Release);
+    }
+}
+
+/// The right to look for cold pages, while it lasts.
+#[derive(Debug)]
+pub struct Looking<'a>(&'a State);
+
+impl Looking<'_> {
+    /// The descriptor that notes writes, plus one; zero without.
+    pub fn watch(&self) -> &AtomicU32 {
+        &self.0.watch
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.looking.store(0, Release);
     }
 }
 
@@ -163,6 +184,13 @@ impl Reclaimer {
         &self.control().word
     }
 
+    /// The right to look for cold pages, unless another thread has it. Sweeps go on meanwhile.
+    pub fn begin_to_look(&self) -> Option<Looking<'_>> {
+        let state = self.state();
+        let taken = state.looking.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        taken.then(|| Looking(state))
+    }
+
     /// Bytes of slots with pages at which the next sweep is due.
     pub fn limit(&self) -> usize {
         self.state().limit.load(Relaxed)
@@ -211,6 +239,9 @@ impl Reclaimer {
         state.runs.store(0, Relaxed);
         state.control.word.store(0, Relaxed);
         state.control.thread.store(0, Relaxed);
+        state.looking.store(0, Relaxed);
+        // It is about the parent's memory.
+        state.watch.store(0, Relaxed);
         state.process.store(process, Relaxed);
         state.forked_at.store(now, Relaxed);
         if self.life() != Life::Refused {

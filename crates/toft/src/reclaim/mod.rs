@@ -17,10 +17,12 @@ mod pool;
 mod room;
 mod sort;
 mod tight;
+mod warmth;
 
-pub use batch::{BATCH, Control, Life, Reclaimer, Turn};
+pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};
 pub use pool::{Pool, release};
 pub use sort::sort;
 pub use tight::is_tight;
+pub use warmth::Warmth;

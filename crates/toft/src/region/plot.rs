@@ -168,14 +168,20 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// A slab that nobody has had, for `partition`: its descriptor, still zero, and its address.
-    pub fn take(&self, os: &impl Os, partition: usize) -> Result<(&D, usize), Error> {
+    /// A slab that nobody has had, for `partition`: its descriptor, still zero, and its address. `mapped`
+    /// is told of addresses and bytes that were mapped for it and those that come after.
+    pub fn take(
+        &self,
+        os: &impl Os,
+        partition: usize,
+        mapped: impl Fn(usize, usize),
+    ) -> Result<(&D, usize), Error> {
         loop {
             let current = self.current(partition).load(Acquire);
             // The n-th plot in the secret order: the partition's first, or one of the extra ones.
             // Where there are fewer plots than partitions, partitions share them.
             let n = if current == 0 { partition & (self.plots - 1) } else { current as usize - 1 };
-            match self.take_from(os, n) {
+            match self.take_from(os, n, &mapped) {
                 Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
                 // Used up, or something foreign is in its way.
                 Err(Error::Occupied | Error::Unsupported) => self.move_on(partition, current)?,
@@ -212,7 +218,12 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Ok(())
     }
 
-    fn take_from(&self, os: &impl Os, n: usize) -> Result<usize, Error> {
+    fn take_from(
+        &self,
+        os: &impl Os,
+        n: usize,
+        told: &impl Fn(usize, usize),
+    ) -> Result<usize, Error> {
         let growth = self.growth(n);
         loop {
             let mapped = growth.mapped.load(Acquire);
@@ -225,7 +236,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
                 continue;
             }
             match self.grow(os, n, mapped as usize) {
-                Ok(()) => {}
+                Ok((address, bytes)) => told(address, bytes),
                 // Either another thread is growing this plot just now, and will be seen to have
                 // done so, or the place is taken for good.
                 Err(Error::Occupied) => {
@@ -238,9 +249,10 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Maps the next step of a plot, behind the `mapped` slabs that the caller has seen.
+    /// Maps the next step of a plot, behind the `mapped` slabs that the caller has seen. Says where it is,
+    /// and how many bytes: none where another thread was first.
     #[cold]
-    fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(), Error> {
+    fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(usize, usize), Error> {
         let tier = Tier::of(TIER);
         let plot = self.nth_plot(n);
         let first = self.first_slab(plot);
@@ -267,11 +279,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         // caller has seen is old, and the place is not a new one.
         let behind = (mapped + step) as u32;
         let growth = &self.growth(n).mapped;
+        let (address, bytes) = ((first + mapped) << Self::SHIFT, step << Self::SHIFT);
         if growth.compare_exchange(mapped as u32, behind, Release, Relaxed).is_err() {
             // SAFETY: (1) mapped by this call, and nobody was told.
-            let _ = unsafe { os.unmap((first + mapped) << Self::SHIFT, step << Self::SHIFT) };
+            let _ = unsafe { os.unmap(address, bytes) };
+            return Ok((address, 0));
         }
-        Ok(())
+        Ok((address, bytes))
     }
 
     fn map_step(&self, os: &impl Os, n: usize, index: usize, step: usize) -> Result<(), Error> {
@@ -387,6 +401,27 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         (0..self.begun()).map(bytes).sum()
     }
 
+    /// The addresses that are mapped, by start and length, without the slabs that are not `there`: as
+    /// few ranges as that makes.
+    pub fn for_each_range(&self, there: impl Fn(&D) -> bool, mut each: impl FnMut(usize, usize)) {
+        for n in 0..self.begun() {
+            let mapped = self.growth(n).mapped.load(Acquire) as usize;
+            if mapped == 0 {
+                continue;
+            }
+            let mut start = self.first_slab(self.nth_plot(n));
+            let end = start + mapped;
+            for index in self.handed_out(n) {
+                let slab = self.slab(index);
+                if !slab.is_open() || !there(slab) {
+                    each(start << Self::SHIFT, (index - start) << Self::SHIFT);
+                    start = index + 1;
+                }
+            }
+            each(start << Self::SHIFT, end.saturating_sub(start) << Self::SHIFT);
+        }
+    }
+
     /// Bytes of slabs mapped, and of their descriptors.
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);
@@ -429,7 +464,7 @@ mod tests {
         // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
         let plots =
             unsafe { Plots::<SMALL, Any>::new(os, base, 1 << 41, 1, slabs, tables) }.unwrap();
-        let taken: Vec<usize> = (0..8).map(|_| plots.take(os, 0).unwrap().1).collect();
+        let taken: Vec<usize> = (0..8).map(|_| plots.take(os, 0, |_, _| {}).unwrap().1).collect();
         let before = plots.mapped_bytes();
         assert!(before.0 >= 8 << Plots::<SMALL, Any>::SHIFT);
         // The owner of the first ones gives their address space back.
@@ -442,6 +477,6 @@ mod tests {
         assert_eq!(plots.mapped_bytes(), before);
         assert_eq!(os.mapped_bytes(), mapped);
         assert!(taken.iter().all(|&slab| plots.slab_at(slab).is_some()));
-        assert!(!taken.contains(&plots.take(os, 0).unwrap().1));
+        assert!(!taken.contains(&plots.take(os, 0, |_, _| {}).unwrap().1));
     }
 }

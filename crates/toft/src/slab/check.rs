@@ -1,6 +1,7 @@
 //! The invariants of a slab, verified.
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
+use super::states::DIRTY_FRESH;
 use crate::sync::Ordering::Relaxed;
 
 /// An invariant that does not hold.
@@ -24,12 +25,15 @@ impl Slab {
             ensure(lent == 0 || self.is_shared(), "I8: lent, but not shared")?;
             let remote = self.remote_bits(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
-            let in_use = live | claimed | self.dirty_bits(group);
+            let dirty = self.dirty_bits(group);
+            let in_use = live | claimed | dirty;
+            // Pages that were readied for what was never handed out count as not zero.
+            let readied = dirty & !claimed & self.fresh_bits(group);
             let free = self.free_bits(group) | remote;
             ensure((in_use | free) & !valid_bits(slots, group) == 0, "I1: beyond the end")?;
             ensure(claimed & (live | remote) == 0, "I2: claimed and in use")?;
             ensure(remote & !live == 0, "I3: remote but not live")?;
-            let in_use = if self.is_shared() { live | claimed } else { in_use };
+            let in_use = if self.is_shared() { live | claimed } else { in_use & !readied };
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
@@ -55,5 +59,13 @@ impl Slab {
             return Err(Violation("I7: nobody's, but in use"));
         }
         Ok(())
+    }
+
+    /// A bit for each slot of a group that was never handed out, but may be other than zero.
+    fn fresh_bits(&self, group: usize) -> u64 {
+        (0..GROUP_SLOTS.min(SLOTS_MAX)).fold(0, |bits, bit| {
+            let state = self.state_of(group * GROUP_SLOTS + bit).load(Relaxed);
+            bits | u64::from(state == DIRTY_FRESH) << bit
+        })
     }
 }

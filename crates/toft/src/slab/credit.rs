@@ -153,6 +153,26 @@ impl Slab {
         self.is_not_counted();
     }
 
+    /// Slabs that a bin has filled in a row when it is done with this one, its current slab, up to a limit;
+    /// none, if it has none.
+    pub fn row_behind(&self) -> u8 {
+        if self.slots() == 0 { 0 } else { self.row.load(Relaxed).saturating_add(1) }
+    }
+
+    /// Pages were put under the first so many bytes of a slab that nobody has used. What is not used of
+    /// them goes back like any page of free slots; claims stay small, so that they are no obstacle. Holder.
+    pub fn become_ready(&self, bytes: usize) {
+        let slots = bytes.div_ceil(self.size()).min(self.slots());
+        for slot in 0..slots {
+            // One that the reclaimer holds just now stays so; one that it holds between the load and the store
+            // is let go of by the store, and it discards nothing but what it finds held.
+            let state = self.state_of(slot);
+            if state.load(Relaxed) == ZERO_FRESH {
+                state.store(DIRTY_FRESH, Relaxed);
+            }
+        }
+    }
+
     /// Whether the slab has ever got pages of another.
     pub fn has_received(&self) -> bool {
         self.received.load(Relaxed) != 0

@@ -38,6 +38,12 @@ impl Slab {
         self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32
     }
 
+    /// A number that differs, but for rare accidents, after a malloc or a free, whoever's. By any thread.
+    pub fn activity_ever(&self) -> u32 {
+        // Of what malloc and free have done in turn the sum of both would tell nothing.
+        self.freed_so_far() ^ (self.allocations() as u32).rotate_left(16)
+    }
+
     /// The same, with what other threads have freed and the owner has not counted yet.
     pub(super) fn freed_so_far(&self) -> u32 {
         self.frees_so_far().wrapping_add(self.remote_slots() as u32)

@@ -6,7 +6,7 @@
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  tidy_at;  shares: the reclaimer
+//! line 7     owner writes     previous  seen  tidy_at  row;  shares calm warmth stamp dense: the reclaimer
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`]):
@@ -180,6 +180,13 @@ pub struct Slab {
     pub(super) shares: [AtomicU16; UNITS],
     /// What the slab looked like when it was last looked at for compaction. Whoever compacts.
     pub(super) calm: AtomicU32,
+    /// What was remembered at the last look for cold pages, and `activity_ever` then. Whoever looks, in turn.
+    pub(crate) warmth: AtomicU32,
+    pub(crate) stamp: AtomicU32,
+    /// Looks for which the huge page that begins with this slab was dense. Whoever looks.
+    pub(crate) dense: AtomicU8,
+    /// Slabs that the bin had filled one after another when it took this one. Owner.
+    pub(crate) row: AtomicU8,
     _line_7: Line,
 }
 
@@ -188,7 +195,7 @@ type Rest = [AtomicU32; 3];
 #[cfg(loom)]
 type Rest = ();
 #[cfg(not(loom))]
-type Line = [AtomicU32; 3];
+type Line = [AtomicU16; 1];
 #[cfg(loom)]
 type Line = ();
 

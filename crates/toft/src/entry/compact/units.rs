@@ -39,6 +39,7 @@ impl<O: Os> Allocator<O> {
                 return;
             }
         }
+        self.keep_small(address, len);
         let shares = batch.entry.remove(slab, unit);
         for slot in first..end {
             if batch.entry.may_have(slab, slot, batch.page) {

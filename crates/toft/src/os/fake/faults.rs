@@ -33,11 +33,23 @@ pub enum Request {
     Renew,
     /// `Os::empty_store`
     EmptyStore,
+    /// `Warmth::watch`
+    Watch,
+    /// `Warmth::scan`
+    Scan,
+    /// `Warmth::page_out`
+    PageOut,
+    /// `Os::populate`
+    Populate,
+    /// `Huge::keep_small`
+    KeepSmall,
+    /// `Huge::make_huge`
+    MakeHuge,
 }
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 14] = [
+    pub const ALL: [Request; 20] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
@@ -52,6 +64,12 @@ impl Request {
         Request::Unshare,
         Request::Renew,
         Request::EmptyStore,
+        Request::Watch,
+        Request::Scan,
+        Request::PageOut,
+        Request::Populate,
+        Request::KeepSmall,
+        Request::MakeHuge,
     ];
 }
 

@@ -70,6 +70,16 @@ impl Host {
         assert_eq!(code, 0, "the host cannot clear pages");
     }
 
+    /// Makes open pages be there, with what they hold.
+    pub(super) fn touch(&self, range: Range<usize>) {
+        assert!(self.holds(&range));
+        for page in range.step_by(4096) {
+            let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(page);
+            // SAFETY: an open page of our reservation, which nobody uses yet.
+            unsafe { byte.write_volatile(byte.read_volatile()) };
+        }
+    }
+
     /// Copies `len` bytes between open pages that do not overlap.
     pub(super) fn copy(&self, from: usize, to: usize, len: usize) {
         assert!(self.holds(&(from..from + len)) && self.holds(&(to..to + len)));

@@ -1,0 +1,215 @@
+//! Live data that nobody uses goes out to swap: on demand, or when it has been cold for
+//! `TOFT_COLD` seconds. It is still there, and comes back when it is touched.
+//!
+//! Two looks: the first takes note of what there is, the second sends out what nothing has happened
+//! to since. By slab and large block: whether anything was allocated or freed there. By page:
+//! whether it was written to. Reading is not to be seen: [`Warmth`] tells what is done about that.
+//!
+//! Paging out changes no contents, whoever has the pages by then: so nothing is held meanwhile, and a
+//! slab that is given back or compacted between look and call costs nothing but the call.
+
+use super::{Allocator, Which};
+use crate::large::{Block, BlockState};
+use crate::os::{Os, Pages, Scan};
+use crate::reclaim::{Looking, Warmth};
+use crate::slab::Slab;
+use crate::sync::Ordering::Relaxed;
+
+/// Ranges of pages that are found and sent out with one pair of calls.
+const RANGES: usize = 32;
+
+/// One look at everything.
+struct Look<'a, O> {
+    all: &'a Allocator<O>,
+    /// What tells of pages.
+    pages: u32,
+    noted: Noted,
+    swap: bool,
+    /// log2 of the bytes in a page.
+    page_shift: u32,
+    /// Bytes that went out.
+    bytes: usize,
+}
+
+/// Whether writes are noted; where they are not, everything counts as not written.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Noted {
+    slabs: bool,
+    blocks: bool,
+}
+
+/// A run of pages, and what is known of it.
+struct Run {
+    start: usize,
+    bytes: usize,
+    /// Whether nothing was allocated or freed there.
+    quiet: bool,
+    noted: bool,
+}
+
+impl<O: Os> Allocator<O> {
+    /// Sends live data out that nothing has happened to since the last call of this, and takes note of
+    /// the rest for the next one. Says how many bytes went: none where there is no swap, where the
+    /// kernel does not tell of pages, where there may be a filter of system calls, or while another
+    /// thread is at it. Any thread.
+    pub fn page_out_cold(&self) -> usize {
+        // A child that runs in its parent's memory has other descriptors.
+        if self.os.process() != self.reclaimer.process() {
+            return 0;
+        }
+        let Some(looking) = self.reclaimer.begin_to_look() else { return 0 };
+        let Some(pages) = self.open_pages() else { return 0 };
+        // What is free must not go to swap.
+        self.sweep(Which::Idle);
+        let mut look = Look {
+            all: self,
+            pages,
+            noted: self.note_writes(&looking),
+            swap: self.permit().is_some_and(|_permit| self.os.has_swap()),
+            page_shift: self.os.page_size().trailing_zeros(),
+            bytes: 0,
+        };
+        self.for_each_slab(|slab| look.at_slab(slab));
+        self.large.for_each(|block| look.at_block(block, self.large.address(block)));
+        let bytes = look.bytes;
+        self.close_pages(pages);
+        bytes
+    }
+
+    /// Opens what tells of pages. Every call about it is an unusual one, with a permit of its own: a look
+    /// may take long.
+    pub(super) fn open_pages(&self) -> Option<u32> {
+        let _permit = self.permit()?;
+        self.os.open_pages().ok()
+    }
+
+    pub(super) fn close_pages(&self, pages: u32) {
+        // Where a filter has come meanwhile, the descriptor stays.
+        if let Some(_permit) = self.permit() {
+            self.os.close_pages(pages);
+        }
+    }
+
+    /// Has the kernel note writes to all slabs and large blocks. Says whether it does, of each.
+    fn note_writes(&self, looking: &Looking) -> Noted {
+        let kept = looking.watch();
+        let alive = |watch: &u32| self.permit().is_some_and(|_permit| self.os.is_watch(*watch));
+        let watch = kept.load(Relaxed).checked_sub(1).filter(alive);
+        // The first time, or the program has closed all descriptors: then nothing is noted any more.
+        let open = || {
+            let _permit = self.permit()?;
+            self.os.open_watch().ok()
+        };
+        let Some(watch) = watch.or_else(open) else { return Noted::default() };
+        kept.store(watch + 1, Relaxed);
+        self.watch_all(watch)
+    }
+
+    /// Whole mappings, so that none is split. What cannot be watched counts as written to for ever.
+    fn watch_all(&self, watch: u32) -> Noted {
+        let each = |start, bytes, any: &mut bool| {
+            if bytes != 0
+                && let Some(_permit) = self.permit()
+            {
+                *any |= self.os.watch(watch, start, bytes).is_ok();
+            }
+        };
+        let mut noted = Noted::default();
+        // Who compacts has a watch of its own on slabs, and the kernel allows one only.
+        if !self.options.compact {
+            // The addresses of a slab without pages may be somebody else's.
+            let there = |slab: &Slab| !slab.is_dormant();
+            self.small.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
+            self.medium.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
+        }
+        self.large.for_each(|block| {
+            if block.state() == BlockState::Live {
+                each(self.large.address(block), block.mapped(), &mut noted.blocks);
+            }
+        });
+        noted
+    }
+
+    /// Finds pages, and says how many bytes they are.
+    pub(super) fn find_pages(
+        &self,
+        pages: u32,
+        wanted: Pages,
+        (start, bytes): (usize, usize),
+        mut each: impl FnMut(usize, usize),
+    ) -> usize {
+        let (mut at, mut sum) = (start, 0);
+        while at < start + bytes {
+            let mut found = [(0, 0); RANGES];
+            let rest = (at, start + bytes - at);
+            let mut scan = || {
+                let _permit = self.permit()?;
+                self.os.scan(pages, wanted, rest, &mut found).ok()
+            };
+            let Some(Scan { ranges, end }) = scan() else { break };
+            for &(from, len) in found.iter().take(ranges) {
+                sum += len;
+                each(from, len);
+            }
+            if end <= at {
+                break;
+            }
+            at = end;
+        }
+        sum
+    }
+}
+
+impl<O: Os> Look<'_, O> {
+    fn find(&self, wanted: Pages, run: &Run, each: impl FnMut(usize, usize)) -> usize {
+        self.all.find_pages(self.pages, wanted, (run.start, run.bytes), each)
+    }
+
+    fn at_slab(&mut self, slab: &Slab) {
+        // Pages that several slabs show do not go: the kernel leaves them, and they are few.
+        if !slab.has_owner() || slab.is_dormant() || slab.is_shared() {
+            return;
+        }
+        let stamp = slab.activity_ever();
+        let quiet = slab.stamp.swap(stamp, Relaxed) == stamp;
+        let mut warmth = Warmth::from_slab_bits(slab.warmth.load(Relaxed));
+        let bytes = slab.tier().slab_bytes();
+        self.at_run(
+            &mut warmth,
+            &Run { start: slab.base(), bytes, quiet, noted: self.noted.slabs },
+        );
+        slab.warmth.store(warmth.slab_bits(), Relaxed);
+    }
+
+    fn at_block(&mut self, block: &Block, address: usize) {
+        let seen = block.warmth();
+        if block.state() != BlockState::Live {
+            return;
+        }
+        // That nothing was allocated or freed there is the same as that it is still there.
+        let mut warmth = Warmth::from_bits(seen);
+        let bytes = block.bytes() >> self.page_shift << self.page_shift;
+        let noted = self.noted.blocks;
+        self.at_run(&mut warmth, &Run { start: address, bytes, quiet: true, noted });
+        block.set_warmth(seen, warmth.bits());
+    }
+
+    fn at_run(&mut self, warmth: &mut Warmth, run: &Run) {
+        let resident = self.find(Pages::Resident, run, |_, _| {});
+        if warmth.look(run.quiet, resident >> self.page_shift) {
+            let wanted = if run.noted { Pages::Still } else { Pages::Resident };
+            let (os, swap) = (&self.all.os, self.swap);
+            self.find(wanted, run, |start, bytes| {
+                // What cannot go stays.
+                let _ = os.page_out(start, bytes, swap);
+            });
+            let stayed = self.find(Pages::Resident, run, |_, _| {});
+            let went = resident.saturating_sub(stayed);
+            self.bytes += went;
+            warmth.went_out(went >> self.page_shift, stayed >> self.page_shift);
+        }
+        if run.noted {
+            self.find(Pages::Written, run, |_, _| {});
+        }
+    }
+}

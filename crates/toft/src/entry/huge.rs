@@ -1,0 +1,130 @@
+//! Huge pages for what is dense and has been for some time; for nothing else, and from the reclaimer's
+//! thread only (decision 0022).
+//!
+//! A range of a huge page is *dense* where nearly all of it is live slots, or pages in memory of a live
+//! large block. What is huge and becomes sparse later gives its pages back like any other: the slabs'
+//! mappings are advised against huge pages, so the system puts none together again.
+
+use super::Allocator;
+use crate::bin::slab_at;
+use crate::large::BlockState;
+use crate::options::Huge as Wish;
+use crate::os::{HUGE, Os, Pages};
+use crate::sync::Ordering::Relaxed;
+
+/// Bytes of a huge page that may be anything else than live, as a divisor.
+const SPARE: usize = 16;
+/// Looks at which a range must have been dense.
+const LOOKS: u8 = 4;
+/// Huge pages that are made in one look, at most: each costs half a millisecond.
+const MADE_MOST: usize = 64;
+/// Ticks between two looks.
+const PAUSE: u32 = 40;
+/// Stands for: it was made huge, or the attempt has failed.
+const DONE: u8 = u8::MAX;
+
+/// What comes of a look at everything.
+#[derive(Default)]
+struct Look {
+    /// Huge pages made.
+    made: usize,
+    /// Whether something is dense, and not yet for long enough.
+    pending: bool,
+}
+
+/// The range that slabs in address order lie in.
+#[derive(Default)]
+struct Window {
+    start: usize,
+    live: usize,
+    /// Whether a slab there shares pages with others.
+    shared: bool,
+    /// The first slab of it, as an address, or zero; it remembers for how many looks it has been dense.
+    first: usize,
+}
+
+impl<O: Os> Allocator<O> {
+    /// Makes huge what has been dense for some looks, if this is the thread's business and the last
+    /// look, at `looked`, is some time ago. Says when it was, and whether there is more to come.
+    pub(super) fn look_for_dense(&self, looked: u32) -> (u32, bool) {
+        let now = self.os.ticks();
+        if self.options.huge != Wish::Dense {
+            return (looked, false);
+        }
+        if now.wrapping_sub(looked) < PAUSE {
+            return (looked, true);
+        }
+        let mut look = Look::default();
+        self.look_at_all(&mut look);
+        (now, look.pending)
+    }
+
+    /// One look. Says how many huge pages it has made.
+    pub fn make_dense_huge(&self) -> usize {
+        let mut look = Look::default();
+        self.look_at_all(&mut look);
+        look.made
+    }
+
+    fn look_at_all(&self, look: &mut Look) {
+        let mut window = Window::default();
+        self.for_each_slab(|slab| {
+            let start = slab.base() & !(HUGE - 1);
+            if start != window.start {
+                self.at_window(&window, look);
+                let first = (&raw const *slab).expose_provenance();
+                window = Window { start, first, ..Window::default() };
+            }
+            window.live += slab.live_slots() * slab.size();
+            window.shared |= slab.is_shared();
+        });
+        self.at_window(&window, look);
+        self.make_blocks_huge(look);
+    }
+
+    fn at_window(&self, window: &Window, look: &mut Look) {
+        let Some(first) = slab_at(window.first) else { return };
+        // What shares pages is several mappings, and has been sparse.
+        if window.live < HUGE - HUGE / SPARE || window.shared {
+            first.dense.store(0, Relaxed);
+            return;
+        }
+        let looks = first.dense.load(Relaxed);
+        look.pending |= looks != DONE;
+        if looks < LOOKS {
+            first.dense.store(looks + 1, Relaxed);
+        } else if looks != DONE && look.made < MADE_MOST {
+            // In vain where there is no memory for it; it is not tried again.
+            look.made +=
+                usize::from(self.os.make_huge(window.start, HUGE, self.small_pages).is_ok());
+            first.dense.store(DONE, Relaxed);
+        }
+    }
+
+    fn make_blocks_huge(&self, look: &mut Look) {
+        let Some(pages) = self.open_pages() else { return };
+        self.large.for_each(|block| {
+            let (seen, address) = (block.since(), self.large.address(block));
+            let (start, end) =
+                (address.next_multiple_of(HUGE), (address + block.bytes()) & !(HUGE - 1));
+            if block.state() != BlockState::Live || start >= end {
+                return;
+            }
+            if !block.has_aged(seen, LOOKS.into()) {
+                look.pending = true;
+                return;
+            }
+            for at in (start..end).step_by(HUGE) {
+                if look.made >= MADE_MOST {
+                    look.pending = true;
+                    return;
+                }
+                let small = self.find_pages(pages, Pages::Small, (at, HUGE), |_, _| {});
+                if small >= HUGE - HUGE / SPARE && self.os.make_huge(at, HUGE, false).is_ok() {
+                    look.made += 1;
+                }
+            }
+        });
+        self.close_pages(pages);
+    }
+}

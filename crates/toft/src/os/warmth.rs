@@ -1,0 +1,230 @@
+//! What the kernel knows of how warm pages are, and sending cold ones out to swap.
+//!
+//! Which pages were *read* no process may know of itself: the bits are there, but only root sees them
+//! by page. Which were *written* is to be had since Linux 6.7: a userfaultfd that notes writes by
+//! itself, without anybody who reads it, and `PAGEMAP_SCAN`, which says and forgets what was noted.
+//! Both are open to everybody; the notes cost a fault for the first write to a page.
+
+use super::share::DESCRIPTOR_LEAST;
+use super::syscall::syscall;
+use super::{Error, Linux};
+use core::ffi::CStr;
+
+/// Which pages a scan is after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Those in memory.
+    Resident,
+    /// Those in memory that are not part of a huge one.
+    Small,
+    /// Those in memory that were not written to since a scan for written ones.
+    Still,
+    /// Those in memory that were written to, or never scanned. From now on they count as not written.
+    Written,
+}
+
+/// What a scan has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Ranges that it has written, by address and length.
+    pub ranges: usize,
+    /// How far it came: the address behind the last page that it has looked at.
+    pub end: usize,
+}
+
+/// Part of [`super::Os`].
+///
+/// # Safety
+///
+/// An implementation promises:
+/// 1. nothing changes what any page reads as.
+/// 2. no method allocates through this allocator, panics, or waits for another thread.
+pub unsafe trait Warmth {
+    /// Opens what tells of pages, for one look: a descriptor.
+    fn open_pages(&self) -> Result<u32, Error>;
+
+    /// Closes it.
+    fn close_pages(&self, pages: u32);
+
+    /// Opens what notes writes: a descriptor that stays open. Nothing is noted yet.
+    fn open_watch(&self) -> Result<u32, Error>;
+
+    /// Whether this is such a descriptor, as far as can be told: a program may have closed it.
+    fn is_watch(&self, watch: u32) -> bool;
+
+    /// From now on writes to the range are noted; or they have been already.
+    fn watch(&self, watch: u32, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Finds pages of the range, the first ones first, until `found` is full.
+    fn scan(
+        &self,
+        pages: u32,
+        wanted: Pages,
+        range: (usize, usize),
+        found: &mut [(usize, usize)],
+    ) -> Result<Scan, Error>;
+
+    /// Whether there is swap with room in it.
+    fn has_swap(&self) -> bool;
+
+    /// Sends the pages of a range out; or, where there is no `swap`, says that they may go first, once
+    /// there is. Pages that are shared with another process stay.
+    fn page_out(&self, addr: usize, len: usize, swap: bool) -> Result<(), Error>;
+}
+
+/// `struct pm_scan_arg` of `linux/fs.h`.
+#[repr(C)]
+struct ScanArguments {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// Regions of one call.
+const REGIONS: usize = 32;
+const PAGEMAP_SCAN: usize = 0xC060_6610;
+/// Counts as not written from now on what is found; of memory of which writes are noted only.
+const SCAN_WRITE_PROTECT: u64 = 1;
+const SCAN_CHECK_NOTED: u64 = 2;
+const IS_WRITTEN: u64 = 1 << 1;
+const IS_PRESENT: u64 = 1 << 3;
+const IS_HUGE: u64 = 1 << 6;
+
+const UFFD_USER_MODE_ONLY: usize = 1;
+const UFFDIO_API: usize = 0xC018_AA3F;
+const UFFDIO_REGISTER: usize = 0xC020_AA00;
+const UFFDIO_WAKE: usize = 0x8010_AA02;
+const UFFD_API: u64 = 0xAA;
+const FEATURE_WRITE_PROTECT_UNPOPULATED: u64 = 1 << 13;
+const FEATURE_WRITE_PROTECT_ASYNC: u64 = 1 << 15;
+const REGISTER_WRITE_PROTECT: u64 = 1 << 1;
+
+fn result(code: isize) -> Result<usize, Error> {
+    usize::try_from(code).map_err(|_| Error::Unsupported)
+}
+
+fn control<T>(descriptor: u32, request: usize, argument: &mut T) -> Result<usize, Error> {
+    let args = [descriptor as usize, request, (&raw mut *argument) as usize, 0, 0, 0];
+    // SAFETY: callers pass the request's own structure, which the kernel reads and writes, and whose
+    // pointers lead to what is as long as it says.
+    result(unsafe { syscall(libc::SYS_ioctl, args) })
+}
+
+fn close(descriptor: u32) {
+    // SAFETY: a descriptor of ours.
+    unsafe { syscall(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
+}
+
+// SAFETY: (1) paging out and write protection that the kernel resolves itself change no contents;
+// (2) raw system calls.
+unsafe impl Warmth for Linux {
+    fn open_pages(&self) -> Result<u32, Error> {
+        const PATH: &CStr = c"/proc/self/pagemap";
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        let args = [libc::AT_FDCWD as usize, PATH.as_ptr() as usize, flags, 0, 0, 0];
+        // SAFETY: the kernel reads the path.
+        result(unsafe { syscall(libc::SYS_openat, args) }).map(|descriptor| descriptor as u32)
+    }
+
+    fn close_pages(&self, pages: u32) {
+        close(pages);
+    }
+
+    fn open_watch(&self) -> Result<u32, Error> {
+        // User mode only: nobody needs a privilege for it. The kernel's own writes are noted as well.
+        let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
+        // SAFETY: makes a descriptor.
+        let watch =
+            result(unsafe { syscall(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) })? as u32;
+        let features = FEATURE_WRITE_PROTECT_ASYNC | FEATURE_WRITE_PROTECT_UNPOPULATED;
+        let mut api = [UFFD_API, features, 0];
+        let known = control(watch, UFFDIO_API, &mut api);
+        let above = [watch as usize, libc::F_DUPFD_CLOEXEC as usize, DESCRIPTOR_LEAST, 0, 0, 0];
+        // SAFETY: a second descriptor for the same.
+        let kept = known.and_then(|_| result(unsafe { syscall(libc::SYS_fcntl, above) }));
+        if known.is_err() || kept.is_ok() {
+            close(watch);
+        }
+        known?;
+        // Where there may be none so high, the first one stays.
+        Ok(kept.map_or(watch, |kept| kept as u32))
+    }
+
+    fn is_watch(&self, watch: u32) -> bool {
+        // Nobody waits there; what is not a userfaultfd does not know the command.
+        let mut nothing = [1u64 << 30, 1 << 16];
+        control(watch, UFFDIO_WAKE, &mut nothing).is_ok()
+    }
+
+    fn watch(&self, watch: u32, addr: usize, len: usize) -> Result<(), Error> {
+        let mut register = [addr as u64, len as u64, REGISTER_WRITE_PROTECT, 0];
+        control(watch, UFFDIO_REGISTER, &mut register).map(drop)
+    }
+
+    fn scan(
+        &self,
+        pages: u32,
+        wanted: Pages,
+        (addr, len): (usize, usize),
+        found: &mut [(usize, usize)],
+    ) -> Result<Scan, Error> {
+        let mut regions = [Region { start: 0, end: 0, categories: 0 }; REGIONS];
+        let (flags, inverted, mask) = match wanted {
+            Pages::Resident => (0, 0, IS_PRESENT),
+            Pages::Small => (0, IS_HUGE, IS_HUGE | IS_PRESENT),
+            Pages::Still => (0, IS_WRITTEN, IS_WRITTEN | IS_PRESENT),
+            Pages::Written => (SCAN_WRITE_PROTECT | SCAN_CHECK_NOTED, 0, IS_WRITTEN | IS_PRESENT),
+        };
+        let mut arguments = ScanArguments {
+            size: size_of::<ScanArguments>() as u64,
+            flags,
+            start: addr as u64,
+            end: (addr + len) as u64,
+            walk_end: 0,
+            regions: (&raw mut regions).expose_provenance() as u64,
+            regions_len: found.len().min(REGIONS) as u64,
+            max_pages: 0,
+            category_inverted: inverted,
+            category_mask: mask,
+            category_anyof_mask: 0,
+            return_mask: IS_PRESENT,
+        };
+        let count = control(pages, PAGEMAP_SCAN, &mut arguments)?;
+        for (range, region) in found.iter_mut().zip(regions.iter().take(count)) {
+            *range = (region.start as usize, (region.end - region.start) as usize);
+        }
+        Ok(Scan { ranges: count.min(found.len()), end: arguments.walk_end as usize })
+    }
+
+    fn has_swap(&self) -> bool {
+        let mut info = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
+        let args = [info.as_mut_ptr() as usize, 0, 0, 0, 0, 0];
+        // SAFETY: the kernel writes one `sysinfo`, of which zero bytes are one.
+        unsafe { syscall(libc::SYS_sysinfo, args) == 0 && info.assume_init().freeswap != 0 }
+    }
+
+    fn page_out(&self, addr: usize, len: usize, swap: bool) -> Result<(), Error> {
+        let advice = if swap { libc::MADV_PAGEOUT } else { libc::MADV_COLD };
+        // SAFETY: contents stay, wherever they are.
+        let code = unsafe { syscall(libc::SYS_madvise, [addr, len, advice as usize, 0, 0, 0]) };
+        result(code).map(drop)
+    }
+}
