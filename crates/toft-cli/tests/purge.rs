@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::*;
 use serde_json::Value;
 
-/// Fills 48 MiB with blocks that it writes to, frees all but each fiftieth, says its number, and sleeps; when it is woken by a
-/// byte it verifies what is left, and allocates as much again.
+/// Fills 48 MiB with blocks that it writes to, lets sweeps that its growth has asked for pass, frees all but each
+/// fiftieth, says its number, and sleeps; when it is woken by a byte it verifies what is left, and allocates as much again.
 const TARGET: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@ static unsigned char *block[N];
 int main(void) {
     char c;
     for (int i = 0; i < N; i++) memset(block[i] = malloc(4000), i, 4000);
+    usleep(200000);
     for (int i = 0; i < N; i++) if (i % 50) { free(block[i]); block[i] = NULL; }
     printf("%d\n", getpid());
     if (fflush(stdout) || read(0, &c, 1) != 1) return 2;
