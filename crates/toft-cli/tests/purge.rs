@@ -70,15 +70,22 @@ fn purge(words: &[&str]) -> Output {
 #[test]
 fn what_a_process_keeps_goes_back_when_it_is_asked() {
     let directory = directory();
-    let target =
-        Target::start(&compile(directory.path(), "target", TARGET, &["-fno-builtin"]), &[]);
+    let program = compile(directory.path(), "target", TARGET, &["-fno-builtin"]);
+    // The thread may be at it just when the blocks are freed, and be first.
+    let (target, object) = (0..20)
+        .map(|_| {
+            let target = Target::start(&program, &[]);
+            let answer = purge(&["--json", &target.pid]);
+            assert!(answer.status.success(), "{answer:?}");
+            let object: Value = serde_json::from_slice(&answer.stdout).unwrap();
+            assert!(object["rss_after"].as_u64().unwrap() < 8 << 20, "{object}");
+            (target, object)
+        })
+        .find(|(_, object)| object["rss_before"].as_u64().unwrap() > 48 << 20)
+        .expect("the memory was gone before each of many purges");
     let pid = target.pid.clone();
-    let answer = purge(&["--json", &pid]);
-    assert!(answer.status.success(), "{answer:?}");
-    let object: Value = serde_json::from_slice(&answer.stdout).unwrap();
     let number = |name: &str| object[name].as_u64().unwrap();
     let gone = number("rss_before") - number("rss_after");
-    assert!(gone > 40 << 20, "{object}");
     // What it says is what the kernel sees, but for what it maps and touches itself meanwhile.
     assert!(number("given_bytes").abs_diff(gone) < 4 << 20, "{object}");
     // Twice is once: there is nothing left.
