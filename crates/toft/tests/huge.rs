@@ -7,7 +7,7 @@ use common::shadow::bytes_of;
 use common::world::code_address;
 use toft::Allocator;
 use toft::entry::{Call, Which};
-use toft::options::{Huge, Options, Reclaim};
+use toft::options::{Huge, LimitTo, Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::os::{HUGE, HugeHabit};
 use toft::thread::Heap;
@@ -256,17 +256,63 @@ fn what_shares_pages_is_not_made_huge() {
     assert!(blocks.iter().all(|&block| program.fake.is_kept_small(block)));
 }
 
-/// Without leave for unusual calls large blocks are not looked at; slabs need none.
+/// Without leave for unusual calls, which the advice is, nothing is looked at and nothing is made.
 #[test]
-fn under_a_filter_large_blocks_are_left_alone() {
+fn under_a_filter_everything_is_left_alone() {
     let program = Program::new(Huge::Dense);
     program.take_bytes(8 << 20, 1024);
     program.take(8 << 20);
     program.allocator.filter().about_to_install(&program.fake);
-    assert!((3..=4).contains(&program.look(2 * LOOKS)));
-    assert_eq!(program.fake.calls(Request::Scan), 0);
+    assert_eq!(program.look(2 * LOOKS), 0);
+    for request in [Request::Scan, Request::MakeHuge] {
+        assert_eq!(program.fake.calls(request), 0, "{request:?}");
+    }
     assert_eq!(program.fake.pages_opened(), 0);
     program.allocator.filter().was_refused();
-    assert!((3..=4).contains(&program.look(2 * LOOKS)));
+    assert!((6..=8).contains(&program.look(2 * LOOKS)));
     assert!(program.fake.calls(Request::Scan) > 0);
+}
+
+/// Live is not the same as there: what the program has never written to stays away.
+#[test]
+fn what_was_never_touched_is_not_made_huge() {
+    let program = Program::new(Huge::Dense);
+    let untouched = |_| {
+        let block = program.allocator.allocate(program.heap, 16384, code_address(SITE)).unwrap();
+        bytes_of(block, 1).fill(1);
+        block
+    };
+    let blocks: Vec<usize> = (0..1024).map(untouched).collect();
+    assert_eq!(program.look(2 * LOOKS), 0);
+    blocks.iter().for_each(|&block| bytes_of(block, 16384).fill(1));
+    assert!(program.look(2 * LOOKS) >= 7);
+}
+
+/// A large block that cannot be made huge is not tried at each look.
+#[test]
+fn a_large_block_that_stays_small_is_tried_rarely() {
+    let program = Program::new(Huge::Dense);
+    program.take(200 << 20);
+    program.fake.set_fault(Some(Fault::from(0).only(Request::MakeHuge)));
+    program.look(10 * LOOKS);
+    let asked = program.fake.calls(Request::MakeHuge);
+    assert!((8..=12).contains(&asked), "asked {asked} times");
+    program.fake.set_fault(None);
+    assert!(program.look(2 * LOOKS) >= 64);
+}
+
+/// Under a limit what is free in a huge page would be resident, and count for nothing.
+#[test]
+fn under_a_limit_only_what_is_full_is_made_huge() {
+    for (limit, made) in [(LimitTo::Nothing, 3..=4), (LimitTo::Bytes(1 << 30), 0..=0)] {
+        let habit = HugeHabit { unasked: true, middle: false };
+        let program = Program::on(habit, Options { huge: Huge::Dense, limit, ..OPTIONS });
+        for (number, &block) in program.take_bytes(8 << 20, 2048).iter().enumerate() {
+            if number % 64 == 0 {
+                program.free(block);
+            }
+        }
+        let looked = program.look(2 * LOOKS);
+        assert!(made.contains(&looked), "{limit:?}: {looked}");
+    }
 }

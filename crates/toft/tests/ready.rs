@@ -186,3 +186,20 @@ fn slabs_that_were_given_pages_are_not_readied() {
         program.allocator.check().unwrap();
     }
 }
+
+/// A slab that another bin has filled many like is no sign that this one will.
+#[test]
+fn a_slab_that_changes_hands_brings_no_row() {
+    let program = Program::new(true);
+    let blocks: Vec<usize> = (0..20 * 64).map(|_| program.take(1024, 1)).collect();
+    let readied = program.readied();
+    assert!(readied > 10);
+    blocks.iter().for_each(|&block| program.allocator.free(program.heap, block, Call::Free));
+    let heap = birth(&program.allocator);
+    // One slab out of the pool, and one after it that nobody has had.
+    let take = || program.allocator.allocate(heap, 1024, code_address(1)).unwrap();
+    let pooled = program.allocator.kept_slab_bytes() / (64 << 10);
+    assert!(pooled > 0);
+    (0..(pooled + 3) * 64).for_each(|_| _ = take());
+    assert_eq!(program.readied() - readied, 0);
+}

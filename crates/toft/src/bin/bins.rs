@@ -230,7 +230,14 @@ impl Bins {
                 return true;
             }
             self.set(index, address_of(current));
-            slab.unlist();
+            if slab.is_awake() {
+                slab.unlist();
+            } else {
+                // It was set aside again meanwhile: it has room, and stays on the list.
+                join(slab, current.next());
+                join(current, address_of(slab));
+                return false;
+            }
         }
         false
     }

@@ -301,21 +301,29 @@ impl<O: Os> Allocator<O> {
         (small + medium, metadata)
     }
 
+    /// E5: what `pool.bytes` is to be, while no thread is about it.
+    fn bytes_with_pages(&self) -> usize {
+        let mut bytes = self.pool.kept_bytes();
+        self.for_each_slab(|slab| {
+            bytes += if slab.has_owner() { slab.slot_bytes() } else { 0 };
+            bytes = bytes.wrapping_sub(slab.uncounted());
+        });
+        bytes
+    }
+
     /// Verifies every slab, the large blocks, and every heap's lists. For tests and the fuzzer: no other thread may be
     /// using the allocator.
     pub fn check(&self) -> Result<(), Violation> {
-        let (mut result, mut counted) = (Ok(()), self.pool.kept_bytes());
+        let mut result = Ok(());
         self.for_each_slab(|slab| {
             if result.is_ok() {
                 result = slab.check();
             }
-            counted += if slab.has_owner() { slab.slot_bytes() } else { 0 };
-            counted = counted.wrapping_sub(slab.uncounted());
         });
         result?;
         self.pool.check()?;
         self.groups.check(self.os.page_size())?;
-        if counted != self.pool.bytes() {
+        if self.bytes_with_pages() != self.pool.bytes() {
             return Err(Violation("E5: the count of bytes that may have pages"));
         }
         self.large.check().map_err(Violation)?;
@@ -338,6 +346,8 @@ impl<O: Os> Allocator<O> {
         self.large.repair(&self.os);
         self.pool.repair();
         self.limit.repair();
+        self.pool.set_lean(false);
+        self.large.set_lean(false);
         let torn = self.reclaimer.repair(
             (self.os.process(), self.os.ticks()),
             crate::bin::slab_at,
@@ -351,6 +361,11 @@ impl<O: Os> Allocator<O> {
         crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
             self.for_each_slab(|slab| each(slab));
         });
+        if self.limit.is_set() {
+            // Some thread may have been between a count and what follows of it.
+            self.for_each_slab(Slab::is_not_counted);
+            self.pool.set_bytes(self.bytes_with_pages());
+        }
     }
 
     /// Number of bad calls so far.

@@ -198,10 +198,12 @@ impl<O: Os> Look<'_, O> {
         let resident = self.find(Pages::Resident, run, |_, _| {});
         if warmth.look(run.quiet, resident >> self.page_shift) {
             let wanted = if run.noted { Pages::Still } else { Pages::Resident };
-            let (os, swap) = (&self.all.os, self.swap);
+            let (all, swap) = (self.all, self.swap);
             self.find(wanted, run, |start, bytes| {
                 // What cannot go stays.
-                let _ = os.page_out(start, bytes, swap);
+                if let Some(_permit) = all.permit() {
+                    let _ = all.os.page_out(start, bytes, swap);
+                }
             });
             let stayed = self.find(Pages::Resident, run, |_, _| {});
             let went = resident.saturating_sub(stayed);

@@ -16,8 +16,8 @@ use crate::sync::Ordering::Relaxed;
 const SPARE: usize = 16;
 /// Looks at which a range must have been dense.
 const LOOKS: u8 = 4;
-/// Huge pages that are made in one look, at most: each costs half a millisecond.
-const MADE_MOST: usize = 64;
+/// Huge pages that are tried in one look, at most: each costs half a millisecond.
+const TRIED_MOST: usize = 64;
 /// Ticks between two looks.
 const PAUSE: u32 = 40;
 /// Stands for: it was made huge, or the attempt has failed.
@@ -26,8 +26,9 @@ const DONE: u8 = u8::MAX;
 /// What comes of a look at everything.
 #[derive(Default)]
 struct Look {
-    /// Huge pages made.
+    /// Huge pages made, and tried.
     made: usize,
+    tried: usize,
     /// Whether something is dense, and not yet for long enough.
     pending: bool,
 }
@@ -37,8 +38,8 @@ struct Look {
 struct Window {
     start: usize,
     live: usize,
-    /// Whether a slab there shares pages with others.
-    shared: bool,
+    /// Whether a slab there shares pages with others, or has none.
+    broken: bool,
     /// The first slab of it, as an address, or zero; it remembers for how many looks it has been dense.
     first: usize,
 }
@@ -48,7 +49,7 @@ impl<O: Os> Allocator<O> {
     /// look, at `looked`, is some time ago. Says when it was, and whether there is more to come.
     pub(super) fn look_for_dense(&self, looked: u32) -> (u32, bool) {
         let now = self.os.ticks();
-        if self.options.huge != Wish::Dense {
+        if self.options.huge != Wish::Dense || self.limit.is_tight() {
             return (looked, false);
         }
         if now.wrapping_sub(looked) < PAUSE {
@@ -67,25 +68,30 @@ impl<O: Os> Allocator<O> {
     }
 
     fn look_at_all(&self, look: &mut Look) {
+        // What is there only the kernel knows.
+        let Some(pages) = self.open_pages() else { return };
         let mut window = Window::default();
         self.for_each_slab(|slab| {
             let start = slab.base() & !(HUGE - 1);
             if start != window.start {
-                self.at_window(&window, look);
+                self.at_window(pages, &window, look);
                 let first = (&raw const *slab).expose_provenance();
                 window = Window { start, first, ..Window::default() };
             }
             window.live += slab.live_slots() * slab.size();
-            window.shared |= slab.is_shared();
+            // The addresses of a slab without pages may be somebody else's.
+            window.broken |= slab.is_shared() || slab.is_dormant();
         });
-        self.at_window(&window, look);
-        self.make_blocks_huge(look);
+        self.at_window(pages, &window, look);
+        self.make_blocks_huge(pages, look);
+        self.close_pages(pages);
     }
 
-    fn at_window(&self, window: &Window, look: &mut Look) {
+    fn at_window(&self, pages: u32, window: &Window, look: &mut Look) {
         let Some(first) = slab_at(window.first) else { return };
-        // What shares pages is several mappings, and has been sparse.
-        if window.live < HUGE - HUGE / SPARE || window.shared {
+        // What is free counts as not there, where somebody counts.
+        let spare = if self.limit.is_set() { 0 } else { HUGE / SPARE };
+        if window.live < HUGE - spare || window.broken {
             first.dense.store(0, Relaxed);
             return;
         }
@@ -93,16 +99,30 @@ impl<O: Os> Allocator<O> {
         look.pending |= looks != DONE;
         if looks < LOOKS {
             first.dense.store(looks + 1, Relaxed);
-        } else if looks != DONE && look.made < MADE_MOST {
+        } else if looks != DONE && look.tried < TRIED_MOST {
+            // Live, but never touched, or out in swap.
+            let all = (window.start, HUGE);
+            if self.find_pages(pages, Pages::Resident, all, |_, _| {}) < HUGE - HUGE / SPARE {
+                first.dense.store(0, Relaxed);
+                return;
+            }
             // In vain where there is no memory for it; it is not tried again.
-            look.made +=
-                usize::from(self.os.make_huge(window.start, HUGE, self.small_pages).is_ok());
+            self.make_huge(window.start, self.small_pages, look);
             first.dense.store(DONE, Relaxed);
         }
     }
 
-    fn make_blocks_huge(&self, look: &mut Look) {
-        let Some(pages) = self.open_pages() else { return };
+    /// Says whether it could be done.
+    fn make_huge(&self, start: usize, small_pages: bool, look: &mut Look) -> bool {
+        look.tried += 1;
+        let made = self
+            .permit()
+            .is_some_and(|_permit| self.os.make_huge(start, HUGE, small_pages).is_ok());
+        look.made += usize::from(made);
+        made
+    }
+
+    fn make_blocks_huge(&self, pages: u32, look: &mut Look) {
         self.large.for_each(|block| {
             let (seen, address) = (block.since(), self.large.address(block));
             let (start, end) =
@@ -115,16 +135,18 @@ impl<O: Os> Allocator<O> {
                 return;
             }
             for at in (start..end).step_by(HUGE) {
-                if look.made >= MADE_MOST {
+                if look.tried >= TRIED_MOST {
                     look.pending = true;
                     return;
                 }
                 let small = self.find_pages(pages, Pages::Small, (at, HUGE), |_, _| {});
-                if small >= HUGE - HUGE / SPARE && self.os.make_huge(at, HUGE, false).is_ok() {
-                    look.made += 1;
+                if small >= HUGE - HUGE / SPARE && !self.make_huge(at, false, look) {
+                    // There is no memory for it, or the pages are watched: not soon again.
+                    block.is_young_again();
+                    look.pending = true;
+                    return;
                 }
             }
         });
-        self.close_pages(pages);
     }
 }

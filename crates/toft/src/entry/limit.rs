@@ -36,6 +36,18 @@ struct Counted {
     all: bool,
 }
 
+/// While this lives the calling thread takes no signals.
+struct Undisturbed<'a, O: Os> {
+    os: &'a O,
+    before: u64,
+}
+
+impl<O: Os> Drop for Undisturbed<'_, O> {
+    fn drop(&mut self) {
+        self.os.let_in_signals(self.before);
+    }
+}
+
 impl<O: Os> Allocator<O> {
     /// Bytes that count against the limit.
     pub fn counted_bytes(&self) -> usize {
@@ -79,6 +91,8 @@ impl<O: Os> Allocator<O> {
                     return None;
                 }
             }
+            // In the child of a handler that forks, others could have what is to be given back here.
+            let _undisturbed = self.shut_out_signals();
             for _ in 0..TRIES {
                 let counted = self.count_at_hand(heap, seat);
                 if done() {
@@ -111,6 +125,12 @@ impl<O: Os> Allocator<O> {
         }
         self.limit.note_refusal();
         None
+    }
+
+    /// No signal handler runs in the calling thread while this lives; where that is not usual, one may.
+    fn shut_out_signals(&self) -> Option<Undisturbed<'_, O>> {
+        let _permit = self.permit()?;
+        Some(Undisturbed { os: &self.os, before: self.os.shut_out_signals() })
     }
 
     /// Whether there may be room for so many bytes when so many others do not count any more.
@@ -259,7 +279,15 @@ impl<O: Os> Allocator<O> {
     /// Makes a slab of the caller's usable, if the limit and the system allow that: calls it back where it
     /// was set aside, maps its pages where it is dormant.
     pub(super) fn wake(&self, slab: &Slab) -> bool {
-        let Ok(_promise) = self.promise(slab.uncounted()) else { return false };
+        // From here on nobody takes bytes of it off; and nobody draws from it, because its owner is here.
+        slab.call_back();
+        let bytes = slab.count_again();
+        let Ok(_promise) = self.promise(bytes) else {
+            slab.set_aside();
+            slab.count_less(bytes);
+            return false;
+        };
+        self.pool.add(bytes);
         self.pool.call_back(slab);
         if slab.is_dormant() {
             if self.os.map(slab.base(), slab.tier().slab_bytes()).is_err() {

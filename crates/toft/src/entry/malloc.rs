@@ -204,6 +204,8 @@ impl<O: Os> Allocator<O> {
     fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
+        // How many another bin had filled says nothing of this one.
+        slab.row.store(0, Relaxed);
         self.note_growth();
         // Racing threads that free a slot twice may leave its bit behind.
         slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));

@@ -105,6 +105,12 @@ impl Block {
         self.since.load(Acquire)
     }
 
+    /// The block counts as new, for looks.
+    pub fn is_young_again(&self) {
+        // What a free block has there is no such number.
+        self.since.fetch_and((1 << AGE_SHIFT) - 1, Relaxed);
+    }
+
     /// Counts a look at a live block; says whether there were so many before, since it was allocated or
     /// its size changed. In vain, where the block was freed since it was `seen`.
     pub fn has_aged(&self, seen: u64, looks: u32) -> bool {

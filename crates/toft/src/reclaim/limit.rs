@@ -45,7 +45,9 @@ pub struct Promise<'a> {
 impl Drop for Promise<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.limit {
-            state.promised.fetch_sub(self.bytes, Release);
+            // Not below zero: a signal handler may have forked while this one was held.
+            let less = |all: usize| Some(all.saturating_sub(self.bytes));
+            let _ = state.promised.fetch_update(Release, Relaxed, less);
         }
     }
 }
@@ -145,9 +147,12 @@ impl Limit {
         due
     }
 
-    /// In the child of a fork: the threads that had promises are no more.
+    /// In the child of a fork: the threads that had promises are no more, and how the group is off nobody
+    /// has looked.
     pub fn repair(&self) {
         self.state().promised.store(0, Relaxed);
+        self.state().looked_at.store(0, Relaxed);
+        self.set_tight(false);
     }
 }
 
@@ -203,6 +208,11 @@ mod tests {
         let limit = limit(100);
         core::mem::forget(limit.promise(100, || 0).unwrap());
         limit.repair();
+        assert!(limit.promise(100, || 0).is_ok());
+        // Of what a handler that forked had interrupted the promise goes in the child, too.
+        let held = limit.promise(60, || 0).unwrap();
+        limit.repair();
+        drop(held);
         assert!(limit.promise(100, || 0).is_ok());
     }
 

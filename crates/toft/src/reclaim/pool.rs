@@ -191,7 +191,8 @@ impl Pool {
         }
     }
 
-    fn add(&self, bytes: usize) {
+    /// So many bytes count from here on.
+    pub(crate) fn add(&self, bytes: usize) {
         if bytes != 0 {
             self.state().total.fetch_add(bytes, Relaxed);
         }
@@ -212,6 +213,11 @@ impl Pool {
         self.state().total.load(Relaxed)
     }
 
+    /// Sets that, in the child of a fork.
+    pub fn set_bytes(&self, bytes: usize) {
+        self.state().total.store(bytes, Relaxed);
+    }
+
     /// Bytes of slots in kept slabs.
     pub fn kept_bytes(&self) -> usize {
         self.state().kept.load(Relaxed)
@@ -225,6 +231,8 @@ impl Pool {
 
     /// A slab that was kept has no pages any more.
     pub(super) fn shelve(&self, slab: &Slab) -> usize {
+        // A count may have come to it in its owner's last moment.
+        self.add(slab.count_again());
         let bytes = slab.slot_bytes();
         self.state().kept.fetch_sub(bytes, Relaxed);
         self.state().total.fetch_sub(bytes, Relaxed);

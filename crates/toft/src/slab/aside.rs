@@ -87,6 +87,11 @@ impl Slab {
         self.uncounted.swap(bytes as u32, SeqCst) as usize
     }
 
+    /// Bytes that `count_again` has named, and that the caller has not added, do not count after all.
+    pub fn count_less(&self, bytes: usize) {
+        self.uncounted.fetch_add(bytes as u32, SeqCst);
+    }
+
     /// Whether a slot is free. Owner, or a hint.
     pub fn has_free(&self) -> bool {
         (0..GROUPS).any(|group| self.free_bits(group) != 0)

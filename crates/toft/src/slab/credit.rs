@@ -135,7 +135,10 @@ impl Slab {
         if fresh == self.slots() && self.has_received() {
             return self.tier().slab_bytes();
         }
-        fresh * self.size()
+        // Behind what was handed out there may be pages that were readied.
+        let soiled = |&slot: &usize| self.state_of(slot).load(Relaxed) == DIRTY_FRESH;
+        let end = (fresh..self.slots()).rev().find(soiled).map_or(fresh, |slot| slot + 1);
+        end * self.size()
     }
 
     /// The slab has got pages whose first so many bytes may not be zero. Holder, of a clean slab.
@@ -171,6 +174,9 @@ impl Slab {
                 state.store(DIRTY_FRESH, Relaxed);
             }
         }
+        // There is something to give back that no free has brought, and that may have been searched for.
+        self.tidy_at.store(0, Relaxed);
+        self.is_not_counted();
     }
 
     /// Whether the slab has ever got pages of another.

@@ -213,6 +213,26 @@ mod tests {
         assert_eq!(gone(&[14]), []);
     }
 
+    /// A sweep has found nothing to give back, and then pages come that no free has brought.
+    #[test]
+    fn what_was_readied_is_searched_again() {
+        let slab = Slab::nothing();
+        let slots = slab.open(1 << 30, 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        slab.publish(64, slots);
+        slab.give_back_pages(PAGE, |_, _| panic!("nothing is there"));
+        slab.look(|| false);
+        assert_eq!(slab.look(|| false), Look::Tidy);
+        slab.become_ready(4 * PAGE);
+        assert_eq!(slab.touched_bytes(), 4 * PAGE);
+        assert_eq!(slab.look(|| false), Look::Idle);
+        let mut gone = 0;
+        slab.give_back_pages(PAGE, |_, bytes| {
+            gone += bytes;
+            true
+        });
+        assert_eq!((gone, slab.touched_bytes()), (4 * PAGE, 0));
+    }
+
     /// Of a current slab the claim is used up at many a look, and then it looks like any other.
     #[test]
     fn a_current_slab_is_let_be_while_anything_happens() {

@@ -230,6 +230,8 @@ impl Heap {
         });
         let Some(slab) = taken else { return false };
         slab.unclaim();
+        // How many another bin had filled says nothing of this one.
+        slab.row.store(0, Relaxed);
         self.bins().list(index, slab);
         true
     }
