@@ -1,0 +1,150 @@
+//! The chunks of a bin: a list that is linked through themselves, last in first out.
+//!
+//! The first chunk's `previous` is 0, and the last one's `next`. Lists end in 0 and not in the table,
+//! so a heap may be moved, and a bin of one chunk, which most are, touches no other chunk.
+
+use super::index;
+use crate::chunk::{LIVE, Memory};
+use crate::shape::{Checks, Shape, Sizes};
+use crate::table::Tables;
+
+/// A link that does not belong to its list; the chunk that has it.
+pub(crate) struct Broken(pub(crate) usize);
+
+/// Makes a free chunk the first of its bin, and writes all of its words.
+///
+/// # Safety
+/// 1. `[chunk, chunk + size)` is in a span, is a chunk's place and size, and is nobody's: no list's,
+///    no register's, no live block's.
+#[inline(always)]
+pub(crate) unsafe fn push<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    chunk: usize,
+    size: usize,
+) -> Result<(), Broken> {
+    let bin = index::of_free::<S>(size);
+    let first = bins.first(bin);
+    // SAFETY: the chunk is in a span and has three words. `first` is a free chunk, or, where checks
+    // are on, some place where three words may be read.
+    unsafe {
+        memory.put_free_size(chunk, size);
+        memory.put(chunk, first);
+        memory.put(chunk + S::WORD, 0);
+        bins.set_first(bin, chunk);
+        if first != 0 {
+            if S::CHECKS >= Checks::Links
+                && (memory.get(first) & LIVE != 0 || memory.get(first + S::WORD) != 0)
+            {
+                // Go on without it: what was in the list is not found again.
+                memory.put(chunk, 0);
+                return Err(Broken(first));
+            }
+            memory.put(first + S::WORD, chunk);
+        }
+    }
+    Ok(())
+}
+
+/// Takes the first chunk out of a bin that has one; returns it and its size.
+///
+/// # Safety
+/// 1. `bin` has a chunk.
+#[inline(always)]
+pub(crate) unsafe fn pop<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    bin: usize,
+) -> Result<(usize, usize), Broken> {
+    let chunk = bins.first(bin);
+    // SAFETY: the first of a list is a free chunk of a span: only `push` and this set it, and this
+    // looks at a link before it is followed, where checks are on.
+    unsafe {
+        let next = memory.get(chunk);
+        let size = memory.free_size(chunk);
+        if S::CHECKS >= Checks::Links && !is_first::<S>(memory, chunk, size, bin) {
+            bins.clear(bin);
+            return Err(Broken(chunk));
+        }
+        if next == 0 {
+            bins.clear(bin);
+        } else {
+            if S::CHECKS >= Checks::Links && !points_back::<S>(memory, next, chunk) {
+                bins.clear(bin);
+                return Err(Broken(chunk));
+            }
+            memory.put(next + S::WORD, 0);
+            bins.set_first(bin, next);
+        }
+        Ok((chunk, size))
+    }
+}
+
+/// Takes a chunk out of the bin of its size.
+///
+/// # Safety
+/// 1. `chunk` is free, of this size, and in a list; or, where checks are on, it is a place where
+///    three words may be read.
+#[inline(always)]
+pub(crate) unsafe fn unlink<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    chunk: usize,
+    size: usize,
+) -> Result<(), Broken> {
+    // SAFETY: three words may be read here, and a link is looked at before it is followed.
+    unsafe {
+        let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
+        let bin = index::of_free::<S>(size);
+        if S::CHECKS >= Checks::Links
+            && ((next != 0 && !points_back::<S>(memory, next, chunk))
+                || (previous != 0 && !points_on::<S>(memory, previous, chunk))
+                || (previous == 0 && bins.first(bin) != chunk))
+        {
+            return Err(Broken(chunk));
+        }
+        if next != 0 {
+            memory.put(next + S::WORD, previous);
+        }
+        if previous != 0 {
+            memory.put(previous, next);
+        } else if next != 0 {
+            bins.set_first(bin, next);
+        } else {
+            bins.clear(bin);
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// 1. `chunk` is a place where three words may be read.
+#[inline(always)]
+unsafe fn is_first<S: Shape>(memory: &Memory<S>, chunk: usize, size: usize, bin: usize) -> bool {
+    // A size of another bin would have the rest of the chunk elsewhere.
+    // SAFETY: of the three words that may be read.
+    let previous = unsafe { memory.get(chunk + S::WORD) };
+    previous == 0
+        && size >= S::MIN
+        && size % S::ALIGN == 0
+        && size < memory.high - chunk
+        && index::of_free::<S>(size) == bin
+}
+
+/// # Safety
+/// 1. Where checks are off, `next` is a free chunk.
+#[inline(always)]
+unsafe fn points_back<S: Shape>(memory: &Memory<S>, next: usize, chunk: usize) -> bool {
+    // SAFETY: `may_hold` says that there is memory for three words between the lowest and the
+    // highest of the spans; where it lies between two of them, reading it may fault, which is no
+    // worse than what following the link would do.
+    memory.may_hold(next) && unsafe { memory.get(next + S::WORD) } == chunk
+}
+
+/// # Safety
+/// 1. Where checks are off, `previous` is a free chunk.
+#[inline(always)]
+unsafe fn points_on<S: Shape>(memory: &Memory<S>, previous: usize, chunk: usize) -> bool {
+    // SAFETY: as in `points_back`.
+    memory.may_hold(previous) && unsafe { memory.get(previous) } == chunk
+}

@@ -1,0 +1,103 @@
+//! The words of a chunk. A span is chunks without gaps, and a fence.
+//!
+//! ```text
+//!           word 0          word 1          word 2                  last word
+//! live     | size + flags  | the block ...                                    |
+//! free     | next          | previous      | size          | ...  | size      |
+//! fence    | flags         |                          (nothing of it is a chunk)
+//! ```
+//!
+//! Word 0 tells them apart: [`LIVE`] is set in a tag, and a link is a place, which is even. The
+//! smallest chunk has three words, and then both sizes of a free one are the same word. So a block
+//! costs one word, and nothing of that is lost while it is free.
+//!
+//! [`BELOW_FREE`] in a tag or a fence says that the chunk below is free: then the word before it is
+//! that chunk's size. Two free chunks never touch, so the chunk below a free one is live, and a free
+//! chunk needs no flags.
+//!
+//! The two registers of the heap (`top` and `rest`) are free memory of which no word is kept here: a
+//! heap compares with them before it reads a word 0.
+
+use crate::shape::{Shape, Sizes};
+use crate::space::Space;
+use crate::word::Word;
+
+/// In a tag: the chunk is a live block, or a fence.
+pub(crate) const LIVE: usize = 1;
+/// In a tag or a fence: the chunk below is free.
+pub(crate) const BELOW_FREE: usize = 2;
+/// Both.
+pub(crate) const FLAGS: usize = LIVE | BELOW_FREE;
+
+/// The memory of a heap, word by word.
+pub(crate) struct Memory<S: Shape> {
+    pub(crate) space: S::Space,
+    /// All spans lie in `[low, high)`; no more is known of what lies there.
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+}
+
+impl<S: Shape> Memory<S> {
+    /// Reads a word.
+    ///
+    /// # Safety
+    /// 1. `place` is that of a word inside of a span, and a multiple of the size of a word.
+    #[inline(always)]
+    pub(crate) unsafe fn get(&self, place: usize) -> usize {
+        // SAFETY: the span was admitted, so its words may be read (Space, 1); any bits are a word.
+        // Claimed memory may not have been written, but the heap reads only what it has written, or
+        // what was zero or the content of an object that was there.
+        let word = unsafe { self.space.pointer(place).cast::<<S::Space as Space>::Word>().read() };
+        word.to_usize()
+    }
+
+    /// Writes a word.
+    ///
+    /// # Safety
+    /// 1. As `get`.
+    /// 2. The word is no part of a live block.
+    #[inline(always)]
+    pub(crate) unsafe fn put(&self, place: usize, value: usize) {
+        let word = <S::Space as Space>::Word::from_usize(value);
+        // SAFETY: the span was admitted, so its words may be written (Space, 1).
+        unsafe { self.space.pointer(place).cast::<<S::Space as Space>::Word>().write(word) }
+    }
+
+    /// Writes both sizes of a free chunk, and not its links.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + size)` is in a span, at least `MIN` long, and nobody's block.
+    #[inline(always)]
+    pub(crate) unsafe fn put_free_size(&self, chunk: usize, size: usize) {
+        // SAFETY: both words are in the chunk.
+        unsafe {
+            self.put(chunk + 2 * S::WORD, size);
+            self.put(chunk + size - S::WORD, size);
+        }
+    }
+
+    /// The size of a free chunk that has a list.
+    ///
+    /// # Safety
+    /// 1. `chunk` is a free chunk.
+    #[inline(always)]
+    pub(crate) unsafe fn free_size(&self, chunk: usize) -> usize {
+        // SAFETY: a chunk has three words.
+        unsafe { self.get(chunk + 2 * S::WORD) }
+    }
+
+    /// Whether a chunk with a header could be here, so that three words may be read.
+    #[inline(always)]
+    pub(crate) fn may_hold(&self, chunk: usize) -> bool {
+        chunk >= self.low
+            && chunk < self.high
+            && self.high - chunk > S::MIN
+            && chunk % S::ALIGN == S::LEAD
+    }
+
+    /// The pointer to a chunk's block.
+    #[inline(always)]
+    pub(crate) fn block(&self, chunk: usize) -> *mut u8 {
+        self.space.pointer(chunk + S::WORD)
+    }
+}

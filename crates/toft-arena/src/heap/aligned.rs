@@ -1,0 +1,166 @@
+//! Blocks that are more aligned than all are.
+//!
+//! A chunk may begin anywhere, so before the block there may be a gap, which is nothing or a free
+//! chunk. A chunk that has room for the largest gap always serves; smaller ones may, where they lie
+//! well. In this order:
+//!
+//! 1. The first chunk of the bin of this size: where blocks of one layout come and go, it is one.
+//! 2. `rest`.
+//! 3. The first chunk of the lowest bin of which every chunk has room for any gap. One search.
+//! 4. `top`.
+//! 5. All chunks of all bins that could: no request fails that could be met.
+
+use super::Heap;
+use crate::bins::{index, list};
+use crate::chunk::{BELOW_FREE, LIVE};
+use crate::shape::{Checks, Shape, Sizes};
+use crate::space::Space;
+use crate::table::Tables;
+
+impl<S: Shape> Heap<S> {
+    #[inline(never)]
+    pub(super) fn take_aligned(&mut self, size: usize, align: usize) -> usize {
+        let Some(largest) = align.checked_add(size).and_then(|sum| sum.checked_add(S::MIN)) else {
+            return 0;
+        };
+        let own = self.bins.first(index::of_free::<S>(size));
+        if own != 0 {
+            // SAFETY: the first of a list is a free chunk, in a span.
+            let whole = unsafe { self.memory.free_size(own) };
+            if let Some(gap) = self.gap(own, whole, size, align) {
+                return self.take_behind(own, whole, gap, size);
+            }
+            self.probed();
+        }
+        if let Some(gap) = self.gap(self.rest, self.rest_size, size, align) {
+            let (chunk, whole) = (self.rest, self.rest_size);
+            (self.rest, self.rest_size) = (0, 0);
+            // SAFETY: the rest was a free chunk, and is in no register now.
+            return unsafe { self.split_behind(chunk, whole, gap, size) };
+        }
+        let any = if largest < S::LIMIT { index::of_request::<S>(largest) } else { S::Bins::BINS };
+        if let Some(bin) = self.bins.find(any) {
+            let chunk = self.bins.first(bin);
+            // SAFETY: as above.
+            let whole = unsafe { self.memory.free_size(chunk) };
+            if let Some(gap) = self.gap(chunk, whole, size, align) {
+                return self.take_behind(chunk, whole, gap, size);
+            }
+        }
+        if let Some(gap) = self.gap(self.top, self.top_size, size, align) {
+            let chunk = self.top + gap;
+            if gap != 0 {
+                let below = self.top;
+                (self.top, self.top_size) = (chunk, self.top_size - gap);
+                self.take_top(size);
+                // SAFETY: the gap is nobody's, is at least `MIN`, and what is behind it says so.
+                unsafe {
+                    self.mark_below(chunk, true);
+                    self.file(below, gap);
+                }
+                return chunk;
+            }
+            return self.take_top(size);
+        }
+        self.take_any(size, align)
+    }
+
+    /// The size of the gap before an aligned block in `[chunk, chunk + whole)`: nothing, or at least a
+    /// chunk. `None` if it does not fit.
+    #[inline(always)]
+    pub(super) fn gap(
+        &self,
+        chunk: usize,
+        whole: usize,
+        size: usize,
+        align: usize,
+    ) -> Option<usize> {
+        if whole < size {
+            return None;
+        }
+        let block = self.memory.space.address(chunk + S::WORD);
+        let mut gap = block.wrapping_neg() & (align - 1);
+        if gap != 0 && gap < S::MIN {
+            gap = gap.checked_add(S::MIN - gap)?;
+            gap = gap.checked_add(block.wrapping_add(gap).wrapping_neg() & (align - 1))?;
+        }
+        (gap <= whole - size).then_some(gap)
+    }
+
+    /// Takes a chunk out of its list, and a live one out of that.
+    fn take_behind(&mut self, chunk: usize, whole: usize, gap: usize, size: usize) -> usize {
+        // SAFETY: the chunk is in the list of its size, and then in none. Its size is looked at again
+        // from its other end, where checks are on.
+        unsafe {
+            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
+                self.broken(list::Broken(chunk));
+                return 0;
+            }
+            if let Err(broken) = list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
+                self.broken(broken);
+                return 0;
+            }
+            self.split_behind(chunk, whole, gap, size)
+        }
+    }
+
+    /// Makes `[chunk + gap, .. + size)` live; what is before and behind is free.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + whole)` is a free chunk in no list and no register.
+    /// 2. `gap` is 0 or at least `MIN`, and `gap + size <= whole`.
+    unsafe fn split_behind(
+        &mut self,
+        chunk: usize,
+        whole: usize,
+        gap: usize,
+        size: usize,
+    ) -> usize {
+        let (start, end) = (chunk + gap, chunk + whole);
+        let left = whole - gap - size;
+        let flags = if gap == 0 { LIVE } else { LIVE | BELOW_FREE };
+        // SAFETY: all of it is nobody's, and behind a free chunk is a live one or a fence.
+        unsafe {
+            if left < S::MIN {
+                self.memory.put(start, (size + left) | flags);
+                self.mark_below(end, false);
+            } else {
+                self.memory.put(start, size | flags);
+                if self.rest_size == 0 {
+                    (self.rest, self.rest_size) = (start + size, left);
+                } else {
+                    self.file(start + size, left);
+                }
+            }
+            if gap != 0 {
+                self.file(chunk, gap);
+            }
+        }
+        start
+    }
+
+    /// Looks at every chunk that is large enough.
+    #[cold]
+    #[inline(never)]
+    fn take_any(&mut self, size: usize, align: usize) -> usize {
+        let mut bin = self.bins.find(index::of_free::<S>(size));
+        while let Some(own) = bin {
+            let mut chunk = self.bins.first(own);
+            while chunk != 0 {
+                // SAFETY: a list has free chunks only, and `may_hold` says that the next one could be
+                // one.
+                unsafe {
+                    let whole = self.memory.free_size(chunk);
+                    if let Some(gap) = self.gap(chunk, whole, size, align) {
+                        return self.take_behind(chunk, whole, gap, size);
+                    }
+                    self.probed();
+                    let next = self.memory.get(chunk);
+                    chunk = if self.memory.may_hold(next) { next } else { 0 };
+                }
+            }
+            bin = self.bins.find(own + 1);
+        }
+        0
+    }
+}

@@ -1,0 +1,214 @@
+//! A block for a request.
+//!
+//! 1. The bin of exactly this size, if it has a chunk: nothing is split.
+//! 2. `rest`, if it is large enough and no bin has a better fit: its front, and no list is touched.
+//! 3. The lowest bin of which every chunk is large enough, by two bit searches: its first chunk is
+//!    split, and what is left becomes `rest`.
+//! 4. `top`: its front.
+//! 5. The one bin that 3 had to pass over, because some of its chunks are too small: the first that
+//!    is not. After this there is no memory, for no chunk is large enough.
+
+use super::Heap;
+use crate::bins::{index, list};
+use crate::chunk::LIVE;
+use crate::fault::NoMemory;
+use crate::shape::{Shape, Sizes};
+use crate::table::Tables;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+impl<S: Shape> Heap<S> {
+    /// A block of at least `layout.size()` bytes at a multiple of `layout.align()`. Of a layout
+    /// without size too it is a block of its own, which is to be freed.
+    ///
+    /// # Errors
+    /// No free chunk is large enough.
+    #[inline]
+    pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        let chunk = self.allocate_chunk(layout);
+        // The block of chunk 0 would not be null, so this is asked here.
+        if chunk == 0 {
+            return Err(NoMemory);
+        }
+        NonNull::new(self.memory.block(chunk)).ok_or(NoMemory)
+    }
+
+    /// The same, filled with zeros. Memory that was zero when it was claimed, and has not been used
+    /// since, is not filled again.
+    ///
+    /// # Errors
+    /// No free chunk is large enough.
+    pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        let (top, clean) = (self.top, self.clean.max(self.top));
+        let block = self.allocate(layout)?;
+        let start = self.chunk_of(block.as_ptr()) + S::WORD;
+        let mut dirty = layout.size();
+        if start > top && start <= self.top {
+            // It came out of `top`, which has begun later since, and was zero from `clean` on.
+            dirty = dirty.min(clean.saturating_sub(start));
+        }
+        // SAFETY: the block has that many bytes.
+        unsafe { block.as_ptr().write_bytes(0, dirty) };
+        Ok(block)
+    }
+
+    /// The chunk for a layout, live; 0 if there is none.
+    #[inline(always)]
+    fn allocate_chunk(&mut self, layout: Layout) -> usize {
+        let Some(size) = S::chunk_size(layout.size()) else { return 0 };
+        let chunk = if layout.align() <= S::ALIGN {
+            self.take(size)
+        } else {
+            self.take_aligned(size, layout.align())
+        };
+        if S::COUNT && chunk != 0 {
+            // SAFETY: it is live now.
+            let size = unsafe { self.live_size(chunk) };
+            self.count_new(size);
+        }
+        chunk
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, size: usize) -> usize {
+        let from = index::of_request::<S>(size);
+        if let Some(bin) = self.bins.find(from) {
+            if size < S::EXACT && bin == from {
+                return self.take_exact(bin, size);
+            }
+            // A rest that would be in a lower bin fits better, and one that is used for small blocks
+            // keeps them together.
+            let rest_first = size <= self.rest_size
+                && (size < S::EXACT || index::of_free::<S>(self.rest_size) <= bin);
+            if !rest_first {
+                return self.take_from(bin, size);
+            }
+        }
+        if size <= self.rest_size {
+            return self.take_rest(size);
+        }
+        if size <= self.top_size {
+            return self.take_top(size);
+        }
+        self.take_swept(size)
+    }
+
+    /// The first chunk of a bin of which all have this size.
+    #[inline(always)]
+    fn take_exact(&mut self, bin: usize, size: usize) -> usize {
+        // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
+        unsafe {
+            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
+                Ok((chunk, _)) => {
+                    self.memory.put(chunk, size | LIVE);
+                    self.mark_below(chunk + size, false);
+                    chunk
+                }
+                Err(broken) => {
+                    self.broken(broken);
+                    self.take_after_fault(size)
+                }
+            }
+        }
+    }
+
+    /// The first chunk of a bin of which all are large enough.
+    #[inline(always)]
+    fn take_from(&mut self, bin: usize, size: usize) -> usize {
+        // SAFETY: `find` returns bins that have a chunk. The chunk is at least as large as the
+        // request, as `of_request` says of its bin.
+        unsafe {
+            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
+                Ok((chunk, whole)) => self.split(chunk, whole, size),
+                Err(broken) => {
+                    self.broken(broken);
+                    self.take_after_fault(size)
+                }
+            }
+        }
+    }
+
+    /// The bin has been given up, so this does not come back to it; there are finitely many.
+    #[cold]
+    #[inline(never)]
+    fn take_after_fault(&mut self, size: usize) -> usize {
+        self.take(size)
+    }
+
+    /// Makes the front of a free chunk a live one, and keeps what is left.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + whole)` is a free chunk in no list and no register, and `whole >= size`.
+    /// 2. The chunk below is live, or there is none.
+    #[inline(always)]
+    unsafe fn split(&mut self, chunk: usize, whole: usize, size: usize) -> usize {
+        let left = whole - size;
+        // SAFETY: all of it is nobody's. What lies behind a free chunk is a live one or a fence.
+        unsafe {
+            if left < S::MIN {
+                self.memory.put(chunk, whole | LIVE);
+                self.mark_below(chunk + whole, false);
+            } else {
+                self.memory.put(chunk, size | LIVE);
+                self.keep_rest(chunk + size, left);
+            }
+        }
+        chunk
+    }
+
+    #[inline(always)]
+    pub(super) fn take_rest(&mut self, size: usize) -> usize {
+        let (chunk, left) = (self.rest, self.rest_size - size);
+        // SAFETY: the rest is a free chunk in no list, and below and behind it are live ones.
+        unsafe {
+            if left < S::MIN {
+                self.memory.put(chunk, self.rest_size | LIVE);
+                self.mark_below(chunk + self.rest_size, false);
+                (self.rest, self.rest_size) = (0, 0);
+            } else {
+                self.memory.put(chunk, size | LIVE);
+                (self.rest, self.rest_size) = (chunk + size, left);
+            }
+        }
+        chunk
+    }
+
+    #[inline(always)]
+    pub(super) fn take_top(&mut self, size: usize) -> usize {
+        let (chunk, left) = (self.top, self.top_size - size);
+        let size = if left < S::MIN { self.top_size } else { size };
+        // SAFETY: `top` is nobody's and in a span. Its fence never says that the chunk below is free.
+        unsafe { self.memory.put(chunk, size | LIVE) };
+        self.top += size;
+        self.top_size -= size;
+        chunk
+    }
+
+    /// Looks through the one bin that has both chunks that are large enough and others.
+    #[cold]
+    #[inline(never)]
+    fn take_swept(&mut self, size: usize) -> usize {
+        let bin = index::of_free::<S>(size);
+        let mut chunk = self.bins.first(bin);
+        while chunk != 0 {
+            // SAFETY: a list has free chunks only; `unlink` looks at the links that this follows, and
+            // `may_hold` says that the next one could be a chunk.
+            unsafe {
+                let whole = self.memory.free_size(chunk);
+                if whole >= size {
+                    return match list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
+                        Ok(()) => self.split(chunk, whole, size),
+                        Err(broken) => {
+                            self.broken(broken);
+                            0
+                        }
+                    };
+                }
+                self.probed();
+                let next = self.memory.get(chunk);
+                chunk = if self.memory.may_hold(next) { next } else { 0 };
+            }
+        }
+        0
+    }
+}

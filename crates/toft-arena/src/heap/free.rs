@@ -1,0 +1,210 @@
+//! Freeing: a chunk is merged with what is free on either side, and goes straight to where it is
+//! found again: `top` or `rest` if it touches that, else the bin of its size. There is no list of
+//! chunks that have yet to be sorted.
+
+use super::Heap;
+use crate::bins::list;
+use crate::chunk::{BELOW_FREE, FLAGS, LIVE};
+use crate::fault::Fault;
+use crate::shape::{Checks, Shape, Sizes};
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+impl<S: Shape> Heap<S> {
+    /// Frees a block of which nothing but its address is known. In a shape that checks pointers a
+    /// fault has no other effect than that it is noted.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
+    /// 2. Nobody uses the block any more.
+    #[inline]
+    pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        if S::CHECKS >= Checks::Pointers {
+            // SAFETY: by 2.
+            let _ = unsafe { self.try_deallocate(block) };
+            return;
+        }
+        // SAFETY: by 1 it is the place of a live chunk.
+        unsafe { self.release(self.chunk_of(block.as_ptr())) };
+    }
+
+    /// Frees a block of a layout. In a shape that checks pointers a block that is smaller or less
+    /// aligned than that is a fault.
+    ///
+    /// # Safety
+    /// 1. As `deallocate`, 1 and 2.
+    /// 2. `layout` is what it was allocated or last resized as, unless the shape checks pointers.
+    #[inline]
+    pub unsafe fn deallocate_sized(&mut self, block: NonNull<u8>, layout: Layout) {
+        if S::CHECKS >= Checks::Pointers && self.verify_sized(block, layout).is_err() {
+            return;
+        }
+        // SAFETY: by 1.
+        unsafe { self.deallocate(block) };
+    }
+
+    /// Frees a block if it is one: looks at everything that can be seen from there, in any shape.
+    ///
+    /// # Errors
+    /// What is wrong; nothing has been freed.
+    ///
+    /// # Safety
+    /// 1. Nobody uses the block any more, if it is one.
+    pub unsafe fn try_deallocate(&mut self, block: NonNull<u8>) -> Result<(), Fault> {
+        self.verify(block)?;
+        // SAFETY: it looks like a live block.
+        unsafe { self.release(self.chunk_of(block.as_ptr())) };
+        Ok(())
+    }
+
+    /// Makes a live chunk free.
+    ///
+    /// # Safety
+    /// 1. `chunk` is live, and its block is not used any more.
+    #[inline(always)]
+    pub(super) unsafe fn release(&mut self, chunk: usize) {
+        // SAFETY: a live chunk begins with its tag. Behind it is a chunk or a fence.
+        unsafe {
+            let tag = self.memory.get(chunk);
+            let size = tag & !FLAGS;
+            self.count_gone(size);
+            self.insert(chunk, size, tag & BELOW_FREE != 0);
+        }
+    }
+
+    /// Makes memory free: merges it with its neighbours, and keeps the result.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + size)` is a chunk's place and size, in a span, nobody's, and in no list.
+    /// 2. `below_free` says whether the chunk below is free, and then the word before this is its size
+    ///    unless it is `rest`.
+    /// 3. What lies behind does not say that this is free.
+    #[inline(always)]
+    pub(super) unsafe fn insert(&mut self, chunk: usize, size: usize, below_free: bool) {
+        let after = chunk + size;
+        let (mut start, mut size) = (chunk, size);
+        let mut in_rest = false;
+        // SAFETY: 1. and 2. say which words there are. Neighbours that are free are taken out of their
+        // lists before they are counted in.
+        unsafe {
+            if below_free {
+                if chunk == self.rest + self.rest_size {
+                    in_rest = true;
+                    start = self.rest;
+                    size += self.rest_size;
+                } else {
+                    let below = self.memory.get(chunk - S::WORD);
+                    if self.unlink_neighbour(chunk.wrapping_sub(below), below, chunk) {
+                        start = chunk - below;
+                        size += below;
+                    }
+                }
+                // The old tag lies in the middle now, and would pass for a live block's.
+                self.memory.put(chunk, 0);
+            }
+            if after == self.top {
+                self.join_top(start, size, in_rest);
+                return;
+            }
+            if after == self.rest {
+                self.memory.put(chunk, 0);
+                size += self.rest_size;
+                in_rest = true;
+            } else {
+                let tag = self.memory.get(after);
+                if tag & LIVE != 0 {
+                    self.memory.put(after, tag | BELOW_FREE);
+                } else {
+                    let above = self.memory.free_size(after);
+                    if self.unlink_neighbour(after, above, after) {
+                        size += above;
+                    } else {
+                        self.mark_below(after, true);
+                    }
+                }
+            }
+            if in_rest {
+                self.memory.put(start, 0);
+                (self.rest, self.rest_size) = (start, size);
+            } else {
+                self.file(start, size);
+            }
+        }
+    }
+
+    /// Takes the free chunk beside `seen_from` out of its list. If it does not belong there it becomes
+    /// a live one that nobody has, and `false` is returned.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + size)` is a free chunk in a list, or, where checks are on, what the words
+    ///    there say of one.
+    #[inline(always)]
+    unsafe fn unlink_neighbour(&mut self, chunk: usize, size: usize, seen_from: usize) -> bool {
+        // SAFETY: where checks are on, the sizes at both ends are compared before the links, and the
+        // links are compared before they are changed; `is_whole` says that these words may be read.
+        unsafe {
+            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, size) {
+                self.broken(list::Broken(seen_from));
+                self.lose(chunk, seen_from);
+                return false;
+            }
+            match list::unlink::<S>(&mut self.bins, &self.memory, chunk, size) {
+                Ok(()) => true,
+                Err(broken) => {
+                    self.broken(broken);
+                    self.lose(chunk, seen_from);
+                    false
+                }
+            }
+        }
+    }
+
+    /// Whether both ends of a free chunk say this size.
+    ///
+    /// # Safety
+    /// 1. One of the two words is in a span.
+    #[inline(always)]
+    pub(super) unsafe fn is_whole(&self, chunk: usize, size: usize) -> bool {
+        size % S::ALIGN == 0
+            && size >= S::MIN
+            && self.memory.may_hold(chunk)
+            && size < self.memory.high - chunk
+            // SAFETY: the chunk and its end are between the lowest and the highest of the spans.
+            && unsafe { self.memory.free_size(chunk) } == size
+            && unsafe { self.memory.get(chunk + size - S::WORD) } == size
+    }
+
+    /// What is done about a neighbour that cannot be merged: nothing says any more that it is free.
+    ///
+    /// # Safety
+    /// 1. `seen_from` is the place of the chunk above it, or its own.
+    #[cold]
+    #[inline(never)]
+    unsafe fn lose(&mut self, chunk: usize, seen_from: usize) {
+        if chunk == seen_from && self.memory.may_hold(chunk) {
+            // SAFETY: the place of a chunk, of which word 0 is no part of a block.
+            unsafe {
+                let size = self.memory.free_size(chunk);
+                let size = if size % S::ALIGN == 0 && size >= S::MIN { size } else { S::MIN };
+                self.memory.put(chunk, size | LIVE);
+            }
+        }
+    }
+
+    /// Lets `top` begin earlier.
+    ///
+    /// # Safety
+    /// 1. `[start, start + size)` is free, in no list, and reaches up to `top`.
+    #[inline(always)]
+    unsafe fn join_top(&mut self, start: usize, size: usize, in_rest: bool) {
+        if in_rest {
+            (self.rest, self.rest_size) = (0, 0);
+        }
+        // Up to here the memory has been used.
+        self.clean = self.clean.max(self.top);
+        self.top = start;
+        self.top_size += size;
+        // SAFETY: the memory is nobody's. A tag here would pass for a live block's.
+        unsafe { self.memory.put(start, 0) };
+    }
+}

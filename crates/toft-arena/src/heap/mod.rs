@@ -1,0 +1,264 @@
+//! The engine: one heap, used by one caller at a time, that knows neither locks nor sources.
+//!
+//! | file | what |
+//! |---|---|
+//! | `allocate.rs` | from a bin, from `rest`, from `top`, in this order; then a sweep |
+//! | `aligned.rs` | the same for blocks that are more aligned than all are |
+//! | `free.rs` | merging, and where the result goes |
+//! | `resize.rs` | growing and shrinking where the block is, downwards, and by moving |
+//! | `spans.rs` | claiming memory, moving its ends, giving it up |
+//! | `validate.rs` | what is looked at before a pointer is believed |
+//! | `walk.rs` | all blocks; sums; the largest request that would be met |
+//! | `check.rs` | the invariants, one by one |
+//!
+//! Invariants: T1 to T3, F1 to F3, B1 to B4, R1, R2 and C1, with their text in [`Heap::check`].
+
+mod aligned;
+mod allocate;
+mod check;
+mod free;
+mod resize;
+mod spans;
+mod validate;
+mod walk;
+
+pub use check::Invariant;
+pub use spans::Span;
+pub use walk::{Block, Survey};
+
+use crate::bins::list;
+use crate::bins::list::Broken;
+use crate::chunk::{BELOW_FREE, LIVE, Memory};
+use crate::fault::Fault;
+use crate::shape::{Shape, Sizes};
+use crate::space::Space;
+use crate::table::Tables;
+use core::fmt;
+use spans::Spans;
+
+/// A boundary-tag heap over memory that was claimed for it.
+///
+/// It may be moved: nothing in the memory points at it. It takes `size_of::<Heap<S>>()` bytes (4.3
+/// KiB for [`Packed`](crate::Packed) on 64 bits), wherever the caller has them; also in the front of
+/// the very memory that it manages.
+pub struct Heap<S: Shape> {
+    memory: Memory<S>,
+    /// The free memory at the end of one span, outside of the bins: `[top, top + top_size)`, and
+    /// there is the span's fence. No word in it is ever read. Without spans both are 0.
+    top: usize,
+    top_size: usize,
+    /// What was left of the last chunk that was split, outside of the bins. Both are 0 if there is none.
+    rest: usize,
+    rest_size: usize,
+    /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is in it.
+    clean: usize,
+    bins: S::Bins,
+    spans: Spans,
+    counters: Counters,
+    faults: u64,
+    last_fault: Option<Fault>,
+}
+
+/// What was counted, in a shape that counts ([`Shape::COUNT`]); else zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks that are live.
+    pub live_blocks: usize,
+    /// Their bytes, with what rounding and tags add.
+    pub live_bytes: usize,
+    /// The most that `live_bytes` has been.
+    pub peak_bytes: usize,
+    /// Blocks that have ever been handed out.
+    pub total_blocks: u64,
+    /// Free chunks that were looked at and did not serve.
+    pub probes: u64,
+}
+
+// SAFETY: a heap is its numbers and the memory that was handed to it for its own use (`claim`), which
+// is not bound to a thread.
+unsafe impl<S: Shape> Send for Heap<S> where S::Space: Send {}
+
+impl<S: Shape> Heap<S> {
+    /// A heap without memory.
+    #[must_use]
+    pub const fn new(space: S::Space) -> Self {
+        () = S::SOUND;
+        Self {
+            memory: Memory { space, low: usize::MAX, high: 0 },
+            top: 0,
+            top_size: 0,
+            rest: 0,
+            rest_size: 0,
+            clean: 0,
+            bins: S::Bins::EMPTY,
+            spans: Spans::NONE,
+            counters: Counters {
+                live_blocks: 0,
+                live_bytes: 0,
+                peak_bytes: 0,
+                total_blocks: 0,
+                probes: 0,
+            },
+            faults: 0,
+            last_fault: None,
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many faults were found, and the last of them.
+    #[must_use]
+    pub fn faults(&self) -> (u64, Option<Fault>) {
+        (self.faults, self.last_fault)
+    }
+
+    /// The bytes that lie free at the end of one span: what could be given up there.
+    #[must_use]
+    pub fn top_size(&self) -> usize {
+        self.top_size
+    }
+
+    /// The space, to tell it where its origin is now.
+    pub fn space_mut(&mut self) -> &mut S::Space {
+        &mut self.memory.space
+    }
+
+    /// Where in the space a block lies.
+    #[inline(always)]
+    fn chunk_of(&self, block: *const u8) -> usize {
+        self.memory.space.place(block).wrapping_sub(S::WORD)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fault(&mut self, fault: Fault) {
+        self.faults += 1;
+        self.last_fault = Some(fault);
+        S::on_fault(fault);
+    }
+
+    /// Notes a broken link. A chunk that a live neighbour says to be free is made a block that nobody
+    /// has, so that a walk goes on past it.
+    #[cold]
+    #[inline(never)]
+    fn broken(&mut self, Broken(chunk): Broken) {
+        self.fault(Fault::BrokenLink(self.memory.space.address(chunk + S::WORD)));
+    }
+
+    /// Puts a chunk that is nobody's into its bin.
+    ///
+    /// # Safety
+    /// 1. As [`list::push`].
+    #[inline(always)]
+    unsafe fn file(&mut self, chunk: usize, size: usize) {
+        // SAFETY: 1. by 1.
+        if let Err(broken) = unsafe { list::push(&mut self.bins, &self.memory, chunk, size) } {
+            self.broken(broken);
+        }
+    }
+
+    /// Marks what lies behind a chunk: whether the chunk is free. Not for chunks before `top`.
+    ///
+    /// # Safety
+    /// 1. `after` is the place of a live chunk or a fence.
+    #[inline(always)]
+    unsafe fn mark_below(&mut self, after: usize, free: bool) {
+        // SAFETY: it is a tag, which is no part of a block.
+        unsafe {
+            let tag = self.memory.get(after);
+            self.memory.put(after, if free { tag | BELOW_FREE } else { tag & !BELOW_FREE });
+        }
+    }
+
+    /// Keeps a new rest; what was there before goes into its bin.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + size)` is a chunk that is nobody's; what lies behind says that it is free.
+    #[inline(always)]
+    unsafe fn keep_rest(&mut self, chunk: usize, size: usize) {
+        let (old, old_size) = (self.rest, self.rest_size);
+        (self.rest, self.rest_size) = (chunk, size);
+        if old_size != 0 {
+            // SAFETY: the old rest was a chunk in no list.
+            unsafe { self.file(old, old_size) };
+        }
+    }
+
+    #[inline(always)]
+    fn count_new(&mut self, size: usize) {
+        if S::COUNT {
+            self.counters.live_blocks += 1;
+            self.counters.total_blocks += 1;
+            self.count_bytes(0, size);
+        }
+    }
+
+    #[inline(always)]
+    fn count_gone(&mut self, size: usize) {
+        if S::COUNT {
+            self.counters.live_blocks -= 1;
+            self.counters.live_bytes -= size;
+        }
+    }
+
+    #[inline(always)]
+    fn count_bytes(&mut self, old: usize, new: usize) {
+        if S::COUNT {
+            let counters = &mut self.counters;
+            counters.live_bytes = counters.live_bytes - old + new;
+            counters.peak_bytes = counters.peak_bytes.max(counters.live_bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn probed(&mut self) {
+        if S::COUNT {
+            self.counters.probes += 1;
+        }
+    }
+
+    /// The size in a live chunk's tag.
+    ///
+    /// # Safety
+    /// 1. `chunk` is live.
+    #[inline(always)]
+    unsafe fn live_size(&self, chunk: usize) -> usize {
+        // SAFETY: a live chunk begins with its tag.
+        unsafe { self.memory.get(chunk) & !crate::chunk::FLAGS }
+    }
+
+    /// Whether a chunk is neither live nor a fence, in a bin or in a register.
+    ///
+    /// # Safety
+    /// 1. `chunk` is the place of a chunk or a fence.
+    #[inline(always)]
+    unsafe fn is_free(&self, chunk: usize) -> bool {
+        (chunk == self.top && self.top_size != 0)
+            || (chunk == self.rest)
+            // SAFETY: a chunk or a fence begins with a word that says it.
+            || unsafe { self.memory.get(chunk) & LIVE == 0 }
+    }
+}
+
+impl<S: Shape> Default for Heap<S>
+where
+    S::Space: Default,
+{
+    fn default() -> Self {
+        Self::new(S::Space::default())
+    }
+}
+
+impl<S: Shape> fmt::Debug for Heap<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap")
+            .field("survey", &self.survey())
+            .field("counters", &self.counters)
+            .field("faults", &self.faults)
+            .finish_non_exhaustive()
+    }
+}

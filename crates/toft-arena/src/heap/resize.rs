@@ -1,0 +1,281 @@
+//! Another size for a block: where it is, if what lies behind it allows; else downwards or elsewhere,
+//! if the caller does.
+
+use super::Heap;
+use crate::bins::list;
+use crate::chunk::{BELOW_FREE, FLAGS, LIVE};
+use crate::fault::NoMemory;
+use crate::shape::{Checks, Shape, Sizes};
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+impl<S: Shape> Heap<S> {
+    /// The bytes that a block has, which may be more than were asked for.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap.
+    #[must_use]
+    #[inline]
+    pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: by 1 it is a live chunk's.
+        unsafe { self.live_size(self.chunk_of(block.as_ptr())) - S::WORD }
+    }
+
+    /// Makes a block larger without moving it. `false`, and nothing has happened, if there is no room.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
+    #[inline]
+    pub unsafe fn grow_in_place(&mut self, block: NonNull<u8>, size: usize) -> bool {
+        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+            return false;
+        }
+        let Some(size) = S::chunk_size(size) else { return false };
+        let chunk = self.chunk_of(block.as_ptr());
+        // SAFETY: by 1 the chunk is live, so behind it is a chunk or a fence.
+        unsafe {
+            let tag = self.memory.get(chunk);
+            let old = tag & !FLAGS;
+            if size <= old {
+                return true;
+            }
+            let after = chunk + old;
+            let more = size - old;
+            let got = if after == self.top {
+                if more > self.top_size {
+                    return false;
+                }
+                self.take_top(more);
+                self.memory.put(after, 0);
+                self.top - after
+            } else if after == self.rest {
+                if more > self.rest_size {
+                    return false;
+                }
+                let had = self.rest_size;
+                self.take_rest(more);
+                // No tag is left in the middle of a block, where it would pass for one's.
+                self.memory.put(after, 0);
+                had - self.rest_size
+            } else if self.memory.get(after) & LIVE == 0 {
+                let whole = self.memory.free_size(after);
+                if more > whole || !self.take_above(after, whole) {
+                    return false;
+                }
+                let left = whole - more;
+                if left < S::MIN {
+                    self.mark_below(after + whole, false);
+                    whole
+                } else {
+                    self.file(after + more, left);
+                    more
+                }
+            } else {
+                return false;
+            };
+            self.memory.put(chunk, tag + got);
+            self.count_bytes(old, old + got);
+        }
+        true
+    }
+
+    /// Takes the free chunk behind a block out of its list.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + whole)` is that chunk.
+    unsafe fn take_above(&mut self, chunk: usize, whole: usize) -> bool {
+        // SAFETY: looked at from both ends first, where checks are on.
+        unsafe {
+            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
+                self.broken(list::Broken(chunk));
+                return false;
+            }
+            match list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
+                Ok(()) => true,
+                Err(broken) => {
+                    self.broken(broken);
+                    false
+                }
+            }
+        }
+    }
+
+    /// Makes a block smaller. What it does not need any more is free at once, if it is a chunk or
+    /// touches free memory.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
+    /// 2. What lies beyond `size` is not used any more.
+    #[inline]
+    pub unsafe fn shrink_in_place(&mut self, block: NonNull<u8>, size: usize) {
+        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+            return;
+        }
+        let Some(size) = S::chunk_size(size) else { return };
+        let chunk = self.chunk_of(block.as_ptr());
+        // SAFETY: by 1 the chunk is live. What is cut off is nobody's (by 2).
+        unsafe {
+            let tag = self.memory.get(chunk);
+            let old = tag & !FLAGS;
+            if size >= old {
+                return;
+            }
+            let (cut, after) = (old - size, chunk + old);
+            let joins = after == self.top || self.is_free(after);
+            if cut < S::MIN && !joins {
+                return;
+            }
+            self.memory.put(chunk, size | (tag & FLAGS));
+            self.count_bytes(old, size);
+            if joins && after != self.top && after != self.rest {
+                // The chunk above may be merged with a part that is smaller than a chunk.
+                let above = self.memory.free_size(after);
+                if !self.take_above(after, above) {
+                    self.memory.put(chunk, tag);
+                    self.count_bytes(size, old);
+                    return;
+                }
+                self.file(chunk + size, cut + above);
+            } else {
+                self.insert(chunk + size, cut, false);
+            }
+        }
+    }
+
+    /// Resizes a block whose layout is known: where it is, or elsewhere. The bytes up to the smaller
+    /// size stay.
+    ///
+    /// # Errors
+    /// There is no memory; the block is as it was.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
+    /// 2. `layout` is what it was allocated or last resized as.
+    /// 3. If a block is returned, only that is used any more.
+    pub unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        if S::CHECKS >= Checks::Pointers && self.verify_sized(block, layout).is_err() {
+            return Err(NoMemory);
+        }
+        // SAFETY: by 1 to 3; a block has at least the bytes of its layout.
+        unsafe { self.resize_from(block, layout.size(), layout.align(), size) }
+    }
+
+    /// Resizes a block of which nothing but its address is known, as C's `realloc`. Where it moves, it
+    /// is aligned to `align`.
+    ///
+    /// # Errors
+    /// There is no memory; the block is as it was.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap, unless the shape checks pointers.
+    /// 2. `align` is a power of two.
+    /// 3. If a block is returned, only that is used any more.
+    pub unsafe fn resize(
+        &mut self,
+        block: NonNull<u8>,
+        align: usize,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+            return Err(NoMemory);
+        }
+        // SAFETY: by 1 to 3.
+        unsafe { self.resize_from(block, self.usable_size(block), align, size) }
+    }
+
+    /// # Safety
+    /// 1. As `resize`; and `used` is not more than the block has.
+    unsafe fn resize_from(
+        &mut self,
+        block: NonNull<u8>,
+        used: usize,
+        align: usize,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        // SAFETY: as the caller says. The new block is another one, and neither is shorter than what is
+        // copied.
+        unsafe {
+            if size <= used {
+                self.shrink_in_place(block, size);
+                return Ok(block);
+            }
+            if self.grow_in_place(block, size) {
+                return Ok(block);
+            }
+            let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
+            let new = self.allocate(layout)?;
+            new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), used);
+            self.release(self.chunk_of(block.as_ptr()));
+            Ok(new)
+        }
+    }
+
+    /// Makes a block larger by letting it begin earlier, in the free memory below it, and moves its
+    /// bytes there. For where an allocation elsewhere has failed, or memory is worth more than time.
+    ///
+    /// # Errors
+    /// What is free below and above is not enough, or has no place of this alignment. The block is as
+    /// it was.
+    ///
+    /// # Safety
+    /// 1. As `resize`, 1 to 3.
+    /// 2. `used` bytes of the block are to be kept; it has as many.
+    pub unsafe fn grow_down(
+        &mut self,
+        block: NonNull<u8>,
+        used: usize,
+        align: usize,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+            return Err(NoMemory);
+        }
+        let new_size = S::chunk_size(size).ok_or(NoMemory)?;
+        let chunk = self.chunk_of(block.as_ptr());
+        // SAFETY: by 1 the chunk is live, and its tag says whether the one below is free; then the word
+        // before the tag is that one's size, unless it is `rest`. The bytes are moved inside of the
+        // chunk that both make, before the words behind them are written.
+        unsafe {
+            let tag = self.memory.get(chunk);
+            let old = tag & !FLAGS;
+            if new_size <= old || tag & BELOW_FREE == 0 {
+                return Err(NoMemory);
+            }
+            let in_rest = chunk == self.rest + self.rest_size;
+            let below = if in_rest { self.rest_size } else { self.memory.get(chunk - S::WORD) };
+            if !in_rest && !self.is_whole(chunk.wrapping_sub(below), below) {
+                self.broken(list::Broken(chunk));
+                return Err(NoMemory);
+            }
+            let start = chunk - below;
+            // The gap that alignment leaves stays a chunk below.
+            let gap = self.gap(start, below + old, new_size, align.max(S::ALIGN));
+            let gap = gap.filter(|&gap| gap < below).ok_or(NoMemory)?;
+            if in_rest {
+                (self.rest, self.rest_size) = (0, 0);
+            } else if !self.take_above(start, below) {
+                return Err(NoMemory);
+            }
+            let new = start + gap;
+            let target = self.memory.block(new);
+            target.copy_from(self.memory.block(chunk), used);
+            let whole = below + old - gap;
+            let left = whole - new_size;
+            self.memory.put(new, whole | LIVE | if gap == 0 { 0 } else { BELOW_FREE });
+            if gap != 0 {
+                self.file(start, gap);
+            }
+            self.count_bytes(old, whole);
+            let target = NonNull::new(target).ok_or(NoMemory)?;
+            if left != 0 {
+                self.shrink_in_place(target, size);
+            }
+            Ok(target)
+        }
+    }
+}

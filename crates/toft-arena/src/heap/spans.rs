@@ -1,0 +1,562 @@
+//! The spans: ranges of memory that a heap was handed.
+//!
+//! ```text
+//! start                                                                    end
+//!   | chunk | chunk | ...                                     | fence |      |      the first span
+//!   | chunk | chunk | ...                                     | fence | base | next |   further ones
+//! ```
+//!
+//! The heap itself knows its first span, so a heap of one span pays one word, for the fence. Further
+//! spans are found by the words behind their fences; so there may be any number of them.
+//!
+//! Every change of an end is one of two things: memory is made free as if a block there had been freed,
+//! or a free chunk at the end is taken out and made shorter.
+
+use super::Heap;
+use crate::bins::list;
+use crate::chunk::{BELOW_FREE, LIVE};
+use crate::fault::SpanError;
+use crate::shape::{Shape, Sizes};
+use crate::space::Space;
+use crate::table::Tables;
+
+/// A range of memory: `size` bytes from `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its first byte.
+    pub start: *mut u8,
+    /// Its bytes.
+    pub size: usize,
+}
+
+impl Span {
+    /// A span of this many bytes.
+    #[must_use]
+    pub const fn new(start: *mut u8, size: usize) -> Self {
+        Self { start, size }
+    }
+
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, pointer: *const u8) -> bool {
+        pointer.addr().wrapping_sub(self.start.addr()) < self.size
+    }
+
+    /// Whether all of another is in it.
+    #[must_use]
+    pub fn contains_span(&self, other: &Self) -> bool {
+        let from = other.start.addr().wrapping_sub(self.start.addr());
+        from <= self.size && other.size <= self.size - from
+    }
+
+    /// The first address behind it.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.start.addr().wrapping_add(self.size)
+    }
+}
+
+/// Where the spans are.
+pub(super) struct Spans {
+    /// The first span's first chunk and its fence; both 0 if there is none.
+    base: usize,
+    fence: usize,
+    /// The fence of the next span, or 0.
+    next: usize,
+}
+
+impl Spans {
+    pub(super) const NONE: Self = Self { base: 0, fence: 0, next: 0 };
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Its first chunk, or its fence if it has none.
+    pub(super) base: usize,
+    pub(super) fence: usize,
+    /// Behind its last word.
+    pub(super) end: usize,
+    /// The word in which a further span's `next` is written; 0 for the first one.
+    links: usize,
+}
+
+impl<S: Shape> Heap<S> {
+    /// Hands a range of memory to the heap. Bytes that are lost to alignment at the ends are not part
+    /// of the span that is returned.
+    ///
+    /// # Errors
+    /// Nothing has happened.
+    ///
+    /// # Safety
+    /// 1. Until the heap has let go of it, or is gone, nobody else reads or writes the range, except
+    ///    for live blocks.
+    pub unsafe fn claim(&mut self, start: *mut u8, size: usize) -> Result<Span, SpanError> {
+        // SAFETY: by 1.
+        unsafe { self.claim_span(start, size, false) }
+    }
+
+    /// As [`claim`](Self::claim), for memory that is full of zeros: blocks of zeros from it are not
+    /// filled.
+    ///
+    /// # Errors
+    /// As `claim`.
+    ///
+    /// # Safety
+    /// 1. As `claim`, 1.
+    /// 2. Every byte is zero.
+    pub unsafe fn claim_zeroed(&mut self, start: *mut u8, size: usize) -> Result<Span, SpanError> {
+        // SAFETY: by 1 and 2.
+        unsafe { self.claim_span(start, size, true) }
+    }
+
+    unsafe fn claim_span(
+        &mut self,
+        start: *mut u8,
+        size: usize,
+        zeroed: bool,
+    ) -> Result<Span, SpanError> {
+        let further = self.spans.fence != 0;
+        let (base, fence, end) = self.admitted(start, size, further)?;
+        if fence < base + S::MIN {
+            return Err(SpanError::TooSmall);
+        }
+        if self.bounds().any(|span| base < span.end && span.base < end) {
+            return Err(SpanError::Overlaps);
+        }
+        // SAFETY: the words from `base` to `end` are this heap's (by 1 of `claim`) and no chunk's yet.
+        unsafe {
+            self.memory.put(fence, LIVE);
+            if further {
+                self.memory.put(fence + S::WORD, base);
+                self.memory.put(fence + 2 * S::WORD, self.spans.next);
+                self.spans.next = fence;
+            } else {
+                (self.spans.base, self.spans.fence) = (base, fence);
+            }
+            self.cover(base, end);
+            let size = fence - base;
+            if self.top == 0 || size > self.top_size {
+                self.retire_top();
+                (self.top, self.top_size) = (base, size);
+                self.clean = if zeroed { base } else { usize::MAX };
+            } else {
+                self.insert(base, size, false);
+            }
+        }
+        Ok(self.span(Bounds { base, fence, end, links: 0 }))
+    }
+
+    /// Lets a span reach further, at either end or both. `span` is any part of the one that is meant.
+    ///
+    /// # Errors
+    /// Nothing has happened.
+    ///
+    /// # Safety
+    /// 1. As [`claim`](Self::claim), for all of `new`; and where that is an allocation, all of it is
+    ///    one allocation.
+    pub unsafe fn extend(&mut self, span: Span, new: Span) -> Result<Span, SpanError> {
+        // SAFETY: by 1.
+        unsafe { self.extend_span(span, new, false) }
+    }
+
+    /// As [`extend`](Self::extend), with memory that is full of zeros.
+    ///
+    /// # Errors
+    /// As `extend`.
+    ///
+    /// # Safety
+    /// 1. As `extend`, 1.
+    /// 2. Every byte that was not in the span is zero.
+    pub unsafe fn extend_zeroed(&mut self, span: Span, new: Span) -> Result<Span, SpanError> {
+        // SAFETY: by 1 and 2.
+        unsafe { self.extend_span(span, new, true) }
+    }
+
+    unsafe fn extend_span(
+        &mut self,
+        span: Span,
+        new: Span,
+        zeroed: bool,
+    ) -> Result<Span, SpanError> {
+        let old = self.find_span(span)?;
+        let (base, fence, end) = self.admitted(new.start, new.size, old.links != 0)?;
+        let overlaps = |other: Bounds| base < other.end && other.base < end;
+        if self.bounds().any(|other| other.fence != old.fence && overlaps(other)) {
+            return Err(SpanError::Overlaps);
+        }
+        // An end that was nearer to the last byte than a chunk's place allows is not moved inwards.
+        let (base, fence) = (base.min(old.base), fence.max(old.fence));
+        if self.span(old).start.addr() < new.start.addr() || end < old.end {
+            return Err(SpanError::Unknown);
+        }
+        // A gap that is too small for a chunk cannot be used yet.
+        let base = if old.base - base < S::MIN { old.base } else { base };
+        let fence = if fence - old.fence < S::MIN { old.fence } else { fence };
+        let new = Bounds { base, fence, end: fence + (old.end - old.fence), ..old };
+        // SAFETY: by 1 the new memory is the heap's. The old fence becomes a chunk's tag, with what it
+        // said of the chunk below, or a part of `top`; the record behind it is moved first.
+        unsafe {
+            self.cover(base, new.end);
+            if fence != old.fence {
+                let tag = self.memory.get(old.fence);
+                self.move_record(old, new);
+                self.memory.put(fence, LIVE);
+                if self.top + self.top_size == old.fence {
+                    // The words of the old fence are not zero.
+                    self.clean = if zeroed { old.end } else { usize::MAX };
+                    self.top_size += fence - old.fence;
+                } else {
+                    self.insert(old.fence, fence - old.fence, tag & BELOW_FREE != 0);
+                }
+            }
+            if base != old.base {
+                self.put_base(new, base);
+                self.insert(base, old.base - base, false);
+            }
+        }
+        Ok(self.span(new))
+    }
+
+    /// Lets a span end earlier, begin later, or both. What is kept is at least `keep`, which is a part
+    /// of it, and little more; with a `keep` of no size the span is given up, as by
+    /// [`release_span`](Self::release_span).
+    ///
+    /// # Errors
+    /// [`SpanError::Live`]: there are live blocks outside of `keep`. Nothing has happened.
+    pub fn truncate(&mut self, span: Span, keep: Span) -> Result<Span, SpanError> {
+        let old = self.find_span(span)?;
+        if keep.size == 0 {
+            self.give_up(old)?;
+            return Ok(Span::new(keep.start, 0));
+        }
+        if !self.span(old).contains_span(&keep) {
+            return Err(SpanError::Unknown);
+        }
+        let record = old.end - old.fence;
+        let low = self.memory.space.place(keep.start);
+        let high = (low + keep.size).saturating_sub(record);
+        let mut base = (low - (low.wrapping_sub(S::LEAD) % S::ALIGN)).max(old.base);
+        let mut fence = S::place_from(high).min(old.fence);
+        let (free_low, free_high) = (self.free_at_base(old), self.free_at_fence(old));
+        let whole = free_low == old.fence - old.base;
+        if whole {
+            fence = fence.max(base + S::MIN).min(old.fence);
+            base = base.min(fence - S::MIN);
+        } else {
+            if base - old.base > free_low || old.fence.saturating_sub(fence) > free_high {
+                return Err(SpanError::Live);
+            }
+            // What remains of a free chunk is nothing or a chunk.
+            let (left_low, left_high) =
+                (free_low - (base - old.base), free_high + fence - old.fence);
+            base -= if left_low == 0 { 0 } else { S::MIN.saturating_sub(left_low) };
+            fence += if left_high == 0 { 0 } else { S::MIN.saturating_sub(left_high) };
+        }
+        let new = Bounds { base, fence, end: fence + record, ..old };
+        // SAFETY: what is cut off is the front of a free chunk, and the end of one, which may be the same:
+        // then what is left between is a chunk.
+        unsafe {
+            if base != old.base {
+                self.cut_base(old, base);
+            }
+            if fence != old.fence {
+                self.cut_fence(Bounds { base, ..old }, new);
+            }
+        }
+        Ok(self.span(new))
+    }
+
+    /// Gives up a span in which nothing is live. Its memory is the caller's again.
+    ///
+    /// # Errors
+    /// Nothing has happened.
+    pub fn release_span(&mut self, span: Span) -> Result<Span, SpanError> {
+        let old = self.find_span(span)?;
+        self.give_up(old)?;
+        Ok(self.span(old))
+    }
+
+    /// The smallest part of a span that holds its live blocks: what [`truncate`](Self::truncate) may
+    /// keep. Without any its size is 0.
+    ///
+    /// # Errors
+    /// The heap has no such span.
+    pub fn reserved(&self, span: Span) -> Result<Span, SpanError> {
+        let bounds = self.find_span(span)?;
+        let low = bounds.base + self.free_at_base(bounds);
+        let high = bounds.fence.saturating_sub(self.free_at_fence(bounds)).max(low);
+        let size = if high == low { 0 } else { high + (bounds.end - bounds.fence) - low };
+        Ok(Span::new(self.memory.space.pointer(low), size))
+    }
+
+    /// Forgets all blocks; the spans stay.
+    ///
+    /// # Safety
+    /// 1. No block is used any more, and none is freed.
+    pub unsafe fn reset(&mut self) {
+        (self.top, self.top_size, self.rest, self.rest_size) = (0, 0, 0, 0);
+        (self.bins, self.counters.live_blocks, self.counters.live_bytes) = (S::Bins::EMPTY, 0, 0);
+        self.clean = usize::MAX;
+        let mut next = self.bounds().next();
+        while let Some(span) = next {
+            // SAFETY: the memory is in a span, and by 1 nobody's.
+            unsafe {
+                self.memory.put(span.fence, LIVE);
+                if span.fence - span.base > self.top_size {
+                    self.retire_top();
+                    (self.top, self.top_size) = (span.base, span.fence - span.base);
+                } else if span.fence != span.base {
+                    self.insert(span.base, span.fence - span.base, false);
+                }
+            }
+            next = self.bounds().skip_while(|other| other.fence != span.fence).nth(1);
+        }
+    }
+
+    /// All spans.
+    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
+        self.bounds().map(|bounds| self.span(bounds))
+    }
+
+    pub(super) fn bounds(&self) -> impl Iterator<Item = Bounds> + '_ {
+        let Spans { base, fence, next } = self.spans;
+        let first = Bounds { base, fence, end: fence + S::WORD, links: 0 };
+        let mut at = next;
+        let further = core::iter::from_fn(move || {
+            let fence = at;
+            // SAFETY: behind the fence of a further span are two words, which nobody else writes.
+            (fence != 0).then(|| unsafe {
+                at = self.memory.get(fence + 2 * S::WORD);
+                let base = self.memory.get(fence + S::WORD);
+                Bounds { base, fence, end: fence + 3 * S::WORD, links: fence + 2 * S::WORD }
+            })
+        });
+        (fence != 0).then_some(first).into_iter().chain(further)
+    }
+
+    /// The span that has a place in it.
+    pub(super) fn bounds_of(&self, place: usize) -> Option<Bounds> {
+        self.bounds().find(|span| span.base <= place && place < span.end)
+    }
+
+    fn find_span(&self, span: Span) -> Result<Bounds, SpanError> {
+        self.bounds_of(self.memory.space.place(span.start)).ok_or(SpanError::Unknown)
+    }
+
+    fn span(&self, bounds: Bounds) -> Span {
+        Span::new(self.memory.space.pointer(bounds.base), bounds.end - bounds.base)
+    }
+
+    /// Where the first chunk, the fence and the end of a range would be.
+    fn admitted(
+        &mut self,
+        start: *mut u8,
+        size: usize,
+        further: bool,
+    ) -> Result<(usize, usize, usize), SpanError> {
+        // SAFETY: the caller of `claim` or `extend` has promised that the range is the heap's; nothing
+        // is read or written before all of it has been looked at.
+        let place = unsafe { self.memory.space.admit(start, size) };
+        let place = place.ok_or(SpanError::OutOfReach)?;
+        let end = place + size;
+        let record = if further { 3 * S::WORD } else { S::WORD };
+        // Place 0 means that there is nothing.
+        let base = place.checked_add(2 * S::ALIGN).ok_or(SpanError::OutOfReach)?;
+        let base = if base < end { S::place_from(place.max(1)) } else { base };
+        let last = end.checked_sub(record).filter(|&last| last >= base);
+        let last = last.ok_or(SpanError::TooSmall)?;
+        let fence = last - (last - S::LEAD) % S::ALIGN;
+        Ok((base, fence, fence + record))
+    }
+
+    /// Widens the range in which links are believed.
+    fn cover(&mut self, base: usize, end: usize) {
+        self.memory.low = self.memory.low.min(base);
+        self.memory.high = self.memory.high.max(end);
+    }
+
+    /// Makes what is in `top` an ordinary free chunk.
+    ///
+    /// # Safety
+    /// 1. `top` is set to something else, or to nothing, before it is read again.
+    unsafe fn retire_top(&mut self) {
+        let (chunk, size) = (self.top, self.top_size);
+        (self.top, self.top_size) = (0, 0);
+        if size != 0 {
+            // SAFETY: it is a chunk that is nobody's, and behind it is the fence.
+            unsafe {
+                self.mark_below(chunk + size, true);
+                self.file(chunk, size);
+            }
+        }
+    }
+
+    /// The size of the free chunk that a span begins with, or 0.
+    fn free_at_base(&self, span: Bounds) -> usize {
+        // SAFETY: at the base is a chunk, or the fence.
+        unsafe {
+            match span.base {
+                base if base == span.fence => 0,
+                base if base == self.top => self.top_size,
+                base if base == self.rest => self.rest_size,
+                base if self.memory.get(base) & LIVE != 0 => 0,
+                base => self.memory.free_size(base),
+            }
+        }
+    }
+
+    /// The size of the free chunk that a span ends with, or 0.
+    fn free_at_fence(&self, span: Bounds) -> usize {
+        if self.top + self.top_size == span.fence {
+            return self.top_size;
+        }
+        if self.rest_size != 0 && self.rest + self.rest_size == span.fence {
+            return self.rest_size;
+        }
+        // SAFETY: a fence says whether the chunk below is free, and then its size is before it.
+        unsafe {
+            let free = self.memory.get(span.fence) & BELOW_FREE != 0;
+            if free { self.memory.get(span.fence - S::WORD) } else { 0 }
+        }
+    }
+
+    /// Takes a free chunk out of wherever it is.
+    ///
+    /// # Safety
+    /// 1. `[chunk, chunk + size)` is a free chunk.
+    unsafe fn take_out(&mut self, chunk: usize, size: usize) {
+        if chunk == self.top {
+            (self.top, self.top_size) = (0, 0);
+        } else if chunk == self.rest {
+            (self.rest, self.rest_size) = (0, 0);
+        } else {
+            // SAFETY: it is in the list of its size.
+            let done = unsafe { list::unlink::<S>(&mut self.bins, &self.memory, chunk, size) };
+            if let Err(broken) = done {
+                self.broken(broken);
+            }
+        }
+    }
+
+    /// # Safety
+    /// 1. `[old.base, base)` is free, and what is left of the free chunk there is nothing or a chunk.
+    unsafe fn cut_base(&mut self, old: Bounds, base: usize) {
+        let free = self.free_at_base(old);
+        let left = free - (base - old.base);
+        // SAFETY: the free chunk is taken out before its end is made one of its own, or is no more.
+        unsafe {
+            if old.base == self.top {
+                (self.top, self.top_size) = (base, left);
+            } else {
+                self.take_out(old.base, free);
+                if left == 0 {
+                    self.mark_below(base, false);
+                } else {
+                    self.file(base, left);
+                }
+            }
+            self.put_base(old, base);
+        }
+    }
+
+    /// # Safety
+    /// 1. `[new.fence, old.fence)` is free, and what is left of the free chunk there is nothing or a
+    ///    chunk.
+    unsafe fn cut_fence(&mut self, old: Bounds, new: Bounds) {
+        let free = self.free_at_fence(old);
+        let left = free - (old.fence - new.fence);
+        let chunk = old.fence - free;
+        // SAFETY: the record is moved before the memory is written; the chunk is taken out before it is
+        // made shorter.
+        unsafe {
+            if chunk == self.top {
+                self.top_size = left;
+                self.move_record(old, new);
+                self.memory.put(new.fence, LIVE);
+                return;
+            }
+            self.take_out(chunk, free);
+            self.move_record(old, new);
+            self.memory.put(new.fence, LIVE);
+            if left != 0 {
+                self.insert(chunk, left, false);
+            }
+        }
+    }
+
+    fn give_up(&mut self, span: Bounds) -> Result<(), SpanError> {
+        let free = self.free_at_base(span);
+        if free != span.fence - span.base {
+            return Err(SpanError::Live);
+        }
+        if self.top + self.top_size == span.fence {
+            (self.top, self.top_size) = (0, 0);
+        } else if free != 0 {
+            // SAFETY: all of the span is one free chunk.
+            unsafe { self.take_out(span.base, free) };
+        }
+        if span.links == 0 {
+            self.spans.base = 0;
+            self.spans.fence = 0;
+        } else {
+            // SAFETY: the words behind this fence are still the heap's.
+            let next = unsafe { self.memory.get(span.links) };
+            self.replace_link(span.fence, next);
+        }
+        Ok(())
+    }
+
+    /// Writes where a span begins.
+    ///
+    /// # Safety
+    /// 1. `span` is one of the heap's.
+    unsafe fn put_base(&mut self, span: Bounds, base: usize) {
+        if span.links == 0 {
+            self.spans.base = base;
+        } else {
+            // SAFETY: the words behind the fence.
+            unsafe { self.memory.put(span.fence + S::WORD, base) };
+        }
+    }
+
+    /// Writes what is behind a fence behind another.
+    ///
+    /// # Safety
+    /// 1. `old` is a span, and the words from `new.fence` to `new.end` are the heap's and no chunk's.
+    unsafe fn move_record(&mut self, old: Bounds, new: Bounds) {
+        if old.links == 0 {
+            self.spans.fence = new.fence;
+            return;
+        }
+        // SAFETY: both are the words behind the fence of a further span. The link to it is found before
+        // anything is written.
+        unsafe {
+            let next = self.memory.get(old.links);
+            let base = self.memory.get(old.fence + S::WORD);
+            self.replace_link(old.fence, new.fence);
+            self.memory.put(new.fence + S::WORD, base);
+            self.memory.put(new.fence + 2 * S::WORD, next);
+        }
+    }
+
+    /// Makes whatever leads to a span lead to another.
+    fn replace_link(&mut self, from: usize, to: usize) {
+        if self.spans.next == from {
+            self.spans.next = to;
+            return;
+        }
+        let mut at = self.spans.next;
+        while at != 0 {
+            // SAFETY: the words behind the fence of a further span.
+            unsafe {
+                let next = self.memory.get(at + 2 * S::WORD);
+                if next == from {
+                    self.memory.put(at + 2 * S::WORD, to);
+                    return;
+                }
+                at = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! All that is in the spans, in the order of addresses within each.
+
+use super::Heap;
+use super::spans::Bounds;
+use crate::bins::index;
+use crate::chunk::{FLAGS, LIVE};
+use crate::shape::{Shape, Sizes};
+use crate::table::Tables;
+
+/// Something in a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The block's first byte, if it is live; where one would begin.
+    pub start: *mut u8,
+    /// The bytes that it has for its user.
+    pub size: usize,
+    /// Whether it is live.
+    pub live: bool,
+}
+
+/// Sums over all spans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// How many spans there are.
+    pub spans: usize,
+    /// Their bytes.
+    pub claimed: usize,
+    /// Live blocks.
+    pub live_blocks: usize,
+    /// Their bytes, with their tags and what rounding added.
+    pub live_bytes: usize,
+    /// Free chunks.
+    pub free_blocks: usize,
+    /// Their bytes.
+    pub free_bytes: usize,
+    /// The largest of them.
+    pub largest_free: usize,
+}
+
+impl Survey {
+    /// The part of the free bytes that is not in the largest free chunk, in thousandths: 0 when all free
+    /// memory is in one piece.
+    #[must_use]
+    pub fn fragmentation(&self) -> usize {
+        let split = self.free_bytes - self.largest_free;
+        split.saturating_mul(1000).checked_div(self.free_bytes).unwrap_or(0)
+    }
+}
+
+impl<S: Shape> Heap<S> {
+    /// Calls `visit` with each block and each free chunk, in the order of addresses within each span.
+    /// Ends where a tag is broken.
+    pub fn walk(&self, mut visit: impl FnMut(Block)) {
+        for span in self.bounds() {
+            let _ = self.walk_span(span, |chunk, size, live| {
+                let start = self.memory.block(chunk);
+                visit(Block { start, size: size - S::WORD, live });
+            });
+        }
+    }
+
+    /// Calls `visit` with place, size and whether it is live; `Err` with a place where no chunk can be.
+    pub(super) fn walk_span(
+        &self,
+        span: Bounds,
+        mut visit: impl FnMut(usize, usize, bool),
+    ) -> Result<(), usize> {
+        let mut chunk = span.base;
+        while chunk != span.fence {
+            // SAFETY: a chunk begins here, as the one before says, inside of the span; it is seen below
+            // that the next one does too.
+            let (size, live) = unsafe {
+                if chunk == self.top {
+                    (self.top_size, false)
+                } else if chunk == self.rest {
+                    (self.rest_size, false)
+                } else {
+                    let tag = self.memory.get(chunk);
+                    match tag & LIVE {
+                        0 => (self.memory.free_size(chunk), false),
+                        _ => (tag & !FLAGS, true),
+                    }
+                }
+            };
+            if size < S::MIN || size % S::ALIGN != 0 || size > span.fence - chunk {
+                return Err(chunk);
+            }
+            visit(chunk, size, live);
+            chunk += size;
+        }
+        Ok(())
+    }
+
+    /// Counts everything: as long as there are blocks.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        let mut sums = Survey::default();
+        for span in self.bounds() {
+            sums.spans += 1;
+            sums.claimed += span.end - span.base;
+            let _ = self.walk_span(span, |_, size, live| {
+                if live {
+                    sums.live_blocks += 1;
+                    sums.live_bytes += size;
+                } else {
+                    sums.free_blocks += 1;
+                    sums.free_bytes += size;
+                    sums.largest_free = sums.largest_free.max(size);
+                }
+            });
+        }
+        sums
+    }
+
+    /// The largest size that a request without alignment may have now and be met; `None` if no block
+    /// can be had at all.
+    #[must_use]
+    pub fn largest_free(&self) -> Option<usize> {
+        let mut largest = self.top_size.max(self.rest_size);
+        // The highest bin that has a chunk; only within it do sizes differ.
+        let mut bin = index::of_request::<S>(S::MIN);
+        let mut highest = None;
+        while let Some(found) = self.bins.find(bin) {
+            highest = Some(found);
+            bin = found + 1;
+        }
+        let mut chunk = highest.map_or(0, |bin| self.bins.first(bin));
+        while chunk != 0 {
+            // SAFETY: a list has free chunks only, and `may_hold` says that the next one could be one.
+            unsafe {
+                largest = largest.max(self.memory.free_size(chunk));
+                let next = self.memory.get(chunk);
+                chunk = if self.memory.may_hold(next) { next } else { 0 };
+            }
+        }
+        largest.checked_sub(S::WORD)
+    }
+}

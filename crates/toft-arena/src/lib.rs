@@ -1,0 +1,35 @@
+//! An allocator for memory that the program hands over: a static array, a kernel's pages, a mapping
+//! that two processes share, WebAssembly's linear memory.
+//!
+//! `no_std`, no `alloc`, no dependency. Boundary tags: a block costs one word.
+//!
+//! The layers; one uses only those below it (`tests/layers.rs` holds it):
+//!
+//! | layer | what | |
+//! |---|---|---|
+//! | 4 | `heap` | the engine: allocate, free, resize; spans; walk and check |
+//! | 3 | `bins` | free chunks by size; lists that are checked at every link |
+//! | 2 | `chunk` | the words of a chunk |
+//! | 1 | `shape` | what is fixed at compile time |
+//! | 0 | `space`, `table`, `word`, `fault` | where memory lies; bits for bins; how wide a word is; what can be wrong |
+//!
+//! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
+
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+mod bins;
+mod chunk;
+mod fault;
+mod heap;
+mod shape;
+mod space;
+mod table;
+mod word;
+
+pub use fault::{Fault, NoMemory, SpanError};
+pub use heap::{Block, Counters, Heap, Invariant, Span, Survey};
+pub use shape::{Checked, Checks, Narrow, Packed, Relative, Shape, Standard};
+pub use space::{Anywhere, Space, Within};
+pub use table::{Table, Tables};
+pub use word::Word;

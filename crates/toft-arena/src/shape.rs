@@ -1,0 +1,183 @@
+//! What is fixed at compile time about a heap: its words, its alignment, its bins, its checks.
+
+use crate::fault::Fault;
+use crate::space::{Anywhere, Space, Within};
+use crate::table::{Table, Tables};
+use crate::word::Word;
+
+/// How much a heap looks at before it believes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Checks {
+    /// Nothing: the memory is trusted.
+    None,
+    /// Each link of a list of free chunks, before it is followed or changed, and the size of a free
+    /// neighbour against the one at its other end.
+    Links,
+    /// Also every pointer that is freed or resized: see [`Fault`].
+    Pointers,
+}
+
+/// A kind of heap.
+pub trait Shape: 'static {
+    /// Where its memory lies, and how wide its words are.
+    type Space: Space;
+    /// Its bins: [`Table`] says how many.
+    type Bins: Tables<<Self::Space as Space>::Word>;
+    /// What every block's address is a multiple of, and the step between sizes: a power of two, from
+    /// the size of a word to 4096.
+    const ALIGN: usize;
+    /// Chunks smaller than this have a bin for each size. A power of two.
+    const EXACT: usize;
+    /// Larger ones have `1 << STEPS` bins for each doubling of size.
+    const STEPS: u32;
+    /// What is checked.
+    const CHECKS: Checks = Checks::Links;
+    /// Whether calls are counted.
+    const COUNT: bool = false;
+    /// Called with each fault, before the call that found it returns. It may end the program.
+    fn on_fault(_: Fault) {}
+}
+
+/// Blocks are multiples of 8 bytes, at least 16 of them, and cost a word beside that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packed;
+
+/// Blocks are aligned to 16 bytes, as C's `malloc` promises, and take at least 24.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standard;
+
+/// All memory behind one origin and below 4 GiB: a block costs four bytes, and what is written does
+/// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Narrow;
+
+/// As [`Packed`], behind one origin: it may be mapped anywhere, and provenance is strict.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Relative;
+
+/// As [`Packed`]; calls are counted, and every pointer that is freed is checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checked;
+
+#[cfg(target_pointer_width = "64")]
+type Wide = Table<usize, 512, 8>;
+#[cfg(not(target_pointer_width = "64"))]
+type Wide = Table<usize, 320, 10>;
+
+macro_rules! eight {
+    ($name:ty, $space:ty, $($more:tt)*) => {
+        impl Shape for $name {
+            type Space = $space;
+            type Bins = Wide;
+            const ALIGN: usize = 8;
+            const EXACT: usize = 1024;
+            const STEPS: u32 = 4;
+            $($more)*
+        }
+    };
+}
+
+eight! { Packed, Anywhere, }
+eight! { Relative, Within<usize>, }
+eight! { Checked, Anywhere,
+    const CHECKS: Checks = Checks::Pointers;
+    const COUNT: bool = true;
+}
+
+impl Shape for Standard {
+    type Space = Anywhere;
+    type Bins = Wide;
+    const ALIGN: usize = 16;
+    const EXACT: usize = 1024;
+    const STEPS: u32 = 4;
+}
+
+impl Shape for Narrow {
+    type Space = Within<u32>;
+    type Bins = Table<u32, 320, 10>;
+    const ALIGN: usize = 8;
+    const EXACT: usize = 512;
+    const STEPS: u32 = 4;
+}
+
+/// What follows from a [`Shape`].
+pub(crate) trait Sizes: Shape {
+    /// The size of a word in the memory.
+    const WORD: usize = <Self::Space as Space>::Word::BYTES;
+    /// The smallest chunk: two links and a size.
+    const MIN: usize = (3 * Self::WORD + Self::ALIGN - 1) & !(Self::ALIGN - 1);
+    /// A chunk's place is this far above a multiple of `ALIGN`, so that what follows its tag is one.
+    const LEAD: usize = Self::ALIGN - Self::WORD;
+    /// More than the size of any block.
+    const LIMIT: usize = {
+        let most = <Self::Space as Space>::Word::MAX;
+        if most / 2 < isize::MAX as usize { most / 2 } else { isize::MAX as usize }
+    };
+    /// What must hold between these numbers.
+    const SOUND: () = {
+        assert!(Self::ALIGN.is_power_of_two() && Self::ALIGN >= Self::WORD);
+        // Two bits of every size are flags, and a place is never odd.
+        assert!(Self::WORD >= 4 && Self::ALIGN <= 4096);
+        assert!(Self::EXACT.is_power_of_two() && Self::EXACT > Self::MIN);
+        // The first bins of more than one size are not narrower than the step between sizes.
+        assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
+        assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
+    };
+
+    /// The size of the chunk for a block of this many bytes. `None` if there can be none.
+    #[inline(always)]
+    fn chunk_size(bytes: usize) -> Option<usize> {
+        if bytes >= Self::LIMIT - 2 * Self::ALIGN {
+            return None;
+        }
+        let size = (bytes + Self::WORD + Self::ALIGN - 1) & !(Self::ALIGN - 1);
+        Some(if size < Self::MIN { Self::MIN } else { size })
+    }
+
+    /// The first place of a chunk at or after this one.
+    #[inline(always)]
+    fn place_from(place: usize) -> usize {
+        ((place + Self::ALIGN - 1 - Self::LEAD) & !(Self::ALIGN - 1)) + Self::LEAD
+    }
+}
+
+impl<S: Shape> Sizes for S {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_costs_a_word_and_at_least_three() {
+        let size = |bytes| Packed::chunk_size(bytes).unwrap();
+        assert_eq!((Packed::MIN, Standard::MIN, Narrow::MIN), (24, 32, 16));
+        for bytes in 0..4096_usize {
+            let packed = (bytes + 8).next_multiple_of(8).max(24);
+            let standard = (bytes + 8).next_multiple_of(16).max(32);
+            let narrow = (bytes + 4).next_multiple_of(8).max(16);
+            assert_eq!(size(bytes), packed);
+            assert_eq!(Standard::chunk_size(bytes), Some(standard));
+            assert_eq!(Narrow::chunk_size(bytes), Some(narrow));
+        }
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for bytes in [usize::MAX, usize::MAX / 2, isize::MAX as usize - 1] {
+            assert_eq!(Packed::chunk_size(bytes), None);
+        }
+        assert_eq!(Narrow::chunk_size(u32::MAX as usize), None);
+        assert_eq!(Narrow::chunk_size(u32::MAX as usize / 2), None);
+        assert!(Narrow::chunk_size(1 << 30).is_some());
+    }
+
+    #[test]
+    fn places_are_where_blocks_are_aligned() {
+        assert_eq!(
+            (Packed::place_from(0), Packed::place_from(1), Packed::place_from(8)),
+            (0, 8, 8)
+        );
+        assert_eq!((Standard::place_from(0), Standard::place_from(8)), (8, 8));
+        assert_eq!((Standard::place_from(9), Narrow::place_from(0)), (24, 4));
+    }
+}

@@ -1,0 +1,134 @@
+//! The first chunk of each bin, and two levels of bits that say which bins have one.
+
+use crate::word::Word;
+
+/// The bins of a heap of one shape.
+pub trait Tables<W: Word> {
+    /// How many bins there are.
+    const BINS: usize;
+    /// No chunks.
+    const EMPTY: Self;
+    /// The first chunk of a bin, or 0.
+    fn first(&self, bin: usize) -> usize;
+    /// Gives a bin a first chunk.
+    fn set_first(&mut self, bin: usize, chunk: usize);
+    /// Makes a bin empty.
+    fn clear(&mut self, bin: usize);
+    /// The lowest bin with a chunk, from this one up. `bin` may be `BINS`.
+    fn find(&self, bin: usize) -> Option<usize>;
+}
+
+/// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
+/// than a word has bits.
+///
+/// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a bit
+/// of `summary` exactly if the word of that number is not 0.
+#[derive(Clone, Debug)]
+pub struct Table<W, const BINS: usize, const WORDS: usize> {
+    summary: W,
+    filled: [W; WORDS],
+    first: [W; BINS],
+}
+
+impl<W: Word, const BINS: usize, const WORDS: usize> Table<W, BINS, WORDS> {
+    const SOUND: () = assert!(
+        BINS <= WORDS * W::BITS as usize && WORDS <= W::BITS as usize && BINS > 0,
+        "a bin needs a bit, and a word of bits needs one"
+    );
+}
+
+impl<W: Word, const BINS: usize, const WORDS: usize> Tables<W> for Table<W, BINS, WORDS> {
+    const BINS: usize = BINS;
+    const EMPTY: Self = {
+        () = Self::SOUND;
+        Self { summary: W::ZERO, filled: [W::ZERO; WORDS], first: [W::ZERO; BINS] }
+    };
+
+    #[inline(always)]
+    fn first(&self, bin: usize) -> usize {
+        debug_assert!(bin < BINS);
+        // SAFETY: bins come from `index`, which stays below BINS, and from `find`.
+        unsafe { self.first.get_unchecked(bin) }.to_usize()
+    }
+
+    #[inline(always)]
+    fn set_first(&mut self, bin: usize, chunk: usize) {
+        debug_assert!(bin < BINS && chunk != 0);
+        let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
+        // SAFETY: bins come from `index`, which stays below BINS, and from `find`; SOUND says that a
+        // bin has a word.
+        let (first, filled) =
+            unsafe { (self.first.get_unchecked_mut(bin), self.filled.get_unchecked_mut(word)) };
+        *first = W::from_usize(chunk);
+        *filled = filled.or(bit);
+        self.summary = self.summary.or(W::bit(word as u32));
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, bin: usize) {
+        debug_assert!(bin < BINS);
+        let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
+        // SAFETY: as in `set_first`.
+        let (first, filled) =
+            unsafe { (self.first.get_unchecked_mut(bin), self.filled.get_unchecked_mut(word)) };
+        *first = W::ZERO;
+        *filled = filled.without(bit);
+        if *filled == W::ZERO {
+            self.summary = self.summary.without(W::bit(word as u32));
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, bin: usize) -> Option<usize> {
+        if bin >= BINS {
+            return None;
+        }
+        let word = bin / W::BITS as usize;
+        // SAFETY: SOUND says that a bin has a word.
+        let own = unsafe { *self.filled.get_unchecked(word) };
+        let own = own.and(W::from_bit_up(bin as u32 % W::BITS));
+        if own != W::ZERO {
+            return Some(word * W::BITS as usize + own.lowest() as usize);
+        }
+        let above = self.summary.and(W::from_bit_up(word as u32)).without(W::bit(word as u32));
+        if above == W::ZERO {
+            return None;
+        }
+        let word = above.lowest() as usize;
+        // SAFETY: bits of the summary are set by `set_first` only, for words that exist.
+        let other = unsafe { *self.filled.get_unchecked(word) };
+        Some(word * W::BITS as usize + other.lowest() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn model<W: Word, const BINS: usize, const WORDS: usize>() {
+        let mut table = Table::<W, BINS, WORDS>::EMPTY;
+        let mut filled = BTreeSet::new();
+        let mut random = 1_u64;
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let bin = (random >> 33) as usize % BINS;
+            if random >> 63 == 0 && filled.insert(bin) {
+                table.set_first(bin, bin + 1);
+            } else if filled.remove(&bin) {
+                table.clear(bin);
+            }
+            let from = (random >> 40) as usize % (BINS + 1);
+            assert_eq!(table.find(from), filled.range(from..).next().copied());
+            assert_eq!(table.first(bin), if filled.contains(&bin) { bin + 1 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn the_lowest_filled_bin_is_found() {
+        model::<usize, 512, 8>();
+        model::<u32, 320, 10>();
+        model::<u32, 1024, 32>();
+        model::<u32, 5, 1>();
+    }
+}
