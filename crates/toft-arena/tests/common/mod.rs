@@ -177,7 +177,10 @@ impl<S: Shape> Shadow<S> {
             if zeroed { self.heap.allocate_zeroed(layout) } else { self.heap.allocate(layout) };
         let Ok(start) = result else {
             // No request fails that could be met.
-            assert!(Some(size) > largest || align > S::ALIGN, "{layout:?} fails, {largest:?} are free");
+            assert!(
+                Some(size) > largest || align > S::ALIGN,
+                "{layout:?} fails, {largest:?} are free"
+            );
             if size < 1 << 20 {
                 assert!(!self.could_be_met(layout), "{layout:?} would have fitted");
             }
