@@ -32,9 +32,9 @@ pub(crate) const FLAGS: usize = LIVE | BELOW_FREE;
 /// The memory of a heap, word by word.
 pub(crate) struct Memory<S: Shape> {
     pub(crate) space: S::Space,
-    /// All spans lie in `[low, high)`; no more is known of what lies there.
+    /// All spans lie between `low` and `low + extent + MIN`; no more is known of what lies there.
     pub(crate) low: usize,
-    pub(crate) high: usize,
+    pub(crate) extent: usize,
 }
 
 impl<S: Shape> Memory<S> {
@@ -86,13 +86,19 @@ impl<S: Shape> Memory<S> {
         unsafe { self.get(chunk + 2 * S::WORD) }
     }
 
-    /// Whether a chunk with a header could be here, so that three words may be read.
+    /// Whether this lies between the lowest and the highest of the spans, so that a link to it may be
+    /// followed by one word. One comparison: this is asked of every link.
     #[inline(always)]
     pub(crate) fn may_hold(&self, chunk: usize) -> bool {
-        chunk >= self.low
-            && chunk < self.high
-            && self.high - chunk > S::MIN
-            && chunk % S::ALIGN == S::LEAD
+        chunk.wrapping_sub(self.low) < self.extent
+    }
+
+    /// Widens the range in which links are believed.
+    pub(crate) fn cover(&mut self, base: usize, end: usize) {
+        let high = end.max(self.low.saturating_add(self.extent).saturating_add(S::MIN));
+        let high = if self.extent == 0 { end } else { high };
+        self.low = self.low.min(base);
+        self.extent = high - self.low - S::MIN;
     }
 
     /// The pointer to a chunk's block.

@@ -7,6 +7,9 @@
 //!
 //! | layer | what | |
 //! |---|---|---|
+//! | 7 | `shared` | an arena behind a shared reference: locks, `GlobalAlloc`, `Allocator` |
+//! | 6 | `arena` | a heap that asks a source for memory, and offers it back |
+//! | 5 | `source` | where memory comes from and goes to |
 //! | 4 | `heap` | the engine: allocate, free, resize; spans; walk and check |
 //! | 3 | `bins` | free chunks by size; lists that are checked at every link |
 //! | 2 | `chunk` | the words of a chunk |
@@ -15,21 +18,32 @@
 //!
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
 
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod arena;
 mod bins;
 mod chunk;
 mod fault;
 mod heap;
 mod shape;
+mod shared;
+pub mod source;
 mod space;
 mod table;
 mod word;
 
+pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
 pub use heap::{Block, Counters, Heap, Invariant, Span, Survey};
 pub use shape::{Checked, Checks, Narrow, Packed, Relative, Shape, Standard};
+#[cfg(feature = "lock_api")]
+pub use shared::LockApi;
+#[cfg(target_has_atomic = "8")]
+pub use shared::Spin;
+#[cfg(feature = "std")]
+pub use shared::StdLock;
+pub use shared::{Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Unlocked};
 pub use space::{Anywhere, Space, Within};
 pub use table::{Table, Tables};
 pub use word::Word;

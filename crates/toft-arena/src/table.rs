@@ -12,6 +12,8 @@ pub trait Tables<W: Word> {
     fn first(&self, bin: usize) -> usize;
     /// Gives a bin a first chunk.
     fn set_first(&mut self, bin: usize, chunk: usize);
+    /// Gives a bin that has a first chunk another.
+    fn replace_first(&mut self, bin: usize, chunk: usize);
     /// Makes a bin empty.
     fn clear(&mut self, bin: usize);
     /// The lowest bin with a chunk, from this one up. `bin` may be `BINS`.
@@ -62,6 +64,13 @@ impl<W: Word, const BINS: usize, const WORDS: usize> Tables<W> for Table<W, BINS
         *first = W::from_usize(chunk);
         *filled = filled.or(bit);
         self.summary = self.summary.or(W::bit(word as u32));
+    }
+
+    #[inline(always)]
+    fn replace_first(&mut self, bin: usize, chunk: usize) {
+        debug_assert!(bin < BINS && chunk != 0);
+        // SAFETY: as in `set_first`.
+        *unsafe { self.first.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 //! so a heap may be moved, and a bin of one chunk, which most are, touches no other chunk.
 
 use super::index;
-use crate::chunk::{LIVE, Memory};
+use crate::chunk::Memory;
 use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
 
@@ -33,9 +33,7 @@ pub(crate) unsafe fn push<S: Shape>(
         memory.put(chunk + S::WORD, 0);
         bins.set_first(bin, chunk);
         if first != 0 {
-            if S::CHECKS >= Checks::Links
-                && (memory.get(first) & LIVE != 0 || memory.get(first + S::WORD) != 0)
-            {
+            if S::CHECKS >= Checks::Links && memory.get(first + S::WORD) != 0 {
                 // Go on without it: what was in the list is not found again.
                 memory.put(chunk, 0);
                 return Err(Broken(first));
@@ -46,15 +44,16 @@ pub(crate) unsafe fn push<S: Shape>(
     Ok(())
 }
 
-/// Takes the first chunk out of a bin that has one; returns it and its size.
+/// Takes the first chunk out of a bin that has one; returns it and its size, which is at least `least`.
 ///
 /// # Safety
-/// 1. `bin` has a chunk.
+/// 1. `bin` has a chunk, and is the bin of a request of `least` or a higher one.
 #[inline(always)]
 pub(crate) unsafe fn pop<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
     bin: usize,
+    least: usize,
 ) -> Result<(usize, usize), Broken> {
     let chunk = bins.first(bin);
     // SAFETY: the first of a list is a free chunk of a span: only `push` and this set it, and this
@@ -62,7 +61,11 @@ pub(crate) unsafe fn pop<S: Shape>(
     unsafe {
         let next = memory.get(chunk);
         let size = memory.free_size(chunk);
-        if S::CHECKS >= Checks::Links && !is_first::<S>(memory, chunk, size, bin) {
+        if S::CHECKS >= Checks::Links
+            && (memory.get(chunk + S::WORD) != 0
+                || size.wrapping_sub(least) > memory.extent
+                || size % S::ALIGN != 0)
+        {
             bins.clear(bin);
             return Err(Broken(chunk));
         }
@@ -74,7 +77,7 @@ pub(crate) unsafe fn pop<S: Shape>(
                 return Err(Broken(chunk));
             }
             memory.put(next + S::WORD, 0);
-            bins.set_first(bin, next);
+            bins.replace_first(bin, next);
         }
         Ok((chunk, size))
     }
@@ -95,49 +98,38 @@ pub(crate) unsafe fn unlink<S: Shape>(
     // SAFETY: three words may be read here, and a link is looked at before it is followed.
     unsafe {
         let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
-        let bin = index::of_free::<S>(size);
-        if S::CHECKS >= Checks::Links
-            && ((next != 0 && !points_back::<S>(memory, next, chunk))
-                || (previous != 0 && !points_on::<S>(memory, previous, chunk))
-                || (previous == 0 && bins.first(bin) != chunk))
-        {
+        if S::CHECKS >= Checks::Links && next != 0 && !points_back::<S>(memory, next, chunk) {
             return Err(Broken(chunk));
+        }
+        if previous != 0 {
+            if S::CHECKS >= Checks::Links && !points_on::<S>(memory, previous, chunk) {
+                return Err(Broken(chunk));
+            }
+            memory.put(previous, next);
+        } else {
+            let bin = index::of_free::<S>(size);
+            if S::CHECKS >= Checks::Links && bins.first(bin) != chunk {
+                return Err(Broken(chunk));
+            }
+            if next == 0 {
+                bins.clear(bin);
+                return Ok(());
+            }
+            bins.replace_first(bin, next);
         }
         if next != 0 {
             memory.put(next + S::WORD, previous);
-        }
-        if previous != 0 {
-            memory.put(previous, next);
-        } else if next != 0 {
-            bins.set_first(bin, next);
-        } else {
-            bins.clear(bin);
         }
     }
     Ok(())
 }
 
 /// # Safety
-/// 1. `chunk` is a place where three words may be read.
-#[inline(always)]
-unsafe fn is_first<S: Shape>(memory: &Memory<S>, chunk: usize, size: usize, bin: usize) -> bool {
-    // A size of another bin would have the rest of the chunk elsewhere.
-    // SAFETY: of the three words that may be read.
-    let previous = unsafe { memory.get(chunk + S::WORD) };
-    previous == 0
-        && size >= S::MIN
-        && size % S::ALIGN == 0
-        && size < memory.high - chunk
-        && index::of_free::<S>(size) == bin
-}
-
-/// # Safety
 /// 1. Where checks are off, `next` is a free chunk.
 #[inline(always)]
 unsafe fn points_back<S: Shape>(memory: &Memory<S>, next: usize, chunk: usize) -> bool {
-    // SAFETY: `may_hold` says that there is memory for three words between the lowest and the
-    // highest of the spans; where it lies between two of them, reading it may fault, which is no
-    // worse than what following the link would do.
+    // SAFETY: `may_hold` says that this lies between the lowest and the highest of the spans; where it
+    // lies between two of them, reading it may fault, which is no worse than following the link.
     memory.may_hold(next) && unsafe { memory.get(next + S::WORD) } == chunk
 }
 

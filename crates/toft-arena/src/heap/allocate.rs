@@ -12,7 +12,7 @@ use super::Heap;
 use crate::bins::{index, list};
 use crate::chunk::LIVE;
 use crate::fault::NoMemory;
-use crate::shape::{Shape, Sizes};
+use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -98,7 +98,11 @@ impl<S: Shape> Heap<S> {
     fn take_exact(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
         unsafe {
-            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
+            match list::pop::<S>(&mut self.bins, &self.memory, bin, size) {
+                Ok((chunk, whole)) if S::CHECKS >= Checks::Links && whole != size => {
+                    self.broken(list::Broken(chunk));
+                    self.take_after_fault(size)
+                }
                 Ok((chunk, _)) => {
                     self.memory.put(chunk, size | LIVE);
                     self.mark_below(chunk + size, false);
@@ -118,7 +122,7 @@ impl<S: Shape> Heap<S> {
         // SAFETY: `find` returns bins that have a chunk. The chunk is at least as large as the
         // request, as `of_request` says of its bin.
         unsafe {
-            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
+            match list::pop::<S>(&mut self.bins, &self.memory, bin, size) {
                 Ok((chunk, whole)) => self.split(chunk, whole, size),
                 Err(broken) => {
                     self.broken(broken);

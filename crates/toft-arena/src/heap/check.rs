@@ -61,7 +61,8 @@ impl<S: Shape> Heap<S> {
         let mut in_spans = Sums::default();
         let mut at_fence = self.top == 0 && self.top_size == 0;
         for span in self.bounds() {
-            let inside = span.base >= self.memory.low && span.end <= self.memory.high;
+            let inside = self.memory.may_hold(span.base)
+                && span.end - self.memory.low <= self.memory.extent + S::MIN;
             ensure(inside && span.base <= span.fence, Invariant::Spans)?;
             let others = self.bounds().filter(|other| other.fence != span.fence);
             let overlaps = |other: Bounds| span.base < other.end && other.base < span.end;
@@ -128,6 +129,7 @@ impl<S: Shape> Heap<S> {
             ensure(chunk != 0, Invariant::Listed)?;
             while chunk != 0 {
                 ensure(self.memory.may_hold(chunk), Invariant::Listed)?;
+                ensure(chunk % S::ALIGN == S::LEAD, Invariant::Listed)?;
                 ensure(chunk != self.top && chunk != self.rest, Invariant::Listed)?;
                 let span = self.bounds_of(chunk).ok_or(Invariant::Listed)?;
                 ensure(chunk < span.fence, Invariant::Listed)?;
@@ -142,7 +144,7 @@ impl<S: Shape> Heap<S> {
                     (before, chunk) = (chunk, self.memory.get(chunk));
                 }
                 // A circle would not end.
-                ensure(sums.bytes <= self.memory.high, Invariant::Links)?;
+                ensure(sums.bytes <= self.memory.extent + S::MIN, Invariant::Links)?;
             }
         }
         Ok(sums)

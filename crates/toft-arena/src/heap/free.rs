@@ -11,21 +11,21 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 impl<S: Shape> Heap<S> {
-    /// Frees a block of which nothing but its address is known. In a shape that checks pointers a
-    /// fault has no other effect than that it is noted.
+    /// Frees a block of which nothing but its address is known. Returns how large the free chunk is that it
+    /// is a part of now. In a shape that checks pointers a fault has no other effect than that it is
+    /// noted, and 0 is returned.
     ///
     /// # Safety
     /// 1. `block` is a live block of this heap, unless the shape checks pointers.
     /// 2. Nobody uses the block any more.
     #[inline]
-    pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    pub unsafe fn deallocate(&mut self, block: NonNull<u8>) -> usize {
         if S::CHECKS >= Checks::Pointers {
             // SAFETY: by 2.
-            let _ = unsafe { self.try_deallocate(block) };
-            return;
+            return unsafe { self.try_deallocate(block) }.unwrap_or(0);
         }
         // SAFETY: by 1 it is the place of a live chunk.
-        unsafe { self.release(self.chunk_of(block.as_ptr())) };
+        unsafe { self.release(self.chunk_of(block.as_ptr())) }
     }
 
     /// Frees a block of a layout. In a shape that checks pointers a block that is smaller or less
@@ -35,44 +35,43 @@ impl<S: Shape> Heap<S> {
     /// 1. As `deallocate`, 1 and 2.
     /// 2. `layout` is what it was allocated or last resized as, unless the shape checks pointers.
     #[inline]
-    pub unsafe fn deallocate_sized(&mut self, block: NonNull<u8>, layout: Layout) {
+    pub unsafe fn deallocate_sized(&mut self, block: NonNull<u8>, layout: Layout) -> usize {
         if S::CHECKS >= Checks::Pointers && self.verify_sized(block, layout).is_err() {
-            return;
+            return 0;
         }
         // SAFETY: by 1.
-        unsafe { self.deallocate(block) };
+        unsafe { self.deallocate(block) }
     }
 
-    /// Frees a block if it is one: looks at everything that can be seen from there, in any shape.
+    /// As `deallocate`, if it is a block: looks at everything that can be seen from there, in any shape.
     ///
     /// # Errors
     /// What is wrong; nothing has been freed.
     ///
     /// # Safety
     /// 1. Nobody uses the block any more, if it is one.
-    pub unsafe fn try_deallocate(&mut self, block: NonNull<u8>) -> Result<(), Fault> {
+    pub unsafe fn try_deallocate(&mut self, block: NonNull<u8>) -> Result<usize, Fault> {
         self.verify(block)?;
         // SAFETY: it looks like a live block.
-        unsafe { self.release(self.chunk_of(block.as_ptr())) };
-        Ok(())
+        Ok(unsafe { self.release(self.chunk_of(block.as_ptr())) })
     }
 
-    /// Makes a live chunk free.
+    /// Makes a live chunk free; returns how large what it is part of is.
     ///
     /// # Safety
     /// 1. `chunk` is live, and its block is not used any more.
     #[inline(always)]
-    pub(super) unsafe fn release(&mut self, chunk: usize) {
+    pub(super) unsafe fn release(&mut self, chunk: usize) -> usize {
         // SAFETY: a live chunk begins with its tag. Behind it is a chunk or a fence.
         unsafe {
             let tag = self.memory.get(chunk);
             let size = tag & !FLAGS;
             self.count_gone(size);
-            self.insert(chunk, size, tag & BELOW_FREE != 0);
+            self.insert(chunk, size, tag & BELOW_FREE != 0)
         }
     }
 
-    /// Makes memory free: merges it with its neighbours, and keeps the result.
+    /// Makes memory free: merges it with its neighbours, keeps the result, and returns its size.
     ///
     /// # Safety
     /// 1. `[chunk, chunk + size)` is a chunk's place and size, in a span, nobody's, and in no list.
@@ -80,7 +79,7 @@ impl<S: Shape> Heap<S> {
     ///    unless it is `rest`.
     /// 3. What lies behind does not say that this is free.
     #[inline(always)]
-    pub(super) unsafe fn insert(&mut self, chunk: usize, size: usize, below_free: bool) {
+    pub(super) unsafe fn insert(&mut self, chunk: usize, size: usize, below_free: bool) -> usize {
         let after = chunk + size;
         let (mut start, mut size) = (chunk, size);
         let mut in_rest = false;
@@ -104,7 +103,7 @@ impl<S: Shape> Heap<S> {
             }
             if after == self.top {
                 self.join_top(start, size, in_rest);
-                return;
+                return self.top_size;
             }
             if after == self.rest {
                 self.memory.put(chunk, 0);
@@ -130,6 +129,7 @@ impl<S: Shape> Heap<S> {
                 self.file(start, size);
             }
         }
+        size
     }
 
     /// Takes the free chunk beside `seen_from` out of its list. If it does not belong there it becomes
@@ -143,7 +143,13 @@ impl<S: Shape> Heap<S> {
         // SAFETY: where checks are on, the sizes at both ends are compared before the links, and the
         // links are compared before they are changed; `is_whole` says that these words may be read.
         unsafe {
-            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, size) {
+            // The end of a chunk above is on a line that nothing else here reads.
+            let below = chunk != seen_from;
+            if S::CHECKS >= Checks::Links
+                && (size > self.memory.extent
+                    || below
+                        && (!self.memory.may_hold(chunk) || self.memory.free_size(chunk) != size))
+            {
                 self.broken(list::Broken(seen_from));
                 self.lose(chunk, seen_from);
                 return false;
@@ -168,7 +174,7 @@ impl<S: Shape> Heap<S> {
         size % S::ALIGN == 0
             && size >= S::MIN
             && self.memory.may_hold(chunk)
-            && size < self.memory.high - chunk
+            && size <= self.memory.extent
             // SAFETY: the chunk and its end are between the lowest and the highest of the spans.
             && unsafe { self.memory.free_size(chunk) } == size
             && unsafe { self.memory.get(chunk + size - S::WORD) } == size

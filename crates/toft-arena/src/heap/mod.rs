@@ -84,7 +84,7 @@ impl<S: Shape> Heap<S> {
     pub const fn new(space: S::Space) -> Self {
         () = S::SOUND;
         Self {
-            memory: Memory { space, low: usize::MAX, high: 0 },
+            memory: Memory { space, low: usize::MAX, extent: 0 },
             top: 0,
             top_size: 0,
             rest: 0,

@@ -134,7 +134,7 @@ impl<S: Shape> Heap<S> {
             } else {
                 (self.spans.base, self.spans.fence) = (base, fence);
             }
-            self.cover(base, end);
+            self.memory.cover(base, end);
             let size = fence - base;
             if self.top == 0 || size > self.top_size {
                 self.retire_top();
@@ -197,7 +197,7 @@ impl<S: Shape> Heap<S> {
         // SAFETY: by 1 the new memory is the heap's. The old fence becomes a chunk's tag, with what it
         // said of the chunk below, or a part of `top`; the record behind it is moved first.
         unsafe {
-            self.cover(base, new.end);
+            self.memory.cover(base, new.end);
             if fence != old.fence {
                 let tag = self.memory.get(old.fence);
                 self.move_record(old, new);
@@ -368,12 +368,6 @@ impl<S: Shape> Heap<S> {
         let last = last.ok_or(SpanError::TooSmall)?;
         let fence = last - (last - S::LEAD) % S::ALIGN;
         Ok((base, fence, fence + record))
-    }
-
-    /// Widens the range in which links are believed.
-    fn cover(&mut self, base: usize, end: usize) {
-        self.memory.low = self.memory.low.min(base);
-        self.memory.high = self.memory.high.max(end);
     }
 
     /// Makes what is in `top` an ordinary free chunk.

@@ -91,6 +91,12 @@ impl<S: Shape> Heap<S> {
         Ok(())
     }
 
+    /// The bytes of all spans: as long as there are spans.
+    #[must_use]
+    pub fn claimed(&self) -> usize {
+        self.bounds().map(|span| span.end - span.base).sum()
+    }
+
     /// Counts everything: as long as there are blocks.
     #[must_use]
     pub fn survey(&self) -> Survey {

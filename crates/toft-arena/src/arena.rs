@@ -1,0 +1,166 @@
+//! A heap with a source of memory.
+
+use crate::fault::NoMemory;
+use crate::heap::Heap;
+use crate::shape::{Checks, Shape};
+use crate::source::Source;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// How often a source may give memory for one request without the request being met. Each time the heap
+/// must have grown, so a source that says that it has given what it has not is asked once.
+const ATTEMPTS: usize = 4;
+
+/// A [`Heap`] that asks its [`Source`] for memory when it has none, and gives back what the source wants
+/// back.
+pub struct Arena<S: Shape, F> {
+    heap: Heap<S>,
+    source: F,
+    /// A free chunk of this size or more is worth telling the source about.
+    worth: usize,
+}
+
+impl<S: Shape, F: Source<S>> Arena<S, F> {
+    /// An arena without memory. The source is asked with the first request.
+    #[must_use]
+    pub const fn new(space: S::Space, source: F) -> Self {
+        Self { heap: Heap::new(space), source, worth: 0 }
+    }
+
+    /// The heap, to claim memory by hand and to look at it.
+    pub fn heap(&mut self) -> &mut Heap<S> {
+        &mut self.heap
+    }
+
+    /// The source.
+    pub fn source(&mut self) -> &mut F {
+        &mut self.source
+    }
+
+    /// As [`Heap::allocate`]; the source is not asked.
+    ///
+    /// # Errors
+    /// As `Heap::allocate`.
+    pub fn try_allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        self.heap.allocate(layout)
+    }
+
+    /// As [`Heap::allocate`]; asks the source for what is not there.
+    ///
+    /// # Errors
+    /// The source has no memory either, or what it gave did not serve.
+    #[inline]
+    pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        match self.heap.allocate(layout) {
+            Ok(block) => Ok(block),
+            Err(NoMemory) => self.ask(layout, Heap::allocate),
+        }
+    }
+
+    /// As [`Heap::allocate_zeroed`]; asks the source for what is not there.
+    ///
+    /// # Errors
+    /// As `allocate`.
+    pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        match self.heap.allocate_zeroed(layout) {
+            Ok(block) => Ok(block),
+            Err(NoMemory) => self.ask(layout, Heap::allocate_zeroed),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask(
+        &mut self,
+        layout: Layout,
+        allocate: fn(&mut Heap<S>, Layout) -> Result<NonNull<u8>, NoMemory>,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        for _ in 0..ATTEMPTS {
+            let before = self.heap.claimed();
+            self.source.more(&mut self.heap, layout)?;
+            if let Ok(block) = allocate(&mut self.heap, layout) {
+                return Ok(block);
+            }
+            if self.heap.claimed() <= before {
+                break;
+            }
+        }
+        Err(NoMemory)
+    }
+
+    /// As [`Heap::deallocate`].
+    ///
+    /// # Safety
+    /// 1. As `Heap::deallocate`.
+    #[inline]
+    pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: by 1.
+        let free = unsafe { self.heap.deallocate(block) };
+        self.offer(free);
+    }
+
+    /// As [`Heap::deallocate_sized`].
+    ///
+    /// # Safety
+    /// 1. As `Heap::deallocate_sized`.
+    #[inline]
+    pub unsafe fn deallocate_sized(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: by 1.
+        let free = unsafe { self.heap.deallocate_sized(block, layout) };
+        self.offer(free);
+    }
+
+    /// As [`Heap::reallocate`]; asks the source for what is not there.
+    ///
+    /// # Errors
+    /// As `allocate`; the block is as it was.
+    ///
+    /// # Safety
+    /// 1. As `Heap::reallocate`.
+    pub unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        layout: Layout,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        // What is no block is not copied from either.
+        if S::CHECKS >= Checks::Pointers && self.heap.verify_sized(block, layout).is_err() {
+            return Err(NoMemory);
+        }
+        // SAFETY: by 1. The new block is another one, at least as large as what is copied.
+        unsafe {
+            if let Ok(same) = self.heap.reallocate(block, layout, size) {
+                return Ok(same);
+            }
+            if size <= layout.size() {
+                return Err(NoMemory);
+            }
+            let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
+            let new = self.ask(wanted, Heap::allocate)?;
+            new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), layout.size());
+            self.deallocate_sized(block, layout);
+            Ok(new)
+        }
+    }
+
+    /// Tells the source of a free chunk, if it wants to know. Never called while a request is met: what
+    /// is given back there would be asked for again at once.
+    #[inline(always)]
+    fn offer(&mut self, free: usize) {
+        if F::TAKES_BACK && free >= self.worth {
+            self.offer_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer_now(&mut self) {
+        self.worth = self.source.less(&mut self.heap);
+    }
+
+    /// Has the source take back all that it can, now.
+    pub fn trim(&mut self) {
+        self.source.least(&mut self.heap);
+        self.worth = 0;
+    }
+}

@@ -1,0 +1,156 @@
+//! What keeps the users of an arena apart.
+
+use core::cell::Cell;
+use core::marker::PhantomData;
+#[cfg(target_has_atomic = "8")]
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// A lock.
+///
+/// # Safety
+/// 1. While one call of `hold` runs its work, no other call on the same value does, in any thread that may
+///    use the value. After it, another sees everything that it has done.
+pub unsafe trait Exclusive {
+    /// Does the work alone, and returns what it does; `None`, and does nothing, where waiting for it
+    /// would be waiting for oneself. It also lets others in if the work panics.
+    fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R>;
+}
+
+/// No lock: somebody else sees to it.
+#[derive(Debug)]
+pub struct Unlocked(());
+
+impl Unlocked {
+    /// No lock.
+    ///
+    /// # Safety
+    /// 1. No two calls that use this overlap: there is one thread, and no interrupt or signal handler
+    ///    allocates; or another lock is around it.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: 1. as `new` was promised.
+unsafe impl Exclusive for Unlocked {
+    #[inline(always)]
+    fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        Some(work())
+    }
+}
+
+/// For one thread: not `Sync`. Notices when the source of an arena uses that arena.
+#[derive(Debug, Default)]
+pub struct OneThread {
+    held: Cell<bool>,
+}
+
+impl OneThread {
+    /// A lock that is free.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { held: Cell::new(false) }
+    }
+}
+
+/// Frees a lock when it goes, also in a panic.
+struct Frees<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Frees<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+// SAFETY: 1. it is not Sync, and the flag is set while work is done.
+unsafe impl Exclusive for OneThread {
+    #[inline(always)]
+    fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        if self.held.replace(true) {
+            return None;
+        }
+        let _frees = Frees(|| self.held.set(false));
+        Some(work())
+    }
+}
+
+/// Spins until it has the lock. What an interrupt handler uses as well needs [`NoInterrupts`] around it.
+#[cfg(target_has_atomic = "8")]
+#[derive(Debug, Default)]
+pub struct Spin {
+    /// Written by whoever takes the lock (`Acquire`, sees what the last holder did) and by its holder
+    /// (`Release`).
+    held: AtomicBool,
+}
+
+#[cfg(target_has_atomic = "8")]
+impl Spin {
+    /// A lock that is free.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { held: AtomicBool::new(false) }
+    }
+}
+
+// SAFETY: 1. one compare-exchange succeeds until the flag is cleared, which its winner does.
+#[cfg(target_has_atomic = "8")]
+unsafe impl Exclusive for Spin {
+    #[inline]
+    fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        while self
+            .held
+            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            while self.held.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        }
+        let _frees = Frees(|| self.held.store(false, Ordering::Release));
+        Some(work())
+    }
+}
+
+/// A processor's interrupts.
+///
+/// # Safety
+/// 1. Between `disable` and the `restore` of what it returned no interrupt handler runs on this processor.
+pub unsafe trait Interrupts {
+    /// Whether they were on.
+    type State;
+    /// Switches them off.
+    fn disable() -> Self::State;
+    /// Switches them on again, if they were on.
+    fn restore(state: Self::State);
+}
+
+/// A lock that is taken with interrupts off, so that a handler may use the arena too: it never finds the
+/// lock held by what it has interrupted. With [`Unlocked`] inside for a single processor.
+#[derive(Debug)]
+pub struct NoInterrupts<I, L> {
+    inner: L,
+    interrupts: PhantomData<fn() -> I>,
+}
+
+impl<I: Interrupts, L> NoInterrupts<I, L> {
+    /// A lock inside.
+    #[must_use]
+    pub const fn new(inner: L) -> Self {
+        Self { inner, interrupts: PhantomData }
+    }
+}
+
+// SAFETY: 1. as the lock inside.
+unsafe impl<I: Interrupts, L: Exclusive> Exclusive for NoInterrupts<I, L> {
+    #[inline]
+    fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let mut state = Some(I::disable());
+        let _restores = Frees(|| {
+            if let Some(state) = state.take() {
+                I::restore(state);
+            }
+        });
+        self.inner.hold(work)
+    }
+}

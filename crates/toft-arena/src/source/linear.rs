@@ -1,0 +1,62 @@
+//! Memory that grows at its end and never shrinks: WebAssembly's linear memory, a break.
+
+use super::{Source, room_for};
+use crate::fault::NoMemory;
+use crate::heap::{Heap, Span};
+use crate::shape::Shape;
+use core::alloc::Layout;
+
+/// Memory that grows.
+///
+/// # Safety
+/// 1. `grow` returns the start of `size` more bytes, or of a few more than that, which are the caller's
+///    and full of zeros, or `None`.
+pub unsafe trait Grows {
+    /// Bytes come in multiples of this, a power of two.
+    const PAGE: usize;
+    /// More memory, of a multiple of `PAGE` bytes.
+    fn grow(&mut self, size: usize) -> Option<*mut u8>;
+}
+
+/// A source of memory that grows. Where new memory follows the old, the span is extended, so that nothing
+/// is lost between both; where somebody else has grown it meanwhile, it becomes a span of its own.
+#[derive(Debug)]
+pub struct Linear<G> {
+    memory: G,
+    last: Option<Span>,
+    /// Behind the last byte that was got.
+    end: usize,
+}
+
+// SAFETY: the memory is the source's own, and bound to no thread.
+unsafe impl<G: Send> Send for Linear<G> {}
+
+impl<G: Grows> Linear<G> {
+    /// A source of memory that grows.
+    #[must_use]
+    pub const fn new(memory: G) -> Self {
+        Self { memory, last: None, end: 0 }
+    }
+}
+
+impl<S: Shape, G: Grows> Source<S> for Linear<G> {
+    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
+        // What lies free at the end already counts, or memory would grow twice as fast as it is used.
+        let need = room_for::<S>(layout)?;
+        let there = if self.last.is_some() { heap.top_size().min(need - 1) } else { 0 };
+        let size = (need - there).checked_next_multiple_of(G::PAGE).ok_or(NoMemory)?;
+        let start = self.memory.grow(size).ok_or(NoMemory)?;
+        let follows = start.addr() == self.end;
+        self.end = start.addr().wrapping_add(size);
+        // SAFETY: the memory is new, the source's, and zero (Grows, 1).
+        unsafe {
+            if let Some(last) = self.last.filter(|_| follows) {
+                let whole = Span::new(last.start, self.end - last.start.addr());
+                self.last = Some(heap.extend_zeroed(last, whole).map_err(|_| NoMemory)?);
+            } else {
+                self.last = Some(heap.claim_zeroed(start, size).map_err(|_| NoMemory)?);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Where memory comes from when a heap has none, and where it goes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the trait; no source at all |
+//! | `once.rs` | one range of memory, claimed with the first request |
+//! | `reserved.rs` | address space that is reserved at once and committed in steps, with hysteresis |
+//! | `linear.rs` | memory that grows at its end and never shrinks, as WebAssembly's |
+//! | `blocks.rs` | another allocator |
+//! | `system.rs` | (feature `system`) pages of a Unix system, for `reserved.rs` |
+
+mod blocks;
+mod linear;
+mod once;
+mod reserved;
+#[cfg(all(feature = "system", unix))]
+mod system;
+
+pub use blocks::Blocks;
+pub use linear::{Grows, Linear};
+pub use once::Once;
+pub use reserved::{Pages, Reserved};
+#[cfg(all(feature = "system", unix))]
+pub use system::SystemPages;
+
+use crate::fault::NoMemory;
+use crate::heap::Heap;
+use crate::shape::Shape;
+use core::alloc::Layout;
+
+/// A source of memory.
+///
+/// It gets the heap, and claims, extends, truncates and releases there. It may have a state, and it may
+/// be wrong: if it says that it has given memory and has not, the request fails.
+pub trait Source<S: Shape> {
+    /// Whether `less` is ever to be called.
+    const TAKES_BACK: bool = false;
+
+    /// Gives the heap memory in which a block of this layout finds room.
+    ///
+    /// # Errors
+    /// There is none.
+    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory>;
+
+    /// Takes back what is worth it: a free chunk has become large. Returns how large one must be for the
+    /// next call to be of use.
+    fn less(&mut self, _: &mut Heap<S>) -> usize {
+        usize::MAX
+    }
+
+    /// Takes back all that it can.
+    fn least(&mut self, _: &mut Heap<S>) {}
+}
+
+/// No source: memory is claimed by hand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manual;
+
+impl<S: Shape> Source<S> for Manual {
+    fn more(&mut self, _: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
+        Err(NoMemory)
+    }
+}
+
+/// At least how many bytes a span must have for a block of this layout: the block with its tag, the
+/// largest gap that its alignment may ask for, a fence with its record, and what is lost to alignment.
+fn room_for<S: Shape>(layout: Layout) -> Result<usize, NoMemory> {
+    use crate::shape::Sizes;
+    let size = S::chunk_size(layout.size()).ok_or(NoMemory)?;
+    let sum = size.checked_add(layout.align()).ok_or(NoMemory)?;
+    sum.checked_add(S::MIN + 4 * S::ALIGN + 4 * S::WORD).ok_or(NoMemory)
+}

@@ -1,0 +1,178 @@
+//! Address space that is reserved at once, committed in steps as the heap grows, and given back with
+//! hysteresis: what was used a moment ago is likely to be used again, and a page that goes back costs a
+//! fault when it comes.
+//!
+//! ```text
+//! reserved  |#########################|++++++++++++|...............................|
+//!             the heap's span          given back   never committed yet
+//! ```
+
+use super::{Source, room_for};
+use crate::fault::NoMemory;
+use crate::heap::{Heap, Span};
+use crate::shape::Shape;
+use core::alloc::Layout;
+
+/// Pages of a system.
+///
+/// # Safety
+/// 1. `reserve` returns address space that nothing else uses until `release`, or `None`.
+/// 2. After `commit` has returned `true` the range may be read and written; it is full of zeros if it
+///    was not committed since `reserve`, or since a `decommit` that returned `true`.
+/// 3. All of them are called with multiples of `PAGE`, on what was reserved.
+pub unsafe trait Pages {
+    /// A multiple of the size of a page.
+    const PAGE: usize;
+    /// Reserves address space.
+    fn reserve(&mut self, size: usize) -> Option<*mut u8>;
+    /// Makes a part of it usable.
+    fn commit(&mut self, start: *mut u8, size: usize) -> bool;
+    /// Gives the memory of a part of it back, but not the addresses. `false` if it may still have its
+    /// content when it is committed again.
+    fn decommit(&mut self, start: *mut u8, size: usize) -> bool;
+    /// Gives all of it back.
+    fn release(&mut self, start: *mut u8, size: usize);
+}
+
+/// A source of pages: one span, at the front of reserved address space.
+#[derive(Debug)]
+pub struct Reserved<P: Pages> {
+    pages: P,
+    /// Null before the first request.
+    start: *mut u8,
+    size: usize,
+    committed: usize,
+    /// The heap grows by at least this.
+    step: usize,
+    /// The heap keeps this much free memory at its end.
+    keep: usize,
+    span: Option<Span>,
+    /// Whether all that has ever been given back is zero now.
+    zeroed: bool,
+}
+
+// SAFETY: the range is the source's own, and bound to no thread.
+unsafe impl<P: Pages + Send> Send for Reserved<P> {}
+
+impl<P: Pages> Reserved<P> {
+    /// A source of at most `size` bytes. It commits in steps of 1 MiB, and keeps 1 MiB, or an eighth of
+    /// what is committed if that is more.
+    #[must_use]
+    pub const fn new(pages: P, size: usize) -> Self {
+        let size = size & !(P::PAGE - 1);
+        let start = core::ptr::null_mut();
+        Self {
+            pages,
+            start,
+            size,
+            committed: 0,
+            step: 1 << 20,
+            keep: 1 << 20,
+            span: None,
+            zeroed: true,
+        }
+    }
+
+    /// Other steps: how much is committed at once, and how much stays when memory goes back.
+    #[must_use]
+    pub const fn with_steps(mut self, step: usize, keep: usize) -> Self {
+        self.step = if step < P::PAGE { P::PAGE } else { step };
+        self.keep = keep;
+        self
+    }
+
+    /// The bytes that are committed.
+    #[must_use]
+    pub fn committed(&self) -> usize {
+        self.committed
+    }
+
+    fn kept(&self) -> usize {
+        self.keep.max(self.committed / 8)
+    }
+
+    /// Lets the heap end earlier, with `keep` free bytes at its end.
+    fn give_back<S: Shape>(&mut self, heap: &mut Heap<S>, keep: usize) {
+        let Some(span) = self.span else { return };
+        let Ok(reserved) = heap.reserved(span) else { return };
+        let used = match reserved.size {
+            0 => 0,
+            _ => reserved.end() - self.start.addr(),
+        };
+        let whole = used.saturating_add(keep).saturating_add(2 * P::PAGE);
+        let whole = whole.next_multiple_of(P::PAGE).max(P::PAGE);
+        if whole >= self.committed {
+            return;
+        }
+        let Ok(now) = heap.truncate(span, Span::new(span.start, whole - P::PAGE)) else { return };
+        let end = (now.end() - self.start.addr()).next_multiple_of(P::PAGE);
+        if end < self.committed {
+            let from = self.start.wrapping_add(end);
+            self.zeroed &= self.pages.decommit(from, self.committed - end);
+            self.committed = end;
+        }
+        self.span = Some(now);
+    }
+}
+
+impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
+    const TAKES_BACK: bool = true;
+
+    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
+        if self.start.is_null() {
+            self.start = self.pages.reserve(self.size).ok_or(NoMemory)?;
+        }
+        let left = self.size - self.committed;
+        let least = room_for::<S>(layout)?.checked_next_multiple_of(P::PAGE).ok_or(NoMemory)?;
+        let step = least.max(self.step.min(left) & !(P::PAGE - 1));
+        if step > left || !self.pages.commit(self.start.wrapping_add(self.committed), step) {
+            return Err(NoMemory);
+        }
+        let all = Span::new(self.start, self.committed + step);
+        // SAFETY: all of it is reserved for this source, is committed, and the new part is zero (Pages, 1
+        // and 2).
+        let span = unsafe {
+            match self.span {
+                None => heap.claim_zeroed(all.start, all.size),
+                Some(span) if self.zeroed => heap.extend_zeroed(span, all),
+                Some(span) => heap.extend(span, all),
+            }
+        };
+        match span {
+            Ok(span) => {
+                self.span = Some(span);
+                self.committed += step;
+                Ok(())
+            }
+            Err(_) => {
+                let from = self.start.wrapping_add(self.committed);
+                self.zeroed &= self.pages.decommit(from, step);
+                Err(NoMemory)
+            }
+        }
+    }
+
+    fn less(&mut self, heap: &mut Heap<S>) -> usize {
+        let keep = self.kept();
+        // Twice what is kept has to be free before anything goes, so that a load that goes up and down
+        // by less than what is kept makes no system call.
+        let worth = keep.saturating_mul(2).saturating_add(4 * P::PAGE);
+        if heap.top_size() >= worth {
+            self.give_back(heap, keep);
+        }
+        worth
+    }
+
+    fn least(&mut self, heap: &mut Heap<S>) {
+        self.give_back(heap, 0);
+    }
+}
+
+impl<P: Pages> Drop for Reserved<P> {
+    fn drop(&mut self) {
+        // A heap that outlives its source has lost its memory; `Arena` owns both.
+        if !self.start.is_null() {
+            self.pages.release(self.start, self.size);
+        }
+    }
+}

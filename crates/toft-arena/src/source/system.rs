@@ -1,0 +1,45 @@
+//! Pages of a Unix system.
+
+use super::Pages;
+use core::ptr::null_mut;
+
+/// Pages by `mmap`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemPages;
+
+// SAFETY: 1. the kernel gives a mapping that is nobody else's. 2. A private anonymous mapping is zero where
+// it has not been written since it was mapped or given back: `decommit` maps anew.
+unsafe impl Pages for SystemPages {
+    /// The largest page that is common; what is asked of the system is a multiple of any smaller one.
+    const PAGE: usize = 64 << 10;
+
+    fn reserve(&mut self, size: usize) -> Option<*mut u8> {
+        // SAFETY: a mapping of its own, where the kernel chooses.
+        unsafe { map(null_mut(), size, 0) }
+    }
+
+    fn commit(&mut self, start: *mut u8, size: usize) -> bool {
+        // SAFETY: of what was reserved (Pages, 3).
+        unsafe { libc::mprotect(start.cast(), size, libc::PROT_READ | libc::PROT_WRITE) == 0 }
+    }
+
+    fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
+        // SAFETY: of what was reserved (Pages, 3), and not used any more. A new mapping in its place has no
+        // memory; if there can be none, the old one stays, with its content.
+        unsafe { map(start, size, libc::MAP_FIXED) }.is_some()
+    }
+
+    fn release(&mut self, start: *mut u8, size: usize) {
+        // SAFETY: all of what was reserved (Pages, 3), and not used any more.
+        unsafe { libc::munmap(start.cast(), size) };
+    }
+}
+
+/// # Safety
+/// 1. With `MAP_FIXED`, what is there is nobody else's, and not used any more.
+unsafe fn map(start: *mut u8, size: usize, flags: libc::c_int) -> Option<*mut u8> {
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+    // SAFETY: by 1.
+    let mapped = unsafe { libc::mmap(start.cast(), size, libc::PROT_NONE, flags, -1, 0) };
+    (mapped != libc::MAP_FAILED).then_some(mapped.cast())
+}

@@ -1,0 +1,126 @@
+//! Tiny arenas: every size from nothing up, and in the smallest every sequence of operations.
+
+mod common;
+
+use common::shapes::{Tiny, anywhere, within};
+use common::{Op, Shadow};
+use std::alloc::Layout;
+use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard};
+
+/// Every span of up to 300 bytes at every offset is refused or used to its last chunk.
+fn every_span<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {
+    let least = (3 * word).next_multiple_of(S::ALIGN);
+    for size in 0..300 {
+        for offset in [64, 65, 68, 72, 79] {
+            let mut shadow = Shadow::new(1024, heap);
+            let claimed = shadow.claim(offset, size, false);
+            // A chunk, its fence, and at most what alignment takes from both ends.
+            assert!(claimed || size < least + word + 2 * S::ALIGN, "{size} at {offset}");
+            assert!(!claimed || size >= least + word, "{size} at {offset}");
+            let mut blocks = 0;
+            while shadow.heap.largest_free().is_some() {
+                shadow.allocate(0, 1, false);
+                blocks += 1;
+                assert_eq!(shadow.live(), blocks);
+            }
+            shadow.allocate(0, 1, true);
+            assert_eq!(shadow.live(), blocks, "more than there is");
+            assert_eq!(claimed, blocks > 0);
+            shadow.compare();
+            shadow.finish();
+        }
+    }
+}
+
+#[test]
+fn every_small_span_is_used_to_its_end() {
+    every_span::<Packed>(8, anywhere);
+    every_span::<Standard>(8, anywhere);
+    every_span::<Checked>(8, anywhere);
+    every_span::<Relative>(8, within);
+    every_span::<Narrow>(4, within);
+    every_span::<Tiny>(4, within);
+}
+
+/// The smallest arenas that serve: 24 bytes and a fence, and with four-byte words 12 and a fence.
+#[test]
+fn the_smallest_arena_has_one_block() {
+    let mut packed = Shadow::<Packed>::new(4096, anywhere);
+    assert!(!packed.claim(0, 31, false) && packed.claim(0, 32, false));
+    packed.allocate(16, 8, false);
+    assert_eq!(packed.live(), 1);
+    let mut tiny = Shadow::<Tiny>::new(4096, within);
+    assert!(!tiny.claim(4, 15, false) && tiny.claim(4, 16, false));
+    tiny.allocate(8, 4, false);
+    assert_eq!(tiny.live(), 1);
+}
+
+/// All sequences of `depth` operations out of `ops`, each from the start.
+fn all_sequences<S: Shape>(
+    size: usize,
+    ops: &[Op],
+    depth: usize,
+    heap: fn(*mut u8, usize) -> Heap<S>,
+) {
+    let mut which = vec![0; depth];
+    loop {
+        let mut shadow = Shadow::new(512, heap);
+        shadow.claim(128, size, true);
+        for &op in &which {
+            shadow.step(&ops[op]);
+        }
+        shadow.finish();
+        let Some(place) = which.iter().rposition(|&op| op + 1 < ops.len()) else { return };
+        which[place] += 1;
+        which[place + 1..].fill(0);
+    }
+}
+
+#[test]
+fn every_sequence_of_five_operations_in_a_tiny_arena() {
+    let allocate = |size, align| Op::Allocate { size, align, zeroed: size % 2 == 0 };
+    let ops = [
+        allocate(1, 0),
+        allocate(24, 0),
+        allocate(41, 0),
+        allocate(8, 5),
+        Op::Free { which: 0, way: 0 },
+        Op::Free { which: 1, way: 1 },
+        Op::Resize { which: 0, size: 56, way: 0 },
+        Op::Resize { which: 1, size: 3, way: 1 },
+        Op::Resize { which: 1, size: 30, way: 2 },
+        Op::Extend { which: 0, low: 24, high: 25 },
+        Op::Truncate { which: 0, low: 24, high: 32 },
+    ];
+    all_sequences::<Packed>(128, &ops, 5, anywhere);
+    all_sequences::<Tiny>(68, &ops, 4, within);
+    all_sequences::<Standard>(160, &ops, 4, anywhere);
+}
+
+/// What a block costs: a word, rounded to the alignment, and three words at least.
+#[test]
+fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
+    fn holds<S: Shape>(cost: impl Fn(usize) -> usize, heap: impl Fn(*mut u8, usize) -> Heap<S>) {
+        for size in [0, 1, 8, 16, 17, 24, 25, 100, 500, 512] {
+            let memory = vec![0_u64; 1 << 14];
+            let start = memory.as_ptr().cast_mut().cast::<u8>();
+            let mut heap = heap(start, 1 << 17);
+            // SAFETY: the vector outlives the heap.
+            let span = unsafe { heap.claim(start, 1 << 17) }.unwrap();
+            let layout = Layout::from_size_align(size, 1).unwrap();
+            let mut blocks = 0;
+            while heap.allocate(layout).is_ok() {
+                blocks += 1;
+            }
+            // One word of the span is its fence.
+            assert_eq!(blocks, (span.size - 4) / cost(size), "{size}");
+        }
+    }
+    let eight = |size: usize| (size + 8).next_multiple_of(8).max(24);
+    let sixteen = |size: usize| (size + 8).next_multiple_of(16).max(32);
+    let narrow = |size: usize| (size + 4).next_multiple_of(8).max(16);
+    holds::<Packed>(eight, anywhere);
+    holds::<Relative>(eight, within);
+    holds::<Standard>(sixteen, anywhere);
+    holds::<Narrow>(narrow, within);
+}
