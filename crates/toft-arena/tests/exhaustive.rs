@@ -64,12 +64,14 @@ fn all_sequences<S: Shape>(
 ) {
     let mut which = vec![0; depth];
     loop {
-        let mut shadow = Shadow::new(512, heap);
-        shadow.claim(128, size, true);
-        for &op in &which {
-            shadow.step(&ops[op]);
-        }
-        shadow.finish();
+        let sequence: Vec<_> = which.iter().map(|&op| ops[op].clone()).collect();
+        let done = std::panic::catch_unwind(|| {
+            let mut shadow = Shadow::new(512, heap);
+            shadow.claim(128, size, true);
+            sequence.iter().for_each(|op| shadow.step(op));
+            shadow.finish();
+        });
+        assert!(done.is_ok(), "{sequence:?}");
         let Some(place) = which.iter().rposition(|&op| op + 1 < ops.len()) else { return };
         which[place] += 1;
         which[place + 1..].fill(0);

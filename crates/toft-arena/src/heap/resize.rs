@@ -121,7 +121,8 @@ impl<S: Shape> Heap<S> {
                 return;
             }
             let (cut, after) = (old - size, chunk + old);
-            let joins = after == self.top || self.is_free(after);
+            // An empty `top` is a fence: what joins it has to be a chunk.
+            let joins = self.is_free(after);
             if cut < S::MIN && !joins {
                 return;
             }
