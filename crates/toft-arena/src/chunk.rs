@@ -26,8 +26,9 @@ use crate::word::Word;
 pub(crate) const LIVE: usize = 1;
 /// In a tag or a fence: the chunk below is free.
 pub(crate) const BELOW_FREE: usize = 2;
-/// Both.
-pub(crate) const FLAGS: usize = LIVE | BELOW_FREE;
+/// In a tag that is [`LIVE`] for its neighbours: the chunk is parked, and nobody's block. Only where sizes
+/// leave three bits, which [`Sizes::FLAGS`] says.
+pub(crate) const PARKED: usize = 4;
 
 /// The memory of a heap, word by word.
 pub(crate) struct Memory<S: Shape> {

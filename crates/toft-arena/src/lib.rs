@@ -36,7 +36,7 @@ mod word;
 pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
 pub use heap::{Block, Counters, Heap, Invariant, Span, Survey};
-pub use shape::{Checked, Checks, Narrow, Packed, Relative, Shape, Standard};
+pub use shape::{Checked, Checks, Narrow, Packed, Relative, Shape, Standard, Swift};
 #[cfg(feature = "lock_api")]
 pub use shared::LockApi;
 #[cfg(target_has_atomic = "8")]

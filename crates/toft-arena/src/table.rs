@@ -6,6 +6,8 @@ use crate::word::Word;
 pub trait Tables<W: Word> {
     /// How many bins there are.
     const BINS: usize;
+    /// How many exact bins have a list of parked chunks beside them; none for those that follow.
+    const PARKS: usize;
     /// No chunks.
     const EMPTY: Self;
     /// The first chunk of a bin, or 0.
@@ -16,34 +18,49 @@ pub trait Tables<W: Word> {
     fn replace_first(&mut self, bin: usize, chunk: usize);
     /// Makes a bin empty.
     fn clear(&mut self, bin: usize);
+    /// The first parked chunk of an exact bin, or 0. `bin < PARKS`.
+    fn parked(&self, bin: usize) -> usize;
+    /// Another first parked chunk, or 0. `bin < PARKS`.
+    fn set_parked(&mut self, bin: usize, chunk: usize);
     /// The lowest bin with a chunk, from this one up. `bin` may be `BINS`.
     fn find(&self, bin: usize) -> Option<usize>;
 }
 
 /// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
-/// than a word has bits.
+/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`).
 ///
 /// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a bit
 /// of `summary` exactly if the word of that number is not 0.
 #[derive(Clone, Debug)]
-pub struct Table<W, const BINS: usize, const WORDS: usize> {
+pub struct Table<W, const BINS: usize, const WORDS: usize, const PARKS: usize = 0> {
     summary: W,
     filled: [W; WORDS],
     first: [W; BINS],
+    parked: [W; PARKS],
 }
 
-impl<W: Word, const BINS: usize, const WORDS: usize> Table<W, BINS, WORDS> {
+impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize>
+    Table<W, BINS, WORDS, PARKS>
+{
     const SOUND: () = assert!(
-        BINS <= WORDS * W::BITS as usize && WORDS <= W::BITS as usize && BINS > 0,
+        PARKS <= BINS && BINS <= WORDS * W::BITS as usize && WORDS <= W::BITS as usize && BINS > 0,
         "a bin needs a bit, and a word of bits needs one"
     );
 }
 
-impl<W: Word, const BINS: usize, const WORDS: usize> Tables<W> for Table<W, BINS, WORDS> {
+impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize> Tables<W>
+    for Table<W, BINS, WORDS, PARKS>
+{
     const BINS: usize = BINS;
+    const PARKS: usize = PARKS;
     const EMPTY: Self = {
         () = Self::SOUND;
-        Self { summary: W::ZERO, filled: [W::ZERO; WORDS], first: [W::ZERO; BINS] }
+        Self {
+            summary: W::ZERO,
+            filled: [W::ZERO; WORDS],
+            first: [W::ZERO; BINS],
+            parked: [W::ZERO; PARKS],
+        }
     };
 
     #[inline(always)]
@@ -85,6 +102,20 @@ impl<W: Word, const BINS: usize, const WORDS: usize> Tables<W> for Table<W, BINS
         if *filled == W::ZERO {
             self.summary = self.summary.without(W::bit(word as u32));
         }
+    }
+
+    #[inline(always)]
+    fn parked(&self, bin: usize) -> usize {
+        debug_assert!(bin < PARKS);
+        // SAFETY: callers compare with PARKS, as the trait asks of them.
+        unsafe { self.parked.get_unchecked(bin) }.to_usize()
+    }
+
+    #[inline(always)]
+    fn set_parked(&mut self, bin: usize, chunk: usize) {
+        debug_assert!(bin < PARKS);
+        // SAFETY: callers compare with PARKS, as the trait asks of them.
+        *unsafe { self.parked.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::shapes::{Tiny, anywhere, within};
+use common::shapes::{Parks, Tiny, anywhere, within};
 use common::{Op, Shadow};
 use std::alloc::Layout;
 use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard};
@@ -37,6 +37,7 @@ fn every_small_span_is_used_to_its_end() {
     every_span::<Packed>(8, anywhere);
     every_span::<Standard>(8, anywhere);
     every_span::<Checked>(8, anywhere);
+    every_span::<Parks>(8, anywhere);
     every_span::<Relative>(8, within);
     every_span::<Narrow>(4, within);
     every_span::<Tiny>(4, within);
@@ -95,6 +96,7 @@ fn every_sequence_of_five_operations_in_a_tiny_arena() {
         Op::Truncate { which: 0, low: 24, high: 32 },
     ];
     all_sequences::<Packed>(128, &ops, 5, anywhere);
+    all_sequences::<Parks>(128, &ops, 5, anywhere);
     all_sequences::<Tiny>(68, &ops, 4, within);
     all_sequences::<Standard>(160, &ops, 4, anywhere);
 }

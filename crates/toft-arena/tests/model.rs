@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::shapes::{Lines, Tiny, anywhere, within};
+use common::shapes::{Lines, Parks, Tiny, anywhere, within};
 use common::{Op, Shadow, ops};
 use proptest::prelude::*;
-use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard};
+use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
 
 const MEMORY: usize = 128 << 10;
 
@@ -54,6 +54,16 @@ proptest! {
     #[test]
     fn tiny((ops, first) in programs()) {
         run::<Tiny>(&ops, first, within);
+    }
+
+    #[test]
+    fn swift((ops, first) in programs()) {
+        run::<Swift>(&ops, first, anywhere);
+    }
+
+    #[test]
+    fn parks((ops, first) in programs()) {
+        run::<Parks>(&ops, first, anywhere);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub const PEERS: &[(&str, Make)] = &[
     ("packed", |region| Box::new(Toft::<toft_arena::Packed>::new(region))),
     ("standard", |region| Box::new(Toft::<toft_arena::Standard>::new(region))),
     ("checked", |region| Box::new(Toft::<toft_arena::Checked>::new(region))),
-    ("quick", |region| Box::new(Toft::<Quick>::new(region))),
+    ("swift", |region| Box::new(Toft::<toft_arena::Swift>::new(region))),
     ("unchecked", |region| Box::new(Toft::<Unchecked>::new(region))),
     ("narrow", |region| {
         let mut heap = toft_arena::Heap::new(toft_arena::Within::new(region.start, region.size));
@@ -64,17 +64,6 @@ impl toft_arena::Shape for Unchecked {
     const EXACT: usize = 1024;
     const STEPS: u32 = 4;
     const CHECKS: toft_arena::Checks = toft_arena::Checks::None;
-}
-
-/// A try.
-pub struct Quick;
-
-impl toft_arena::Shape for Quick {
-    type Space = toft_arena::Anywhere;
-    type Bins = toft_arena::Table<usize, 512, 8>;
-    const ALIGN: usize = 32;
-    const EXACT: usize = 2048;
-    const STEPS: u32 = 4;
 }
 
 struct Toft<S: toft_arena::Shape>(toft_arena::Heap<S>);

@@ -23,6 +23,12 @@ impl<S: Shape> Heap<S> {
         let Some(largest) = align.checked_add(size).and_then(|sum| sum.checked_add(S::MIN)) else {
             return 0;
         };
+        if Self::parks(size) {
+            let parked = self.bins.parked(size >> S::ALIGN.trailing_zeros());
+            if parked != 0 && self.gap(parked, size, size, align) == Some(0) {
+                return self.take_parked(size);
+            }
+        }
         let own = self.bins.first(index::of_free::<S>(size));
         if own != 0 {
             // SAFETY: the first of a list is a free chunk, in a span.

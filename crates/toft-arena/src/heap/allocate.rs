@@ -56,11 +56,21 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     fn allocate_chunk(&mut self, layout: Layout) -> usize {
         let Some(size) = S::chunk_size(layout.size()) else { return 0 };
-        let chunk = if layout.align() <= S::ALIGN {
-            self.take(size)
+        let mut chunk = 0;
+        if layout.align() <= S::ALIGN {
+            if Self::parks(size) {
+                chunk = self.take_parked(size);
+            }
+            if chunk == 0 {
+                chunk = self.take(size);
+            }
         } else {
-            self.take_aligned(size, layout.align())
-        };
+            chunk = self.take_aligned(size, layout.align());
+        }
+        if S::Bins::PARKS != 0 && chunk == 0 && self.settle() {
+            // What was parked may make it possible.
+            chunk = self.take_aligned(size, layout.align());
+        }
         if S::COUNT && chunk != 0 {
             // SAFETY: it is live now.
             let size = unsafe { self.live_size(chunk) };

@@ -4,7 +4,7 @@
 use super::Heap;
 use super::spans::Bounds;
 use crate::bins::index;
-use crate::chunk::{BELOW_FREE, FLAGS, LIVE};
+use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::shape::{Shape, Sizes};
 use crate::table::Tables;
 use core::fmt;
@@ -36,6 +36,8 @@ pub enum Invariant {
     Top,
     /// R2: `rest` is a chunk of a span.
     Rest,
+    /// P1: the parked chunks of the spans are those of the lists, of their sizes, and counted.
+    Parked,
     /// C1: what was counted is what there is.
     Counters,
 }
@@ -74,6 +76,7 @@ impl<S: Shape> Heap<S> {
         ensure(in_spans.rest == (self.rest_size != 0), Invariant::Rest)?;
         let in_lists = self.check_lists()?;
         ensure(in_lists == in_spans.free, Invariant::Lost)?;
+        ensure(self.check_parked()? == in_spans.parked, Invariant::Parked)?;
         if S::COUNT {
             let counted = (self.counters.live_blocks, self.counters.live_bytes);
             ensure(counted == (in_spans.live, in_spans.live_bytes), Invariant::Counters)?;
@@ -91,20 +94,24 @@ impl<S: Shape> Heap<S> {
                 // SAFETY: a chunk is here, as the walk says.
                 unsafe {
                     let kept = chunk == self.top || chunk == self.rest;
+                    // For its neighbours a parked chunk is live.
+                    let parked = !live && !kept && self.memory.get(chunk) & LIVE != 0;
+                    sums.parked += usize::from(parked);
+                    let free = !live && !parked;
                     sums.rest |= chunk == self.rest;
-                    ensure(live || !below_free, Invariant::Merged)?;
-                    if live {
+                    ensure(!free || !below_free, Invariant::Merged)?;
+                    if !free {
                         let says = self.memory.get(chunk) & BELOW_FREE != 0;
                         ensure(says == below_marked, Invariant::BelowFree)?;
-                        sums.live += 1;
-                        sums.live_bytes += size;
+                        sums.live += usize::from(live);
+                        sums.live_bytes += if live { size } else { 0 };
                     } else if !kept {
                         ensure(self.is_whole(chunk, size), Invariant::Sizes)?;
                         sums.free.chunks += 1;
                         sums.free.bytes += size;
                     }
-                    below_free = !live;
-                    below_marked = !live && chunk != self.top;
+                    below_free = free;
+                    below_marked = free && chunk != self.top;
                 }
                 Ok(())
             };
@@ -116,8 +123,33 @@ impl<S: Shape> Heap<S> {
         ensure(end.is_ok(), Invariant::Tiling)?;
         // SAFETY: the fence is a word of the span.
         let fence = unsafe { self.memory.get(span.fence) };
-        ensure(fence & !FLAGS == 0 && fence & LIVE != 0, Invariant::Fence)?;
+        ensure(fence & !S::FLAGS == 0 && fence & LIVE != 0, Invariant::Fence)?;
         ensure((fence & BELOW_FREE != 0) == below_marked, Invariant::BelowFree)
+    }
+
+    fn check_parked(&self) -> Result<usize, Invariant> {
+        let mut count = 0;
+        for bin in 0..S::Bins::PARKS {
+            let mut chunk = self.bins.parked(bin);
+            let mut depth = None;
+            while chunk != 0 {
+                let span = self.bounds_of(chunk).ok_or(Invariant::Parked)?;
+                ensure(chunk < span.fence && chunk % S::ALIGN == S::LEAD, Invariant::Parked)?;
+                // SAFETY: the place of a chunk, inside of a span.
+                unsafe {
+                    let tag = self.memory.get(chunk) & !BELOW_FREE;
+                    let size = bin << S::ALIGN.trailing_zeros();
+                    ensure(tag == size | LIVE | PARKED, Invariant::Parked)?;
+                    let own = self.memory.get(chunk + 2 * S::WORD);
+                    ensure(own != 0 && own == depth.unwrap_or(own), Invariant::Parked)?;
+                    depth = Some(own - 1);
+                    chunk = self.memory.get(chunk + S::WORD);
+                }
+                count += 1;
+            }
+            ensure(depth.unwrap_or(0) == 0, Invariant::Parked)?;
+        }
+        Ok(count)
     }
 
     fn check_lists(&self) -> Result<Free, Invariant> {
@@ -162,5 +194,6 @@ struct Sums {
     free: Free,
     live: usize,
     live_bytes: usize,
+    parked: usize,
     rest: bool,
 }

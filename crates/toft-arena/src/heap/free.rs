@@ -4,7 +4,7 @@
 
 use super::Heap;
 use crate::bins::list;
-use crate::chunk::{BELOW_FREE, FLAGS, LIVE};
+use crate::chunk::{BELOW_FREE, LIVE};
 use crate::fault::Fault;
 use crate::shape::{Checks, Shape, Sizes};
 use core::alloc::Layout;
@@ -65,8 +65,11 @@ impl<S: Shape> Heap<S> {
         // SAFETY: a live chunk begins with its tag. Behind it is a chunk or a fence.
         unsafe {
             let tag = self.memory.get(chunk);
-            let size = tag & !FLAGS;
+            let size = tag & !S::FLAGS;
             self.count_gone(size);
+            if Self::parks(size) && self.park(chunk, tag) {
+                return size;
+            }
             self.insert(chunk, size, tag & BELOW_FREE != 0)
         }
     }

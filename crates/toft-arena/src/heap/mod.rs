@@ -5,6 +5,7 @@
 //! | `allocate.rs` | from a bin, from `rest`, from `top`, in this order; then a sweep |
 //! | `aligned.rs` | the same for blocks that are more aligned than all are |
 //! | `free.rs` | merging, and where the result goes |
+//! | `park.rs` | small blocks that wait for the next request of their size, in shapes that park |
 //! | `resize.rs` | growing and shrinking where the block is, downwards, and by moving |
 //! | `spans.rs` | claiming memory, moving its ends, giving it up |
 //! | `validate.rs` | what is looked at before a pointer is believed |
@@ -17,6 +18,7 @@ mod aligned;
 mod allocate;
 mod check;
 mod free;
+mod park;
 mod resize;
 mod spans;
 mod validate;
@@ -228,7 +230,7 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     unsafe fn live_size(&self, chunk: usize) -> usize {
         // SAFETY: a live chunk begins with its tag.
-        unsafe { self.memory.get(chunk) & !crate::chunk::FLAGS }
+        unsafe { self.memory.get(chunk) & !S::FLAGS }
     }
 
     /// Whether a chunk is neither live nor a fence, in a bin or in a register.

@@ -3,7 +3,7 @@
 
 use super::Heap;
 use crate::bins::list;
-use crate::chunk::{BELOW_FREE, FLAGS, LIVE};
+use crate::chunk::{BELOW_FREE, LIVE};
 use crate::fault::NoMemory;
 use crate::shape::{Checks, Shape, Sizes};
 use core::alloc::Layout;
@@ -35,7 +35,7 @@ impl<S: Shape> Heap<S> {
         // SAFETY: by 1 the chunk is live, so behind it is a chunk or a fence.
         unsafe {
             let tag = self.memory.get(chunk);
-            let old = tag & !FLAGS;
+            let old = tag & !S::FLAGS;
             if size <= old {
                 return true;
             }
@@ -116,7 +116,7 @@ impl<S: Shape> Heap<S> {
         // SAFETY: by 1 the chunk is live. What is cut off is nobody's (by 2).
         unsafe {
             let tag = self.memory.get(chunk);
-            let old = tag & !FLAGS;
+            let old = tag & !S::FLAGS;
             if size >= old {
                 return;
             }
@@ -126,7 +126,7 @@ impl<S: Shape> Heap<S> {
             if cut < S::MIN && !joins {
                 return;
             }
-            self.memory.put(chunk, size | (tag & FLAGS));
+            self.memory.put(chunk, size | (tag & S::FLAGS));
             self.count_bytes(old, size);
             if joins && after != self.top && after != self.rest {
                 // The chunk above may be merged with a part that is smaller than a chunk.
@@ -243,7 +243,7 @@ impl<S: Shape> Heap<S> {
         // chunk that both make, before the words behind them are written.
         unsafe {
             let tag = self.memory.get(chunk);
-            let old = tag & !FLAGS;
+            let old = tag & !S::FLAGS;
             if new_size <= old || tag & BELOW_FREE == 0 {
                 return Err(NoMemory);
             }

@@ -225,6 +225,7 @@ impl<S: Shape> Heap<S> {
     /// # Errors
     /// [`SpanError::Live`]: there are live blocks outside of `keep`. Nothing has happened.
     pub fn truncate(&mut self, span: Span, keep: Span) -> Result<Span, SpanError> {
+        self.settle();
         let old = self.find_span(span)?;
         if keep.size == 0 {
             self.give_up(old)?;
@@ -272,6 +273,7 @@ impl<S: Shape> Heap<S> {
     /// # Errors
     /// Nothing has happened.
     pub fn release_span(&mut self, span: Span) -> Result<Span, SpanError> {
+        self.settle();
         let old = self.find_span(span)?;
         self.give_up(old)?;
         Ok(self.span(old))
@@ -282,7 +284,8 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Errors
     /// The heap has no such span.
-    pub fn reserved(&self, span: Span) -> Result<Span, SpanError> {
+    pub fn reserved(&mut self, span: Span) -> Result<Span, SpanError> {
+        self.settle();
         let bounds = self.find_span(span)?;
         let low = bounds.base + self.free_at_base(bounds);
         let high = bounds.fence.saturating_sub(self.free_at_fence(bounds)).max(low);

@@ -7,9 +7,10 @@
 //! was written over.
 
 use super::Heap;
-use crate::chunk::{BELOW_FREE, FLAGS, LIVE};
+use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::fault::Fault;
 use crate::shape::{Shape, Sizes};
+use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -61,10 +62,10 @@ impl<S: Shape> Heap<S> {
         // is looked at only where it lies before the fence or is it.
         unsafe {
             let tag = self.memory.get(chunk);
-            if tag & LIVE == 0 {
+            if tag & LIVE == 0 || S::Bins::PARKS != 0 && tag & PARKED != 0 {
                 return Err(Fault::NotLive(address));
             }
-            let size = tag & !FLAGS;
+            let size = tag & !S::FLAGS;
             if size < S::MIN || size % S::ALIGN != 0 || size > span.fence - chunk {
                 return Err(Fault::BrokenTag(address));
             }
@@ -78,7 +79,7 @@ impl<S: Shape> Heap<S> {
             if after != self.top && after != self.rest {
                 let next = self.memory.get(after);
                 if next & LIVE != 0 {
-                    let next_size = next & !FLAGS;
+                    let next_size = next & !S::FLAGS;
                     let sound = if after == span.fence {
                         next_size == 0
                     } else {

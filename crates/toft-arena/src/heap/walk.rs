@@ -3,7 +3,7 @@
 use super::Heap;
 use super::spans::Bounds;
 use crate::bins::index;
-use crate::chunk::{FLAGS, LIVE};
+use crate::chunk::{LIVE, PARKED};
 use crate::shape::{Shape, Sizes};
 use crate::table::Tables;
 
@@ -78,7 +78,7 @@ impl<S: Shape> Heap<S> {
                     let tag = self.memory.get(chunk);
                     match tag & LIVE {
                         0 => (self.memory.free_size(chunk), false),
-                        _ => (tag & !FLAGS, true),
+                        _ => (tag & !S::FLAGS, S::Bins::PARKS == 0 || tag & PARKED == 0),
                     }
                 }
             };
@@ -121,7 +121,8 @@ impl<S: Shape> Heap<S> {
     /// The largest size that a request without alignment may have now and be met; `None` if no block
     /// can be had at all.
     #[must_use]
-    pub fn largest_free(&self) -> Option<usize> {
+    pub fn largest_free(&mut self) -> Option<usize> {
+        self.settle();
         let mut largest = self.top_size.max(self.rest_size);
         // The highest bin that has a chunk; only within it do sizes differ.
         let mut bin = index::of_request::<S>(S::MIN);

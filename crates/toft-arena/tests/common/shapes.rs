@@ -29,6 +29,20 @@ impl Shape for Lines {
     const CHECKS: Checks = Checks::None;
 }
 
+/// Small and crowded, with parking, and counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Parks;
+
+impl Shape for Parks {
+    type Space = Anywhere;
+    type Bins = Table<usize, 192, 3, 64>;
+    const ALIGN: usize = 8;
+    const EXACT: usize = 512;
+    const STEPS: u32 = 3;
+    const COUNT: bool = true;
+    const CHECKS: Checks = Checks::Pointers;
+}
+
 /// A space for a heap that is thrown away unused.
 pub fn nowhere<S: Shape>() -> S::Space {
     // SAFETY: never used: a heap without spans reads no memory. All spaces here are plain numbers and
