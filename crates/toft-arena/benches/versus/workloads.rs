@@ -180,8 +180,8 @@ fn beyond(live: &[Live], region: &Region) -> bool {
 /// fails. The share of the memory that is in use then, in percent.
 pub fn efficiency(make: Make, region: &Region, round: u64) -> Figures {
     let (mut sum, mut rng) = (0.0, Rng::new(round));
-    const TIMES: usize = 20;
-    let region = region.first(32 << 20);
+    const TIMES: usize = 6;
+    let region = region.first(128 << 20);
     for _ in 0..TIMES {
         let mut peer = make(&region);
         let (mut live, mut used) = (Vec::<Live>::new(), 0);
@@ -297,7 +297,7 @@ pub fn aligned(make: Make, region: &Region, _: u64) -> Figures {
             let start = Instant::now();
             for _ in 0..16_384 {
                 let block = peer.allocate(layout);
-                assert!(!block.is_null());
+                assert!(!block.is_null(), "the region is too small");
                 live.push(Live(block, layout));
             }
             // Every second one, so that the second round meets holes.

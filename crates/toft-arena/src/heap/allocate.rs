@@ -17,6 +17,9 @@ use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+/// How many chunks of its own bin a request looks at.
+const CLOSE: usize = 8;
+
 impl<S: Shape> Heap<S> {
     /// A block of at least `layout.size()` bytes at a multiple of `layout.align()`. Of a layout
     /// without size too it is a block of its own, which is to be freed.
@@ -82,6 +85,12 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
+        if size >= S::EXACT {
+            let chunk = self.take_close(size, from);
+            if chunk != 0 {
+                return chunk;
+            }
+        }
         if let Some(bin) = self.bins.find(from) {
             if size < S::EXACT && bin == from {
                 return self.take_exact(bin, size);
@@ -101,6 +110,37 @@ impl<S: Shape> Heap<S> {
             return self.take_top(size);
         }
         self.take_swept(size)
+    }
+
+    /// A chunk out of the request's own bin, of which some are too small: the best of the first few.
+    #[inline(always)]
+    fn take_close(&mut self, size: usize, from: usize) -> usize {
+        let bin = index::of_free::<S>(size);
+        if bin == from {
+            return 0;
+        }
+        let (mut chunk, mut left) = (self.bins.first(bin), CLOSE);
+        while chunk != 0 && left != 0 {
+            // SAFETY: a list has free chunks only; `unlink` looks at the links that this follows, and
+            // `may_hold` says that the next one could be a chunk.
+            unsafe {
+                let whole = self.memory.free_size(chunk);
+                if whole >= size {
+                    return match list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
+                        Ok(()) => self.split(chunk, whole, size),
+                        Err(broken) => {
+                            self.broken(broken);
+                            0
+                        }
+                    };
+                }
+                self.probed();
+                let next = self.memory.get(chunk);
+                chunk = if self.memory.may_hold(next) { next } else { 0 };
+            }
+            left -= 1;
+        }
+        0
     }
 
     /// The first chunk of a bin of which all have this size.

@@ -209,7 +209,10 @@ impl<S: Shape> Heap<S> {
                 return Ok(block);
             }
             let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
-            let new = self.allocate(layout)?;
+            let Ok(new) = self.allocate(layout) else {
+                // The block itself may be what there is no room beside.
+                return self.grow_down(block, used, align, size);
+            };
             new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), used);
             self.release(self.chunk_of(block.as_ptr()));
             Ok(new)
