@@ -1,0 +1,41 @@
+//! An arena for each request of a server: what a request allocates is gone at once when it ends, whatever it
+//! forgot, and none takes more than its share.
+//!
+//! `cargo run -p toft-arena --features allocator-api2 --example per_request`
+
+use allocator_api2::vec::Vec;
+use toft_arena::source::Manual;
+use toft_arena::{Anywhere, OneThread, Packed, Shared};
+
+type Request<'a> = &'a Shared<Packed, Manual, OneThread>;
+
+/// Handles one request with memory of its own. `None`: it wanted more than that.
+fn handle(arena: Request<'_>, size: usize) -> Option<usize> {
+    let mut words = Vec::new_in(arena);
+    words.try_reserve(size).ok()?;
+    words.extend((0..size).map(|number| number as u64));
+    // Forgotten, as a request that is cancelled may leave it.
+    let sum = words.iter().sum::<u64>() as usize;
+    std::mem::forget(words);
+    Some(sum)
+}
+
+fn main() {
+    const SHARE: usize = 64 << 10;
+    let mut memory = vec![0_u8; SHARE];
+    let mut arena = Shared::new(Anywhere, Manual, OneThread::new());
+    // SAFETY: the vector outlives the arena, and nobody else uses it.
+    unsafe { arena.get_mut().heap().claim(memory.as_mut_ptr(), SHARE) }.expect("large enough");
+    let (mut served, mut refused) = (0, 0);
+    for request in 0..1000 {
+        match handle(&arena, request * 10) {
+            Some(_) => served += 1,
+            None => refused += 1,
+        }
+        // SAFETY: no block of the request is used any more.
+        unsafe { arena.get_mut().heap().reset() };
+        assert_eq!(arena.get_mut().heap().survey().live_blocks, 0);
+    }
+    println!("{served} requests served in {SHARE} bytes, {refused} were too large");
+    assert!(served > 800 && refused > 100);
+}

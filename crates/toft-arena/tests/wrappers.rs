@@ -1,0 +1,188 @@
+//! Every way to use an arena through a shared reference keeps the contract of `GlobalAlloc`.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use toft_arena::source::{Manual, Once, Source};
+use toft_arena::{
+    Anywhere, Checked, Exclusive, Heap, Interrupts, NoInterrupts, NoMemory, OneThread, Packed,
+    Shape, Shared, Spin, Standard, Swift, Unlocked,
+};
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).unwrap()
+}
+
+fn once(size: usize) -> Once {
+    let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());
+    // SAFETY: the memory is never used by anybody else.
+    unsafe { Once::new(memory.as_mut_ptr(), size) }
+}
+
+/// What every global allocator does.
+fn conforms(allocator: &impl GlobalAlloc) {
+    // SAFETY: blocks are used within their layout, and freed once with it.
+    unsafe {
+        let mut live = Vec::new();
+        for turn in 0..200_usize {
+            let layout = layout(1 + turn * 29 % 900, 1 << (turn % 9));
+            let block = if turn % 2 == 0 {
+                allocator.alloc(layout)
+            } else {
+                allocator.alloc_zeroed(layout)
+            };
+            assert!(!block.is_null() && block.addr() % layout.align() == 0);
+            let bytes = std::slice::from_raw_parts_mut(block, layout.size());
+            assert!(turn % 2 == 0 || bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(turn as u8);
+            live.push((block, layout, turn as u8));
+            if turn % 3 == 0 {
+                let (block, layout, byte) = live.swap_remove(turn / 3 % live.len());
+                let new_size = 1 + turn * 311 % 9000;
+                let new = allocator.realloc(block, layout, new_size);
+                assert!(!new.is_null() && new.addr() % layout.align() == 0);
+                let kept = std::slice::from_raw_parts(new, layout.size().min(new_size));
+                assert!(kept.iter().all(|&own| own == byte));
+                new.write_bytes(byte, new_size);
+                live.push((new, self::layout(new_size, layout.align()), byte));
+            }
+            if turn % 4 == 0 {
+                let (block, layout, byte) = live.swap_remove(turn % live.len());
+                let bytes = std::slice::from_raw_parts(block, layout.size());
+                assert!(bytes.iter().all(|&own| own == byte));
+                allocator.dealloc(block, layout);
+            }
+        }
+        // A request that cannot be met, and a block that stays what it was.
+        assert!(allocator.alloc(layout(1 << 40, 8)).is_null());
+        let (block, old, byte) = live[0];
+        assert!(allocator.realloc(block, old, 1 << 40).is_null());
+        assert!((0..old.size()).all(|place| block.add(place).read() == byte));
+        for (block, layout, _) in live {
+            allocator.dealloc(block, layout);
+        }
+    }
+}
+
+fn clean<S: Shape, F: Source<S>, L: Exclusive>(shared: &Shared<S, F, L>) {
+    conforms(shared);
+    shared.with(|arena| {
+        arena.heap().settle();
+        arena.heap().check().unwrap();
+        let survey = arena.heap().survey();
+        assert_eq!((survey.live_blocks, survey.free_blocks, arena.heap().faults().0), (0, 1, 0));
+    });
+}
+
+#[test]
+fn every_lock_and_shape_keeps_the_contract() {
+    clean::<Packed, _, _>(&Shared::new(Anywhere, once(1 << 20), OneThread::new()));
+    clean::<Standard, _, _>(&Shared::new(Anywhere, once(1 << 20), Spin::new()));
+    clean::<Checked, _, _>(&Shared::new(Anywhere, once(1 << 20), Spin::new()));
+    // SAFETY: one thread.
+    clean::<Swift, _, _>(&Shared::new(Anywhere, once(1 << 20), unsafe { Unlocked::new() }));
+    #[cfg(feature = "std")]
+    clean::<Packed, _, _>(&Shared::new(Anywhere, once(1 << 20), toft_arena::StdLock::new()));
+    #[cfg(feature = "lock_api")]
+    clean::<Packed, _, _>(&Shared::new(
+        Anywhere,
+        once(1 << 20),
+        toft_arena::LockApi::<spin::Mutex<()>>::new(),
+    ));
+}
+
+/// An interrupt handler that uses the arena while the interrupted code does would wait for ever.
+#[test]
+fn interrupts_are_off_while_the_lock_is_held_and_then_as_they_were() {
+    thread_local!(static ON: Cell<bool> = const { Cell::new(true) });
+    struct Fake;
+    // SAFETY: there are no handlers; the flag says whether there could be.
+    unsafe impl Interrupts for Fake {
+        type State = bool;
+        fn disable() -> bool {
+            ON.replace(false)
+        }
+        fn restore(state: bool) {
+            ON.set(state);
+        }
+    }
+    let lock = NoInterrupts::<Fake, _>::new(Spin::new());
+    let shared: Shared<Packed, _, _> = Shared::new(Anywhere, once(1 << 20), lock);
+    assert_eq!(shared.with(|_| ON.get()), Some(false));
+    assert!(ON.get());
+    ON.set(false);
+    shared.with(|_| assert!(!ON.get()));
+    assert!(!ON.get(), "they were off before");
+    ON.set(true);
+    clean(&shared);
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shared.with(|_| panic!())));
+    assert!(ON.get(), "a panic left them off");
+    assert_eq!(shared.with(|_| 7), Some(7), "a panic left the lock held");
+}
+
+/// A source that uses the arena that asks it: an error, and no second reference to the arena.
+#[test]
+fn a_source_that_comes_back_is_refused() {
+    thread_local!(static ARENA: Cell<Option<&'static Shared<Packed, Back, OneThread>>> = const { Cell::new(None) });
+    struct Back;
+    impl Source<Packed> for Back {
+        fn more(&mut self, _: &mut Heap<Packed>, layout: Layout) -> Result<(), NoMemory> {
+            let arena = ARENA.get().unwrap();
+            assert_eq!(arena.allocate(layout), Err(NoMemory));
+            Ok(())
+        }
+    }
+    let arena = Box::leak(Box::new(Shared::new(Anywhere, Back, OneThread::new())));
+    ARENA.set(Some(arena));
+    assert_eq!(arena.allocate(layout(1, 1)), Err(NoMemory));
+}
+
+/// A wrong pointer is noted and has no other effect, also where a large block would be copied.
+#[test]
+fn a_fault_has_no_effect_through_a_shared_reference() {
+    let shared: Shared<Checked, _, _> = Shared::new(Anywhere, once(1 << 20), OneThread::new());
+    let block = shared.allocate(layout(50_000, 8)).unwrap();
+    // SAFETY: the second free of a block is what is tested.
+    unsafe {
+        shared.deallocate(block);
+        let survey = |arena: &mut toft_arena::Arena<Checked, Once>| arena.heap().survey();
+        let before = shared.with(survey);
+        shared.deallocate(block);
+        shared.deallocate_sized(block, layout(50_000, 8));
+        assert_eq!(shared.reallocate(block, layout(50_000, 8), 60_000), Err(NoMemory));
+        assert_eq!(shared.reallocate(block, layout(500, 8), 600), Err(NoMemory));
+        assert_eq!(shared.with(survey), before);
+    }
+    assert!(shared.with(|arena| arena.heap().faults().0).unwrap() >= 4);
+}
+
+#[cfg(feature = "allocator-api2")]
+#[test]
+fn collections_of_an_arena() {
+    use allocator_api2::vec::Vec;
+    let shared: Shared<Packed, _, _> = Shared::new(Anywhere, once(1 << 20), OneThread::new());
+    {
+        let mut numbers = Vec::new_in(&shared);
+        let mut nothings = Vec::new_in(&shared);
+        for number in 0..10_000_u64 {
+            numbers.push(number);
+            nothings.push(());
+        }
+        assert!(numbers.iter().copied().eq(0..10_000) && nothings.len() == 10_000);
+        numbers.truncate(10);
+        numbers.shrink_to_fit();
+        assert_eq!(shared.with(|arena| arena.heap().survey().live_blocks), Some(1));
+    }
+    assert_eq!(shared.with(|arena| arena.heap().survey().live_blocks), Some(0));
+}
+
+/// Without a source: memory by hand.
+#[test]
+fn memory_is_claimed_by_hand() {
+    let mut shared: Shared<Packed, Manual, Spin> = Shared::new(Anywhere, Manual, Spin::new());
+    assert_eq!(shared.allocate(layout(1, 1)), Err(NoMemory));
+    let memory = Box::leak(vec![0_u8; 4096].into_boxed_slice());
+    // SAFETY: the memory is never used by anybody else.
+    unsafe { shared.get_mut().heap().claim(memory.as_mut_ptr(), 4096) }.unwrap();
+    assert!(shared.allocate(layout(1, 1)).is_ok());
+    assert!(format!("{shared:?}").contains("live_blocks: 1"));
+}
