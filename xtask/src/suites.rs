@@ -22,7 +22,7 @@ const PLANS: &[Plan] = &[
 fn workspace() -> Command {
     let mut cargo = place::cargo();
     cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
-    cargo.args(["--features", "toft/fake-os"]);
+    cargo.args(["--features", "toft/fake-os,toft-arena/all"]);
     cargo
 }
 

@@ -113,7 +113,7 @@ unsafe impl<W: Word> Space for Within<W> {
     unsafe fn admit(&mut self, start: *mut u8, size: usize) -> Option<usize> {
         let place = start.addr().checked_sub(self.origin.addr())?;
         let end = place.checked_add(size)?;
-        (end <= self.size && end <= W::MAX - 1).then_some(place)
+        (end <= self.size && end < W::MAX).then_some(place)
     }
     #[inline(always)]
     fn pointer(&self, place: usize) -> *mut u8 {

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_lowest_filled_bin_is_found() {
-        model::<usize, 512, 8>();
+        model::<usize, 512, 16>();
         model::<u32, 320, 10>();
         model::<u32, 1024, 32>();
         model::<u32, 5, 1>();

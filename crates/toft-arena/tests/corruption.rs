@@ -5,7 +5,7 @@ mod common;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Checked, Checks, Fault, Heap, Invariant, Packed, Shape};
+use toft_arena::{Anywhere, Checked, Checks, Fault, Heap, Invariant, Packed, Shape, Swift};
 
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).unwrap()
@@ -37,9 +37,15 @@ unsafe fn peek(block: NonNull<u8>, word: isize) -> usize {
 
 #[test]
 fn a_block_freed_twice_is_named_whatever_it_was_merged_with() {
+    freed_twice::<Checked>();
+    // Here it is parked, and merged with nothing.
+    freed_twice::<common::shapes::Parks>();
+}
+
+fn freed_twice<S: Shape<Space = Anywhere>>() {
     // With nothing, with the one below, the one above, both, and with the end of the heap.
     for freed_first in [vec![], vec![1], vec![3], vec![1, 3], vec![3, 4, 5]] {
-        let mut heap = heap::<Checked>();
+        let mut heap = heap::<S>();
         let all = blocks(&mut heap, 6, 100);
         // SAFETY: the second free of a block is what is tested.
         unsafe {
@@ -157,6 +163,38 @@ fn a_link_that_was_written_over_is_named_and_never_followed() {
 }
 
 #[test]
+fn a_parked_block_that_was_written_over_is_named_and_not_handed_out() {
+    for (word, value) in [(-1, 0x10), (-1, (112 | 1) & !4), (0, 0x10), (0, usize::MAX)] {
+        let mut heap = heap::<Swift>();
+        let all = blocks(&mut heap, 6, 104);
+        // SAFETY: freed once; the words are the tag and the link of a parked chunk.
+        unsafe {
+            heap.deallocate(all[1]);
+            heap.deallocate(all[3]);
+            heap.check().unwrap();
+            let was = peek(all[3], word);
+            poke(all[3], word, value);
+            assert!(heap.check().is_err());
+            let live = heap.allocate(layout(104)).unwrap();
+            assert!(live != all[3] && live != all[1]);
+            let fault = Fault::BrokenLink(all[3].addr().get());
+            assert_eq!(heap.faults(), (1, Some(fault)));
+            poke(all[3], word, was);
+        }
+    }
+    // Its twin: the last that was freed comes first.
+    let mut heap = heap::<Swift>();
+    let all = blocks(&mut heap, 6, 104);
+    // SAFETY: freed once.
+    unsafe {
+        heap.deallocate(all[1]);
+        heap.deallocate(all[3]);
+    }
+    assert_eq!((heap.allocate(layout(104)), heap.allocate(layout(104))), (Ok(all[3]), Ok(all[1])));
+    assert_eq!(heap.faults().0, 0);
+}
+
+#[test]
 fn a_hook_is_called_with_each_fault() {
     thread_local!(static SEEN: Cell<Option<Fault>> = const { Cell::new(None) });
     struct Hooked;
@@ -189,8 +227,8 @@ fn a_hook_is_called_with_each_fault() {
 fn check_names_what_does_not_hold() {
     /// Word, value, relative to block 4 of six of 104 bytes, of which 2 and 4 are free.
     const CASES: &[(isize, usize, Invariant)] = &[
-        (-1 - 14, 0 | 1, Invariant::Tiling),
-        (-1 - 14, 4096 * 64 | 1, Invariant::Tiling),
+        (-1 - 14, 1, Invariant::Tiling),
+        (-1 - 14, (4096 * 64) | 1, Invariant::Tiling),
         (-1 - 14, 112 | 1, Invariant::BelowFree),
         (-1 + 14, 112 | 1, Invariant::BelowFree),
         (12, 104, Invariant::Sizes),

@@ -36,7 +36,7 @@ fn talloc_1_shrinking_gives_memory_back() {
     // A live block behind it: what is cut off is a chunk of its own.
     // SAFETY: a live block.
     unsafe { heap.shrink_in_place(block, 500) };
-    assert_eq!(heap.allocate(layout(480, 8)).unwrap().addr() < barrier.addr(), true);
+    assert!(heap.allocate(layout(480, 8)).unwrap().addr() < barrier.addr());
 }
 
 #[cfg(feature = "allocator-api2")]

@@ -56,7 +56,7 @@ unsafe impl Pages for Fake {
     fn reserve(&mut self, size: usize) -> Option<*mut u8> {
         (size <= FAKE && !self.log.refuse.get()).then_some(self.memory.as_mut_ptr().cast())
     }
-    fn commit(&mut self, start: *mut u8, size: usize) -> bool {
+    unsafe fn commit(&mut self, start: *mut u8, size: usize) -> bool {
         if self.log.refuse.get() {
             return false;
         }
@@ -67,13 +67,13 @@ unsafe impl Pages for Fake {
         }
         true
     }
-    fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
+    unsafe fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
         self.set(start, size, false);
         // SAFETY: of the vector.
         unsafe { start.write_bytes(0xBD, size) };
         !self.log.keeps_content.get()
     }
-    fn release(&mut self, _: *mut u8, _: usize) {
+    unsafe fn release(&mut self, _: *mut u8, _: usize) {
         self.log.live.set(usize::MAX);
     }
 }

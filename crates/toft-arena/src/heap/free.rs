@@ -179,8 +179,10 @@ impl<S: Shape> Heap<S> {
             && self.memory.may_hold(chunk)
             && size <= self.memory.extent
             // SAFETY: the chunk and its end are between the lowest and the highest of the spans.
-            && unsafe { self.memory.free_size(chunk) } == size
-            && unsafe { self.memory.get(chunk + size - S::WORD) } == size
+            && unsafe {
+                self.memory.free_size(chunk) == size
+                    && self.memory.get(chunk + size - S::WORD) == size
+            }
     }
 
     /// What is done about a neighbour that cannot be merged: nothing says any more that it is free.

@@ -7,7 +7,8 @@
 //! | `free.rs` | merging, and where the result goes |
 //! | `park.rs` | small blocks that wait for the next request of their size, in shapes that park |
 //! | `resize.rs` | growing and shrinking where the block is, downwards, and by moving |
-//! | `spans.rs` | claiming memory, moving its ends, giving it up |
+//! | `spans.rs` | claiming memory, and more of it at either end |
+//! | `ends.rs` | giving it up: truncating, releasing |
 //! | `validate.rs` | what is looked at before a pointer is believed |
 //! | `walk.rs` | all blocks; sums; the largest request that would be met |
 //! | `check.rs` | the invariants, one by one |
@@ -17,6 +18,7 @@
 mod aligned;
 mod allocate;
 mod check;
+mod ends;
 mod free;
 mod park;
 mod resize;

@@ -19,19 +19,28 @@ use core::alloc::Layout;
 /// 1. `reserve` returns address space that nothing else uses until `release`, or `None`.
 /// 2. After `commit` has returned `true` the range may be read and written; it is full of zeros if it
 ///    was not committed since `reserve`, or since a `decommit` that returned `true`.
-/// 3. All of them are called with multiples of `PAGE`, on what was reserved.
 pub unsafe trait Pages {
     /// A multiple of the size of a page.
     const PAGE: usize;
     /// Reserves address space.
     fn reserve(&mut self, size: usize) -> Option<*mut u8>;
     /// Makes a part of it usable.
-    fn commit(&mut self, start: *mut u8, size: usize) -> bool;
+    ///
+    /// # Safety
+    /// 1. The range is of what `reserve` returned, both its ends are multiples of `PAGE` from its start, and
+    ///    it is not committed.
+    unsafe fn commit(&mut self, start: *mut u8, size: usize) -> bool;
     /// Gives the memory of a part of it back, but not the addresses. `false` if it may still have its
     /// content when it is committed again.
-    fn decommit(&mut self, start: *mut u8, size: usize) -> bool;
+    ///
+    /// # Safety
+    /// 1. As `commit`, but the range is committed, and not used any more.
+    unsafe fn decommit(&mut self, start: *mut u8, size: usize) -> bool;
     /// Gives all of it back.
-    fn release(&mut self, start: *mut u8, size: usize);
+    ///
+    /// # Safety
+    /// 1. The range is all that one `reserve` returned, and not used any more.
+    unsafe fn release(&mut self, start: *mut u8, size: usize);
 }
 
 /// A source of pages: one span, at the front of reserved address space.
@@ -108,7 +117,8 @@ impl<P: Pages> Reserved<P> {
         let end = (now.end() - self.start.addr()).next_multiple_of(P::PAGE);
         if end < self.committed {
             let from = self.start.wrapping_add(end);
-            self.zeroed &= self.pages.decommit(from, self.committed - end);
+            // SAFETY: the heap has let go of it, and `end` is a page's.
+            self.zeroed &= unsafe { self.pages.decommit(from, self.committed - end) };
             self.committed = end;
         }
         self.span = Some(now);
@@ -125,7 +135,12 @@ impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         let left = self.size - self.committed;
         let least = room_for::<S>(layout)?.checked_next_multiple_of(P::PAGE).ok_or(NoMemory)?;
         let step = least.max(self.step.min(left) & !(P::PAGE - 1));
-        if step > left || !self.pages.commit(self.start.wrapping_add(self.committed), step) {
+        if step > left {
+            return Err(NoMemory);
+        }
+        let end = self.start.wrapping_add(self.committed);
+        // SAFETY: what lies behind `committed` is reserved and not committed; all are multiples of `PAGE`.
+        if !unsafe { self.pages.commit(end, step) } {
             return Err(NoMemory);
         }
         let all = Span::new(self.start, self.committed + step);
@@ -146,7 +161,8 @@ impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
             }
             Err(_) => {
                 let from = self.start.wrapping_add(self.committed);
-                self.zeroed &= self.pages.decommit(from, step);
+                // SAFETY: it was committed above, and no span has it.
+                self.zeroed &= unsafe { self.pages.decommit(from, step) };
                 Err(NoMemory)
             }
         }
@@ -172,7 +188,8 @@ impl<P: Pages> Drop for Reserved<P> {
     fn drop(&mut self) {
         // A heap that outlives its source has lost its memory; `Arena` owns both.
         if !self.start.is_null() {
-            self.pages.release(self.start, self.size);
+            // SAFETY: all of what was reserved; the heap is gone, or has lost it.
+            unsafe { self.pages.release(self.start, self.size) };
         }
     }
 }

@@ -18,19 +18,19 @@ unsafe impl Pages for SystemPages {
         unsafe { map(null_mut(), size, 0) }
     }
 
-    fn commit(&mut self, start: *mut u8, size: usize) -> bool {
-        // SAFETY: of what was reserved (Pages, 3).
+    unsafe fn commit(&mut self, start: *mut u8, size: usize) -> bool {
+        // SAFETY: of what was reserved (by 1).
         unsafe { libc::mprotect(start.cast(), size, libc::PROT_READ | libc::PROT_WRITE) == 0 }
     }
 
-    fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
-        // SAFETY: of what was reserved (Pages, 3), and not used any more. A new mapping in its place has no
+    unsafe fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
+        // SAFETY: of what was reserved (by 1), and not used any more. A new mapping in its place has no
         // memory; if there can be none, the old one stays, with its content.
         unsafe { map(start, size, libc::MAP_FIXED) }.is_some()
     }
 
-    fn release(&mut self, start: *mut u8, size: usize) {
-        // SAFETY: all of what was reserved (Pages, 3), and not used any more.
+    unsafe fn release(&mut self, start: *mut u8, size: usize) {
+        // SAFETY: all of what was reserved (by 1), and not used any more.
         unsafe { libc::munmap(start.cast(), size) };
     }
 }

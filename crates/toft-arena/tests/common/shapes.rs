@@ -22,7 +22,7 @@ pub struct Lines;
 
 impl Shape for Lines {
     type Space = Anywhere;
-    type Bins = Table<usize, 96, 2>;
+    type Bins = Table<usize, 96, 3>;
     const ALIGN: usize = 64;
     const EXACT: usize = 1024;
     const STEPS: u32 = 3;
@@ -35,7 +35,7 @@ pub struct Parks;
 
 impl Shape for Parks {
     type Space = Anywhere;
-    type Bins = Table<usize, 192, 3, 64>;
+    type Bins = Table<usize, 192, 6, 64>;
     const ALIGN: usize = 8;
     const EXACT: usize = 512;
     const STEPS: u32 = 3;
