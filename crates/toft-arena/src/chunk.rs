@@ -94,6 +94,12 @@ impl<S: Shape> Memory<S> {
         chunk.wrapping_sub(self.low) < self.extent
     }
 
+    /// Whether a chunk may be this large: all spans together are not larger.
+    #[inline(always)]
+    pub(crate) fn may_be(&self, size: usize) -> bool {
+        size <= self.extent + S::MIN
+    }
+
     /// Widens the range in which links are believed.
     pub(crate) fn cover(&mut self, base: usize, end: usize) {
         let high = end.max(self.low.saturating_add(self.extent).saturating_add(S::MIN));

@@ -32,6 +32,9 @@ pub trait Shape: 'static {
     const STEPS: u32;
     /// What is checked.
     const CHECKS: Checks = Checks::Links;
+    /// Whether a large request looks for a close fit even while there is memory in `top`: 1 % more of the
+    /// memory is used, and requests of more than `EXACT` bytes take a tenth more time.
+    const CAREFUL: bool = true;
     /// Whether calls are counted.
     const COUNT: bool = false;
     /// Called with each fault, before the call that found it returns. It may end the program.
@@ -106,6 +109,7 @@ impl Shape for Swift {
     const ALIGN: usize = 32;
     const EXACT: usize = 2048;
     const STEPS: u32 = 4;
+    const CAREFUL: bool = false;
 }
 
 impl Shape for Narrow {
@@ -171,10 +175,14 @@ mod tests {
     #[test]
     fn a_block_costs_a_word_and_at_least_three() {
         let size = |bytes| Packed::chunk_size(bytes).unwrap();
-        assert_eq!((Packed::MIN, Standard::MIN, Narrow::MIN), (24, 32, 16));
+        let word = size_of::<usize>();
+        assert_eq!(
+            (Packed::MIN, Standard::MIN, Narrow::MIN),
+            if word == 8 { (24, 32, 16) } else { (16, 16, 16) }
+        );
         for bytes in 0..4096_usize {
-            let packed = (bytes + 8).next_multiple_of(8).max(24);
-            let standard = (bytes + 8).next_multiple_of(16).max(32);
+            let packed = (bytes + word).next_multiple_of(8).max(Packed::MIN);
+            let standard = (bytes + word).next_multiple_of(16).max(Standard::MIN);
             let narrow = (bytes + 4).next_multiple_of(8).max(16);
             assert_eq!(size(bytes), packed);
             assert_eq!(Standard::chunk_size(bytes), Some(standard));
@@ -194,11 +202,16 @@ mod tests {
 
     #[test]
     fn places_are_where_blocks_are_aligned() {
-        assert_eq!(
-            (Packed::place_from(0), Packed::place_from(1), Packed::place_from(8)),
-            (0, 8, 8)
-        );
-        assert_eq!((Standard::place_from(0), Standard::place_from(8)), (8, 8));
-        assert_eq!((Standard::place_from(9), Narrow::place_from(0)), (24, 4));
+        fn holds<S: Shape>() {
+            for place in 0..200 {
+                let from = S::place_from(place);
+                assert!(from >= place && from - place < S::ALIGN);
+                assert_eq!((from + S::WORD) % S::ALIGN, 0);
+            }
+        }
+        holds::<Packed>();
+        holds::<Standard>();
+        holds::<Swift>();
+        holds::<Narrow>();
     }
 }

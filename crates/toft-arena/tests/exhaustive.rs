@@ -34,16 +34,18 @@ fn every_span<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {
 
 #[test]
 fn every_small_span_is_used_to_its_end() {
-    every_span::<Packed>(8, anywhere);
-    every_span::<Standard>(8, anywhere);
-    every_span::<Checked>(8, anywhere);
-    every_span::<Parks>(8, anywhere);
-    every_span::<Relative>(8, within);
+    let word = size_of::<usize>();
+    every_span::<Packed>(word, anywhere);
+    every_span::<Standard>(word, anywhere);
+    every_span::<Checked>(word, anywhere);
+    every_span::<Parks>(word, anywhere);
+    every_span::<Relative>(word, within);
     every_span::<Narrow>(4, within);
     every_span::<Tiny>(4, within);
 }
 
 /// The smallest arenas that serve: 24 bytes and a fence, and with four-byte words 12 and a fence.
+#[cfg(target_pointer_width = "64")]
 #[test]
 fn the_smallest_arena_has_one_block() {
     let mut packed = Shadow::<Packed>::new(4096, anywhere);
@@ -120,8 +122,10 @@ fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
             assert_eq!(blocks, (span.size - 4) / cost(size), "{size}");
         }
     }
-    let eight = |size: usize| (size + 8).next_multiple_of(8).max(24);
-    let sixteen = |size: usize| (size + 8).next_multiple_of(16).max(32);
+    let word = size_of::<usize>();
+    let eight = |size: usize| (size + word).next_multiple_of(8).max((3 * word).next_multiple_of(8));
+    let sixteen =
+        |size: usize| (size + word).next_multiple_of(16).max((3 * word).next_multiple_of(16));
     let narrow = |size: usize| (size + 4).next_multiple_of(8).max(16);
     holds::<Packed>(eight, anywhere);
     holds::<Relative>(eight, within);

@@ -24,7 +24,7 @@ fn programs() -> impl Strategy<Value = (Vec<Op>, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(std::env::var("TOFT_ARENA_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300)) })]
 
     #[test]
     fn packed((ops, first) in programs()) {

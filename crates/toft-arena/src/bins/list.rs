@@ -63,7 +63,8 @@ pub(crate) unsafe fn pop<S: Shape>(
         let size = memory.free_size(chunk);
         if S::CHECKS >= Checks::Links
             && (memory.get(chunk + S::WORD) != 0
-                || size.wrapping_sub(least) > memory.extent
+                || size < least
+                || !memory.may_be(size)
                 || size % S::ALIGN != 0)
         {
             bins.clear(bin);

@@ -85,7 +85,8 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
-        if size >= S::EXACT {
+        // While `top` would do, looking at chunks costs more time than it saves memory.
+        if size >= S::EXACT && (S::CAREFUL || self.top_size < size) {
             let chunk = self.take_close(size, from);
             if chunk != 0 {
                 return chunk;
@@ -113,7 +114,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// A chunk out of the request's own bin, of which some are too small: the best of the first few.
-    #[inline(always)]
+    #[inline(never)]
     fn take_close(&mut self, size: usize, from: usize) -> usize {
         let bin = index::of_free::<S>(size);
         if bin == from {

@@ -176,7 +176,7 @@ impl<S: Shape> Heap<S> {
                     (before, chunk) = (chunk, self.memory.get(chunk));
                 }
                 // A circle would not end.
-                ensure(sums.bytes <= self.memory.extent + S::MIN, Invariant::Links)?;
+                ensure(self.memory.may_be(sums.bytes), Invariant::Links)?;
             }
         }
         Ok(sums)

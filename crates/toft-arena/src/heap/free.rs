@@ -149,7 +149,7 @@ impl<S: Shape> Heap<S> {
             // The end of a chunk above is on a line that nothing else here reads.
             let below = chunk != seen_from;
             if S::CHECKS >= Checks::Links
-                && (size > self.memory.extent
+                && (!self.memory.may_be(size)
                     || below
                         && (!self.memory.may_hold(chunk) || self.memory.free_size(chunk) != size))
             {
@@ -177,7 +177,7 @@ impl<S: Shape> Heap<S> {
         size % S::ALIGN == 0
             && size >= S::MIN
             && self.memory.may_hold(chunk)
-            && size <= self.memory.extent
+            && size <= self.memory.low + self.memory.extent + S::MIN - chunk
             // SAFETY: the chunk and its end are between the lowest and the highest of the spans.
             && unsafe {
                 self.memory.free_size(chunk) == size

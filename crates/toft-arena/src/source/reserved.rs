@@ -113,13 +113,22 @@ impl<P: Pages> Reserved<P> {
         if whole >= self.committed {
             return;
         }
-        let Ok(now) = heap.truncate(span, Span::new(span.start, whole - P::PAGE)) else { return };
-        let end = (now.end() - self.start.addr()).next_multiple_of(P::PAGE);
+        let size = self.start.addr() + (whole - P::PAGE) - span.start.addr();
+        let Ok(now) = heap.truncate(span, Span::new(span.start, size)) else { return };
+        let used = now.end() - self.start.addr();
+        let end = used.next_multiple_of(P::PAGE);
         if end < self.committed {
             let from = self.start.wrapping_add(end);
-            // SAFETY: the heap has let go of it, and `end` is a page's.
-            self.zeroed &= unsafe { self.pages.decommit(from, self.committed - end) };
+            // SAFETY: the heap has let go of it, and `end` is a page's. What stays committed behind the span is
+            // made zero, as it will be taken for when the span is extended.
+            unsafe {
+                self.zeroed &= self.pages.decommit(from, self.committed - end);
+                self.start.add(used).write_bytes(0, end - used);
+            }
             self.committed = end;
+        } else {
+            // SAFETY: as above, up to what is committed.
+            unsafe { self.start.add(used).write_bytes(0, self.committed - used) };
         }
         self.span = Some(now);
     }
