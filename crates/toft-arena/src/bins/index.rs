@@ -32,9 +32,9 @@ pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
     // `LIMIT`, half of all numbers.
     let up = (1 << (size.ilog2() - S::STEPS)) - 1;
     let bin = of_free::<S>(size + up);
-    // Chunks in the last bin have no upper bound, and a request rounded up to it may be greater than
-    // the smallest of them.
-    if bin == S::Bins::BINS - 1 { S::Bins::BINS } else { bin }
+    // The last bin has no upper bound: a request that belongs there may be larger than some of it. One that is
+    // only rounded up to it is not.
+    if bin == S::Bins::BINS - 1 && of_free::<S>(size) == bin { S::Bins::BINS } else { bin }
 }
 
 #[cfg(test)]
@@ -59,6 +59,8 @@ mod tests {
                 assert!(chunk >= size, "a chunk of {chunk} for {size}");
             }
             assert!(size >= S::EXACT || own == from);
+            // And no bin is passed over of which all are large enough.
+            assert!(from <= own + 1, "{size}");
         }
     }
 
@@ -67,6 +69,25 @@ mod tests {
         holds::<Packed>();
         holds::<Standard>();
         holds::<Narrow>();
+    }
+
+    /// Where there are few bins the last one begins early.
+    struct Few;
+
+    impl Shape for Few {
+        type Space = crate::Anywhere;
+        type Bins = crate::Table<usize, 180, 6>;
+        const ALIGN: usize = 8;
+        const EXACT: usize = 1024;
+        const STEPS: u32 = 4;
+    }
+
+    #[test]
+    fn a_request_below_the_last_bin_finds_it() {
+        let last = <Few as Shape>::Bins::BINS - 1;
+        let first = (1..).map(|n| n * 8).find(|&size| of_free::<Few>(size) == last).unwrap();
+        assert_eq!((of_request::<Few>(first - 8), of_request::<Few>(first)), (last, last + 1));
+        holds::<Few>();
     }
 
     #[test]
