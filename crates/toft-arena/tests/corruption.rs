@@ -266,3 +266,52 @@ fn check_names_what_does_not_hold() {
     };
     assert_eq!(heap.check(), Err(Invariant::Fence));
 }
+
+/// Words that look like live chunks, in memory that is free.
+#[test]
+fn what_looks_live_inside_of_free_memory_is_not() {
+    let fake = |block: NonNull<u8>| {
+        // SAFETY: words of a block of 400 bytes.
+        unsafe {
+            for word in [9, 19, 29, 39] {
+                poke(block, word, (10 * size_of::<usize>()) | 1);
+            }
+            block.add(10 * size_of::<usize>())
+        }
+    };
+    let mut heap = heap::<Checked>();
+    let block = heap.allocate(layout(400)).unwrap();
+    let inside = fake(block);
+    let refused = Err(Fault::NotLive(inside.addr().get()));
+    // SAFETY: what is freed is a block, or is refused.
+    unsafe {
+        // In `top`.
+        heap.deallocate(block);
+        assert_eq!(heap.try_deallocate(inside), refused);
+        // In `rest`: what is left of a chunk that was split.
+        let block = heap.allocate(layout(400)).unwrap();
+        let barrier = heap.allocate(layout(8)).unwrap();
+        fake(block);
+        heap.deallocate(block);
+        let front = heap.allocate(layout(16)).unwrap();
+        assert_eq!((front, heap.try_deallocate(inside)), (block, refused));
+        heap.deallocate(front);
+        heap.deallocate(barrier);
+    }
+    heap.check().unwrap();
+}
+
+#[test]
+fn no_more_than_sixteen_of_a_size_are_parked() {
+    let mut heap = heap::<Swift>();
+    let all = blocks(&mut heap, 60, 100);
+    for block in all {
+        // SAFETY: freed once.
+        unsafe { heap.deallocate(block) };
+    }
+    heap.check().unwrap();
+    // Sixteen parked, and what all others have become.
+    assert_eq!(heap.survey().free_blocks, 17);
+    assert!(heap.settle() && !heap.settle());
+    assert_eq!(heap.survey().free_blocks, 1);
+}
