@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use toft_arena::source::{Manual, Source};
 use toft_arena::{
     Anywhere, Arena, Heap, Narrow, NoMemory, OneThread, Packed, Shape, Shared, Span, Standard,
+    Swift,
 };
 
 fn layout(size: usize, align: usize) -> Layout {
@@ -264,6 +265,31 @@ fn talc_2_an_aligned_place_in_a_small_gap_is_found() {
     assert_eq!(found.addr().get(), first);
     heap.check().unwrap();
     let _ = before;
+}
+
+/// hermit's many aligned blocks: they take no more than blocks of as many bytes as their distance.
+#[test]
+fn talc_44_many_aligned_blocks_take_little_more_than_unaligned_ones() {
+    const COUNT: usize = 16_384;
+    fn taken<S: Shape<Space = Anywhere>>(size: usize, align: usize) -> usize {
+        let memory = vec![0_u8; (COUNT + 2) * 4096 * 2];
+        let mut heap = Heap::<S>::new(Anywhere);
+        let start = memory.as_ptr().cast_mut();
+        // SAFETY: the vector outlives the heap; nobody else uses it.
+        unsafe { heap.claim(start, memory.len()) }.unwrap();
+        let before = heap.top_size();
+        for _ in 0..COUNT {
+            heap.allocate(layout(size, align)).unwrap();
+        }
+        before - heap.top_size()
+    }
+    for (aligned, plain) in [
+        (taken::<Packed>(1, 4096), taken::<Packed>(4096, 1)),
+        (taken::<Standard>(1, 4096), taken::<Standard>(4096, 1)),
+        (taken::<Swift>(1, 4096), taken::<Swift>(4096, 1)),
+    ] {
+        assert!(aligned <= plain + 8192, "{aligned} {plain}");
+    }
 }
 
 /// talc's tag was one byte for a while, and did not hold large gaps (its pull request 49).

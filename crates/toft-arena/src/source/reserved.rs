@@ -142,7 +142,11 @@ impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
             self.start = self.pages.reserve(self.size).ok_or(NoMemory)?;
         }
         let left = self.size - self.committed;
-        let least = room_for::<S>(layout)?.checked_next_multiple_of(P::PAGE).ok_or(NoMemory)?;
+        // What lies free at the end already counts; or a load that goes up and down would get more each time
+        // than it needs, and give it back.
+        let need = room_for::<S>(layout)?;
+        let there = if self.span.is_some() { heap.top_size().min(need - 1) } else { 0 };
+        let least = (need - there).checked_next_multiple_of(P::PAGE).ok_or(NoMemory)?;
         let step = least.max(self.step.min(left) & !(P::PAGE - 1));
         if step > left {
             return Err(NoMemory);
