@@ -6,10 +6,11 @@ use common::Shadow;
 use common::shapes::{Tiny, anywhere, within};
 use std::alloc::Layout;
 use std::ptr::NonNull;
+#[cfg(feature = "allocator-api2")]
+use toft_arena::OneThread;
 use toft_arena::source::{Manual, Source};
 use toft_arena::{
-    Anywhere, Arena, Heap, Narrow, NoMemory, OneThread, Packed, Shape, Shared, Span, Standard,
-    Swift,
+    Anywhere, Arena, Heap, Narrow, NoMemory, Packed, Shape, Shared, Span, Standard, Swift,
 };
 
 fn layout(size: usize, align: usize) -> Layout {

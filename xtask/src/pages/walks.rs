@@ -21,7 +21,7 @@ struct Source {
 }
 
 fn sources() -> Vec<Source> {
-    let folders = ["crates/toft/src", "crates/toft-preload/src"];
+    let folders = ["crates/toft/src", "crates/toft-arena/src", "crates/toft-preload/src"];
     folders
         .iter()
         .map(|folder| place::root().join(folder))
@@ -54,6 +54,7 @@ fn exists(sources: &[Source], of: &str, name: &str) -> bool {
             if line.starts_with("impl")
                 || line.starts_with("unsafe impl")
                 || line.starts_with("pub unsafe trait")
+                || line.starts_with("pub trait")
             {
                 let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 in_impl = line.split(|c| !word(c)).any(|part| part == of);
