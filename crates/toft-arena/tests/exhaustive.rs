@@ -132,3 +132,37 @@ fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
     holds::<Standard>(sixteen, anywhere);
     holds::<Narrow>(narrow, within);
 }
+
+/// The common path takes the first chunk that it looks at.
+#[test]
+fn small_requests_look_at_no_chunk_that_does_not_serve() {
+    let memory = vec![0_u64; 1 << 16];
+    let mut heap = Heap::<Checked>::new(toft_arena::Anywhere);
+    // SAFETY: the vector outlives the heap.
+    unsafe { heap.claim(memory.as_ptr().cast_mut().cast(), 1 << 19) }.unwrap();
+    let (mut live, mut refused) = (Vec::new(), 0);
+    for turn in 0..50_000_usize {
+        let layout = Layout::from_size_align(turn * 7919 % 1000, 8).unwrap();
+        match heap.allocate(layout) {
+            Ok(block) => live.push(block),
+            Err(_) => refused += 1,
+        }
+        if turn % 20 > 10 || live.len() > 900 {
+            // SAFETY: a live block.
+            unsafe { heap.deallocate(live.swap_remove(turn * 31 % live.len())) };
+        }
+    }
+    assert_eq!((refused, heap.counters().probes), (0, 0));
+    // Its twin: a large one looks at smaller ones that share its bin.
+    let one = |heap: &mut Heap<Checked>, size| {
+        heap.allocate(Layout::from_size_align(size, 8).unwrap()).unwrap()
+    };
+    // SAFETY: no block is used any more.
+    unsafe { heap.reset() };
+    let smaller = one(&mut heap, 1152);
+    one(&mut heap, 8);
+    // SAFETY: a live block.
+    unsafe { heap.deallocate(smaller) };
+    assert_ne!(one(&mut heap, 1192), smaller);
+    assert_eq!(heap.counters().probes, 1);
+}
