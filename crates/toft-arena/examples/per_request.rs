@@ -25,7 +25,7 @@ fn main() {
     let mut memory = vec![0_u8; SHARE];
     let mut arena = Shared::new(Anywhere, Manual, OneThread::new());
     // SAFETY: the vector outlives the arena, and nobody else uses it.
-    unsafe { arena.get_mut().heap().claim(memory.as_mut_ptr(), SHARE) }.expect("large enough");
+    unsafe { arena.get_mut().heap_mut().claim(memory.as_mut_ptr(), SHARE) }.expect("large enough");
     let (mut served, mut refused) = (0, 0);
     for request in 0..1000 {
         match handle(&arena, request * 10) {
@@ -33,8 +33,8 @@ fn main() {
             None => refused += 1,
         }
         // SAFETY: no block of the request is used any more.
-        unsafe { arena.get_mut().heap().reset() };
-        assert_eq!(arena.get_mut().heap().survey().live_blocks, 0);
+        unsafe { arena.get_mut().heap_mut().reset() };
+        assert_eq!(arena.survey().map(|survey| survey.live_blocks), Some(0));
     }
     println!("{served} requests served in {SHARE} bytes, {refused} were too large");
     assert!(served > 800 && refused > 100);

@@ -26,10 +26,10 @@ fn main() {
     let words: Vec<String> = (0..1000).map(|number| format!("word {number}")).collect();
     let inside = MEMORY.0.get().addr()..MEMORY.0.get().addr() + SIZE;
     assert!(words.iter().all(|word| inside.contains(&word.as_ptr().addr())));
-    let survey = ARENA.with(|arena| arena.heap().survey()).expect("nobody else has the lock");
+    let survey = ARENA.survey().expect("nobody else has the lock");
     println!("{} words in an arena of {} bytes: {survey:?}", words.len(), SIZE);
     drop(words);
     let mut large = Vec::<u8>::new();
     assert!(large.try_reserve(2 * SIZE).is_err(), "more than there is");
-    ARENA.with(|arena| arena.heap().check()).expect("nobody else has the lock").expect("sound");
+    ARENA.check().expect("nobody else has the lock").expect("sound");
 }

@@ -1,7 +1,7 @@
 //! A heap with a source of memory.
 
 use crate::fault::NoMemory;
-use crate::heap::Heap;
+use crate::heap::{Heap, Invariant, Survey};
 use crate::shape::{Checks, Shape};
 use crate::source::Source;
 use core::alloc::Layout;
@@ -27,14 +27,65 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
         Self { heap: Heap::new(space), source, worth: 0 }
     }
 
-    /// The heap, to claim memory by hand and to look at it.
-    pub fn heap(&mut self) -> &mut Heap<S> {
+    /// The heap, to look at it.
+    pub fn heap(&self) -> &Heap<S> {
+        &self.heap
+    }
+
+    /// The heap, to claim memory by hand.
+    ///
+    /// Unsafe, for the heap goes on using what its source frees when it is dropped:
+    ///
+    /// ```compile_fail,E0133
+    /// use toft_arena::{Anywhere, Arena, Heap, Packed, source::Manual};
+    /// let mut arena = Arena::<Packed, _>::new(Anywhere, Manual);
+    /// let stolen = std::mem::replace(arena.heap_mut(), Heap::new(Anywhere));
+    /// ```
+    ///
+    /// # Safety
+    /// 1. The heap stays this arena's: no other is put in its place.
+    /// 2. What is given up of spans that the source has given is used by nobody but the source.
+    pub unsafe fn heap_mut(&mut self) -> &mut Heap<S> {
         &mut self.heap
     }
 
-    /// The source.
-    pub fn source(&mut self) -> &mut F {
+    /// The source, to look at it.
+    pub fn source(&self) -> &F {
+        &self.source
+    }
+
+    /// The source, to change how it works.
+    ///
+    /// ```compile_fail,E0133
+    /// use toft_arena::{Anywhere, Arena, Packed, source::Manual};
+    /// let mut arena = Arena::<Packed, _>::new(Anywhere, Manual);
+    /// *arena.source_mut() = Manual;
+    /// ```
+    ///
+    /// # Safety
+    /// 1. The source stays this arena's: no other is put in its place, for with it would go the memory; and no
+    ///    other heap is given to it.
+    pub unsafe fn source_mut(&mut self) -> &mut F {
         &mut self.source
+    }
+
+    /// As [`Heap::settle`].
+    pub fn settle(&mut self) -> bool {
+        self.heap.settle()
+    }
+
+    /// As [`Heap::check`].
+    ///
+    /// # Errors
+    /// As `Heap::check`.
+    pub fn check(&self) -> Result<(), Invariant> {
+        self.heap.check()
+    }
+
+    /// As [`Heap::survey`].
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        self.heap.survey()
     }
 
     /// As [`Heap::allocate`]; the source is not asked.
@@ -77,7 +128,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     ) -> Result<NonNull<u8>, NoMemory> {
         for _ in 0..ATTEMPTS {
             let before = self.heap.claimed();
-            self.source.more(&mut self.heap, layout)?;
+            // SAFETY: 1. and 2. both are this arena's alone (`heap_mut`, `source_mut`), and go together; 3. (`heap_mut`).
+            unsafe { self.source.more(&mut self.heap, layout)? };
             if let Ok(block) = allocate(&mut self.heap, layout) {
                 return Ok(block);
             }
@@ -155,12 +207,14 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     #[cold]
     #[inline(never)]
     fn offer_now(&mut self) {
-        self.worth = self.source.less(&mut self.heap);
+        // SAFETY: as in `ask`.
+        self.worth = unsafe { self.source.less(&mut self.heap) };
     }
 
     /// Has the source take back all that it can, now.
     pub fn trim(&mut self) {
-        self.source.least(&mut self.heap);
+        // SAFETY: as in `ask`.
+        unsafe { self.source.least(&mut self.heap) };
         self.worth = 0;
     }
 }

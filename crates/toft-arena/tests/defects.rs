@@ -48,7 +48,7 @@ fn talloc_2_growing_to_a_stricter_alignment_copies_the_old_block_only() {
     let memory = Box::leak(vec![0_u8; 1 << 16].into_boxed_slice());
     let shared: Shared<Packed, Manual, OneThread> = Shared::new(Anywhere, Manual, OneThread::new());
     // SAFETY: the memory is never used by anybody else.
-    shared.with(|arena| unsafe { arena.heap().claim(memory.as_mut_ptr(), 1 << 16) }.unwrap());
+    unsafe { shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 16).unwrap()) };
     let arena = &shared;
     let old = layout(64, 8);
     let block = Allocator::allocate(&arena, old).unwrap().cast::<u8>();
@@ -77,12 +77,12 @@ fn talloc_3_and_talc_nothing_is_aligned() {
     }
     let memory = Box::leak(vec![0_u8; 1 << 16].into_boxed_slice());
     // SAFETY: the memory is never used by anybody else.
-    shared.with(|arena| unsafe { arena.heap().claim(memory.as_mut_ptr(), 1 << 16) }.unwrap());
+    unsafe { shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 16).unwrap()) };
     let block = Allocator::allocate(&&shared, layout(100, 256)).unwrap().cast::<u8>();
     // SAFETY: a live block of that layout.
     let shrunk = unsafe { Allocator::shrink(&&shared, block, layout(100, 256), layout(0, 256)) };
     assert_eq!(shrunk.unwrap().cast::<u8>().addr().get() % 256, 0);
-    assert_eq!(shared.with(|arena| arena.heap().survey().live_blocks), Some(0));
+    assert_eq!(shared.look(|arena| arena.heap().survey().live_blocks), Some(0));
 }
 
 /// Bins whose bit is in another word than the first, with words of 32 bits.
@@ -138,7 +138,7 @@ fn talloc_6_the_lock_is_not_held_while_a_large_block_is_copied() {
     let memory = Box::leak(vec![0_u8; 1 << 20].into_boxed_slice());
     // SAFETY: the memory is never used by anybody else; blocks are live and of these layouts.
     unsafe {
-        shared.with(|arena| arena.heap().claim(memory.as_mut_ptr(), 1 << 20)).unwrap().unwrap();
+        shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 20)).unwrap().unwrap();
         for (size, times) in [(100_000, 3), (1000, 1)] {
             let block = shared.allocate(layout(size, 8)).unwrap();
             let barrier = shared.allocate(layout(8, 8)).unwrap();
@@ -196,7 +196,7 @@ fn talloc_8_threads_share_an_arena() {
     let shared: &Shared<Packed, Manual, Spin> =
         Box::leak(Box::new(Shared::new(Anywhere, Manual, Spin::new())));
     // SAFETY: the memory is never used by anybody else.
-    shared.with(|arena| unsafe { arena.heap().claim(memory.as_mut_ptr(), 1 << 22) }.unwrap());
+    unsafe { shared.with(|arena| arena.heap_mut().claim(memory.as_mut_ptr(), 1 << 22).unwrap()) };
     std::thread::scope(|scope| {
         for thread in 0..4_u8 {
             scope.spawn(move || {
@@ -223,7 +223,7 @@ fn talloc_8_threads_share_an_arena() {
             });
         }
     });
-    let survey = shared.with(|arena| {
+    let survey = shared.look(|arena| {
         arena.heap().check().unwrap();
         arena.heap().survey()
     });
@@ -317,8 +317,9 @@ fn talc_49_gaps_of_many_megabytes() {
 fn talloc_a_source_that_lies_ends_in_an_error() {
     #[derive(Default)]
     struct Liar(usize);
-    impl<S: Shape> Source<S> for Liar {
-        fn more(&mut self, _: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
+    // SAFETY: it leaves the heap as it is, or claims what stays.
+    unsafe impl<S: Shape> Source<S> for Liar {
+        unsafe fn more(&mut self, _: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
             self.0 += 1;
             Ok(())
         }
@@ -328,8 +329,9 @@ fn talloc_a_source_that_lies_ends_in_an_error() {
     assert_eq!(arena.source().0, 1);
     /// Gives a little each time, and never enough.
     struct Miser(usize);
-    impl Source<Packed> for Miser {
-        fn more(&mut self, heap: &mut Heap<Packed>, _: Layout) -> Result<(), NoMemory> {
+    // SAFETY: it leaves the heap as it is, or claims what stays.
+    unsafe impl Source<Packed> for Miser {
+        unsafe fn more(&mut self, heap: &mut Heap<Packed>, _: Layout) -> Result<(), NoMemory> {
             self.0 += 1;
             let memory = Box::leak(vec![0_u64; 16].into_boxed_slice());
             // SAFETY: the memory is never used by anybody else.

@@ -65,8 +65,8 @@ fn conforms(allocator: &impl GlobalAlloc) {
 
 fn clean<S: Shape, F: Source<S>, L: Exclusive>(shared: &Shared<S, F, L>) {
     conforms(shared);
-    shared.with(|arena| {
-        arena.heap().settle();
+    shared.settle().unwrap();
+    shared.look(|arena| {
         arena.heap().check().unwrap();
         let survey = arena.heap().survey();
         assert_eq!((survey.live_blocks, survey.free_blocks, arena.heap().faults().0), (0, 1, 0));
@@ -107,16 +107,16 @@ fn interrupts_are_off_while_the_lock_is_held_and_then_as_they_were() {
     }
     let lock = NoInterrupts::<Fake, _>::new(Spin::new());
     let shared: Shared<Packed, _, _> = Shared::new(Anywhere, once(1 << 20), lock);
-    assert_eq!(shared.with(|_| ON.get()), Some(false));
+    assert_eq!(shared.look(|_| ON.get()), Some(false));
     assert!(ON.get());
     ON.set(false);
-    shared.with(|_| assert!(!ON.get()));
+    shared.look(|_| assert!(!ON.get()));
     assert!(!ON.get(), "they were off before");
     ON.set(true);
     clean(&shared);
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shared.with(|_| panic!())));
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shared.look(|_| panic!())));
     assert!(ON.get(), "a panic left them off");
-    assert_eq!(shared.with(|_| 7), Some(7), "a panic left the lock held");
+    assert_eq!(shared.look(|_| 7), Some(7), "a panic left the lock held");
 }
 
 /// A source that uses the arena that asks it: an error, and no second reference to the arena.
@@ -124,8 +124,9 @@ fn interrupts_are_off_while_the_lock_is_held_and_then_as_they_were() {
 fn a_source_that_comes_back_is_refused() {
     thread_local!(static ARENA: Cell<Option<&'static Shared<Packed, Back, OneThread>>> = const { Cell::new(None) });
     struct Back;
-    impl Source<Packed> for Back {
-        fn more(&mut self, _: &mut Heap<Packed>, layout: Layout) -> Result<(), NoMemory> {
+    // SAFETY: it leaves the heap as it is.
+    unsafe impl Source<Packed> for Back {
+        unsafe fn more(&mut self, _: &mut Heap<Packed>, layout: Layout) -> Result<(), NoMemory> {
             let arena = ARENA.get().unwrap();
             assert_eq!(arena.allocate(layout), Err(NoMemory));
             Ok(())
@@ -144,15 +145,14 @@ fn a_fault_has_no_effect_through_a_shared_reference() {
     // SAFETY: the second free of a block is what is tested.
     unsafe {
         shared.deallocate(block);
-        let survey = |arena: &mut toft_arena::Arena<Checked, Once>| arena.heap().survey();
-        let before = shared.with(survey);
+        let before = shared.survey();
         shared.deallocate(block);
         shared.deallocate_sized(block, layout(50_000, 8));
         assert_eq!(shared.reallocate(block, layout(50_000, 8), 60_000), Err(NoMemory));
         assert_eq!(shared.reallocate(block, layout(500, 8), 600), Err(NoMemory));
-        assert_eq!(shared.with(survey), before);
+        assert_eq!(shared.survey(), before);
     }
-    assert!(shared.with(|arena| arena.heap().faults().0).unwrap() >= 4);
+    assert!(shared.look(|arena| arena.heap().faults().0).unwrap() >= 4);
 }
 
 #[cfg(feature = "allocator-api2")]
@@ -170,9 +170,9 @@ fn collections_of_an_arena() {
         assert!(numbers.iter().copied().eq(0..10_000) && nothings.len() == 10_000);
         numbers.truncate(10);
         numbers.shrink_to_fit();
-        assert_eq!(shared.with(|arena| arena.heap().survey().live_blocks), Some(1));
+        assert_eq!(shared.look(|arena| arena.heap().survey().live_blocks), Some(1));
     }
-    assert_eq!(shared.with(|arena| arena.heap().survey().live_blocks), Some(0));
+    assert_eq!(shared.look(|arena| arena.heap().survey().live_blocks), Some(0));
 }
 
 /// Without a source: memory by hand.
@@ -182,7 +182,7 @@ fn memory_is_claimed_by_hand() {
     assert_eq!(shared.allocate(layout(1, 1)), Err(NoMemory));
     let memory = Box::leak(vec![0_u8; 4096].into_boxed_slice());
     // SAFETY: the memory is never used by anybody else.
-    unsafe { shared.get_mut().heap().claim(memory.as_mut_ptr(), 4096) }.unwrap();
+    unsafe { shared.get_mut().heap_mut().claim(memory.as_mut_ptr(), 4096) }.unwrap();
     assert!(shared.allocate(layout(1, 1)).is_ok());
     assert!(format!("{shared:?}").contains("live_blocks: 1"));
 }

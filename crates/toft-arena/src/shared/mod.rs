@@ -24,7 +24,7 @@ pub use locks::{Exclusive, Interrupts, NoInterrupts, OneThread, Unlocked};
 
 use crate::arena::Arena;
 use crate::fault::NoMemory;
-use crate::heap::Heap;
+use crate::heap::{Invariant, Survey};
 use crate::shape::{Checks, Shape};
 use crate::source::Source;
 use core::alloc::Layout;
@@ -42,7 +42,7 @@ pub struct Shared<S: Shape, F, L> {
     arena: UnsafeCell<Arena<S, F>>,
 }
 
-// SAFETY: the arena is reached in `with` only, which holds the lock, and a lock that is `Sync` is held by
+// SAFETY: the arena is reached in `hold` only, which holds the lock, and a lock that is `Sync` is held by
 // one at a time (Exclusive, 1). So an arena that may be sent may be used by all.
 unsafe impl<S: Shape, F: Send, L: Sync> Sync for Shared<S, F, L> where S::Space: Send {}
 
@@ -53,15 +53,58 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         Self { lock, arena: UnsafeCell::new(Arena::new(space, source)) }
     }
 
-    /// Uses the arena, alone. `None` if the lock cannot be had, because this very caller has it.
+    /// Uses the arena, alone. `None` if the lock cannot be had and says so, as [`OneThread`] does of a caller that
+    /// has it already; others wait for ever then.
+    ///
+    /// ```compile_fail,E0133
+    /// use toft_arena::{Anywhere, Arena, OneThread, Packed, Shared, source::Manual};
+    /// let shared = Shared::<Packed, _, _>::new(Anywhere, Manual, OneThread::new());
+    /// shared.with(|arena| *arena = Arena::new(Anywhere, Manual));
+    /// ```
+    ///
+    /// # Safety
+    /// 1. The arena stays where it is: no other is put in its place.
     #[inline]
-    pub fn with<R>(&self, work: impl FnOnce(&mut Arena<S, F>) -> R) -> Option<R> {
+    pub unsafe fn with<R>(&self, work: impl FnOnce(&mut Arena<S, F>) -> R) -> Option<R> {
+        self.hold(work)
+    }
+
+    /// Looks at the arena, alone. `None` as of `with`.
+    pub fn look<R>(&self, work: impl FnOnce(&Arena<S, F>) -> R) -> Option<R> {
+        self.hold(|arena| work(arena))
+    }
+
+    /// As [`Arena::trim`]. `None` as of `with`.
+    pub fn trim(&self) -> Option<()> {
+        self.hold(Arena::trim)
+    }
+
+    /// As [`Arena::settle`]. `None` as of `with`.
+    pub fn settle(&self) -> Option<bool> {
+        self.hold(Arena::settle)
+    }
+
+    /// As [`Arena::check`]. `None` as of `with`.
+    pub fn check(&self) -> Option<Result<(), Invariant>> {
+        self.look(Arena::check)
+    }
+
+    /// As [`Arena::survey`]. `None` as of `with`.
+    pub fn survey(&self) -> Option<Survey> {
+        self.look(Arena::survey)
+    }
+
+    #[inline]
+    fn hold<R>(&self, work: impl FnOnce(&mut Arena<S, F>) -> R) -> Option<R> {
         // SAFETY: the lock lets in one at a time.
         self.lock.hold(|| work(unsafe { &mut *self.arena.get() }))
     }
 
     /// The arena of somebody who has it alone.
-    pub fn get_mut(&mut self) -> &mut Arena<S, F> {
+    ///
+    /// # Safety
+    /// 1. As `with`.
+    pub unsafe fn get_mut(&mut self) -> &mut Arena<S, F> {
         self.arena.get_mut()
     }
 
@@ -71,7 +114,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     /// As `Arena::allocate`, and if the lock cannot be had.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        self.with(|arena| arena.allocate(layout)).unwrap_or(Err(NoMemory))
+        self.hold(|arena| arena.allocate(layout)).unwrap_or(Err(NoMemory))
     }
 
     /// As [`Arena::allocate_zeroed`].
@@ -80,7 +123,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     /// As `Arena::allocate`, and if the lock cannot be had.
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        self.with(|arena| arena.allocate_zeroed(layout)).unwrap_or(Err(NoMemory))
+        self.hold(|arena| arena.allocate_zeroed(layout)).unwrap_or(Err(NoMemory))
     }
 
     /// As [`Arena::deallocate`]. A block that is freed while this very caller has the lock stays.
@@ -90,7 +133,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
         // SAFETY: by 1.
-        self.with(|arena| unsafe { arena.deallocate(block) });
+        self.hold(|arena| unsafe { arena.deallocate(block) });
     }
 
     /// As [`Arena::deallocate_sized`], and as `deallocate`.
@@ -100,7 +143,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     #[inline]
     pub unsafe fn deallocate_sized(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: by 1.
-        self.with(|arena| unsafe { arena.deallocate_sized(block, layout) });
+        self.hold(|arena| unsafe { arena.deallocate_sized(block, layout) });
     }
 
     /// As [`Arena::reallocate`]. While more than 4 KiB are copied the lock is not held.
@@ -121,17 +164,17 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         unsafe {
             if layout.size() <= COPY_HELD || size <= layout.size() {
                 return self
-                    .with(|arena| arena.reallocate(block, layout, size))
+                    .hold(|arena| arena.reallocate(block, layout, size))
                     .unwrap_or(Err(NoMemory));
             }
             let in_place = |arena: &mut Arena<S, F>| {
-                let heap = arena.heap();
+                let heap = arena.heap_mut();
                 // What is no block is not copied from either.
                 let sound =
                     S::CHECKS < Checks::Pointers || heap.verify_sized(block, layout).is_ok();
                 sound.then(|| heap.grow_in_place(block, size))
             };
-            if self.with(in_place).flatten().ok_or(NoMemory)? {
+            if self.hold(in_place).flatten().ok_or(NoMemory)? {
                 return Ok(block);
             }
             let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
@@ -145,7 +188,6 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
 
 impl<S: Shape, F: Source<S>, L: Exclusive> fmt::Debug for Shared<S, F, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let survey = self.with(|arena| Heap::survey(arena.heap()));
-        f.debug_struct("Shared").field("survey", &survey).finish_non_exhaustive()
+        f.debug_struct("Shared").field("survey", &self.survey()).finish_non_exhaustive()
     }
 }

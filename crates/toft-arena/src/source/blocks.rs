@@ -81,10 +81,11 @@ impl<A: GlobalAlloc> Blocks<A> {
     }
 }
 
-impl<S: Shape, A: GlobalAlloc> Source<S> for Blocks<A> {
+// SAFETY: 1. it claims and releases only. 2. blocks are given back after their span was released, or in `drop`.
+unsafe impl<S: Shape, A: GlobalAlloc> Source<S> for Blocks<A> {
     const TAKES_BACK: bool = true;
 
-    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
+    unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
         let header = size_of::<Header>();
         let need = room_for::<S>(layout)?.checked_add(header).ok_or(NoMemory)?;
         let size = need.max(self.least).checked_next_multiple_of(ALIGN).ok_or(NoMemory)?;
@@ -106,13 +107,13 @@ impl<S: Shape, A: GlobalAlloc> Source<S> for Blocks<A> {
         Ok(())
     }
 
-    fn less(&mut self, heap: &mut Heap<S>) -> usize {
+    unsafe fn less(&mut self, heap: &mut Heap<S>) -> usize {
         self.give_back(heap, 1);
         // No block is free before a chunk is as large as the smallest one, nearly.
         self.least - ALIGN
     }
 
-    fn least(&mut self, heap: &mut Heap<S>) {
+    unsafe fn least(&mut self, heap: &mut Heap<S>) {
         self.give_back(heap, 0);
     }
 }

@@ -39,8 +39,9 @@ impl<G: Grows> Linear<G> {
     }
 }
 
-impl<S: Shape, G: Grows> Source<S> for Linear<G> {
-    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
+// SAFETY: 1. it claims and extends only. 2. as `Grows` promises.
+unsafe impl<S: Shape, G: Grows> Source<S> for Linear<G> {
+    unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
         // What lies free at the end already counts, or memory would grow twice as fast as it is used.
         let need = room_for::<S>(layout)?;
         let there = if self.last.is_some() { heap.top_size().min(need - 1) } else { 0 };

@@ -32,32 +32,56 @@ use core::alloc::Layout;
 ///
 /// It gets the heap, and claims, extends, truncates and releases there. It may have a state, and it may
 /// be wrong: if it says that it has given memory and has not, the request fails.
-pub trait Source<S: Shape> {
+///
+/// # Safety
+/// 1. The heap stays the one that it is: a source puts no other in its place, and frees no block of it.
+/// 2. Memory that a source has given stays valid until the heap has let go of it, or the source is dropped.
+pub unsafe trait Source<S: Shape> {
     /// Whether `less` is ever to be called.
     const TAKES_BACK: bool = false;
 
     /// Gives the heap memory in which a block of this layout finds room.
     ///
+    /// ```compile_fail,E0133
+    /// use std::alloc::{Layout, System};
+    /// use toft_arena::{Anywhere, Heap, Packed, source::{Blocks, Source}};
+    /// let mut heap = Heap::<Packed>::new(Anywhere);
+    /// let _ = Blocks::new(System, 65_536).more(&mut heap, Layout::new::<u8>());
+    /// heap.allocate(Layout::new::<u8>());
+    /// ```
+    ///
     /// # Errors
     /// There is none.
-    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory>;
+    ///
+    /// # Safety
+    /// 1. It is the same heap in every call on this source.
+    /// 2. When the source is dropped, the heap and its blocks are not used any more.
+    /// 3. What the heap gives up of this source's spans, by whomever, is used by nobody but the source.
+    unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory>;
 
     /// Takes back what is worth it: a free chunk has become large. Returns how large one must be for the
     /// next call to be of use.
-    fn less(&mut self, _: &mut Heap<S>) -> usize {
+    ///
+    /// # Safety
+    /// 1. As `more`.
+    unsafe fn less(&mut self, _: &mut Heap<S>) -> usize {
         usize::MAX
     }
 
     /// Takes back all that it can.
-    fn least(&mut self, _: &mut Heap<S>) {}
+    ///
+    /// # Safety
+    /// 1. As `more`.
+    unsafe fn least(&mut self, _: &mut Heap<S>) {}
 }
 
 /// No source: memory is claimed by hand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manual;
 
-impl<S: Shape> Source<S> for Manual {
-    fn more(&mut self, _: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
+// SAFETY: 1. and 2. it does nothing.
+unsafe impl<S: Shape> Source<S> for Manual {
+    unsafe fn more(&mut self, _: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
         Err(NoMemory)
     }
 }

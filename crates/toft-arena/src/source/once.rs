@@ -37,8 +37,9 @@ impl Once {
     }
 }
 
-impl<S: Shape> Source<S> for Once {
-    fn more(&mut self, heap: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
+// SAFETY: 1. it claims only. 2. as `new` was promised.
+unsafe impl<S: Shape> Source<S> for Once {
+    unsafe fn more(&mut self, heap: &mut Heap<S>, _: Layout) -> Result<(), NoMemory> {
         let size = core::mem::take(&mut self.size);
         if size == 0 {
             return Err(NoMemory);

@@ -134,10 +134,12 @@ impl<P: Pages> Reserved<P> {
     }
 }
 
-impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
+// SAFETY: 1. it claims, extends and truncates only. 2. pages are given back after the heap has let go of them, or in
+// `drop`.
+unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
     const TAKES_BACK: bool = true;
 
-    fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
+    unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
         if self.start.is_null() {
             self.start = self.pages.reserve(self.size).ok_or(NoMemory)?;
         }
@@ -181,7 +183,7 @@ impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         }
     }
 
-    fn less(&mut self, heap: &mut Heap<S>) -> usize {
+    unsafe fn less(&mut self, heap: &mut Heap<S>) -> usize {
         let keep = self.kept();
         // Twice what is kept has to be free before anything goes, so that a load that goes up and down
         // by less than what is kept makes no system call.
@@ -192,7 +194,7 @@ impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         worth
     }
 
-    fn least(&mut self, heap: &mut Heap<S>) {
+    unsafe fn least(&mut self, heap: &mut Heap<S>) {
         self.give_back(heap, 0);
     }
 }
