@@ -389,6 +389,56 @@ fn run<F: Source<Checked>>(
     arena
 }
 
+/// What a heap has let go of by hand has been used, and is not zero when it comes back.
+#[test]
+fn memory_that_the_heap_let_go_of_is_not_taken_for_zero() {
+    fn dirty<F: Source<Checked>>(mut arena: Arena<Checked, F>, released: bool) {
+        // SAFETY: live blocks; what the heap lets go of is used by nobody.
+        unsafe {
+            let first = arena.allocate(layout(100, 8)).unwrap();
+            let block = arena.allocate(layout(12_000, 8)).unwrap();
+            block.as_ptr().write_bytes(0xFF, 12_000);
+            arena.deallocate(block);
+            if released {
+                arena.deallocate(first);
+            }
+            let heap = arena.heap_mut();
+            let span = heap.spans().next().unwrap();
+            let kept = if released { 0 } else { 1000 };
+            heap.truncate(span, toft_arena::Span::new(span.start, kept)).unwrap();
+        }
+        for size in [20_000, 40_000, 80_000] {
+            let block = arena.allocate_zeroed(layout(size, 8)).unwrap();
+            // SAFETY: a live block.
+            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), size) };
+            assert!(bytes.iter().all(|&byte| byte == 0), "{size} after {released}");
+            arena.check().unwrap();
+        }
+        assert!(released || arena.heap().spans().count() == 1);
+        arena.trim();
+        arena.check().unwrap();
+    }
+    for released in [false, true] {
+        dirty(reserved::<Checked>(&Log::default()), released);
+        dirty(linear(1 << 20), released);
+    }
+}
+
+/// What lies free at the end of another span is of no use to the one that grows.
+#[test]
+fn free_memory_of_another_span_is_not_counted() {
+    fn grows<F: Source<Checked>>(mut arena: Arena<Checked, F>) {
+        let memory = Box::leak(vec![0_u64; 24 << 10].into_boxed_slice());
+        arena.allocate(layout(100, 8)).unwrap();
+        // SAFETY: the memory is never used by anybody else.
+        unsafe { arena.heap_mut().claim(memory.as_mut_ptr().cast(), 192 << 10) }.unwrap();
+        assert!(arena.allocate(layout(200_000, 8)).is_ok());
+        arena.check().unwrap();
+    }
+    grows(reserved::<Checked>(&Log::default()));
+    grows(linear(1 << 20));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 

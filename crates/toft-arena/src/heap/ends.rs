@@ -99,7 +99,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The size of the free chunk that a span ends with, or 0.
-    fn free_at_fence(&self, span: Bounds) -> usize {
+    pub(super) fn free_at_fence(&self, span: Bounds) -> usize {
         if self.top + self.top_size == span.fence {
             return self.top_size;
         }

@@ -117,7 +117,7 @@ impl<S: Shape> Heap<S> {
     ) -> Result<Span, SpanError> {
         let further = self.spans.fence != 0;
         let (base, fence, end) = self.admitted(start, size, further)?;
-        if fence < base + S::MIN {
+        if fence - base < S::MIN {
             return Err(SpanError::TooSmall);
         }
         if self.bounds().any(|span| base < span.end && span.base < end) {
@@ -239,6 +239,22 @@ impl<S: Shape> Heap<S> {
             }
             next = self.bounds().skip_while(|other| other.fence != span.fence).nth(1);
         }
+    }
+
+    /// The span that has a byte of this range; the first of them if there are several.
+    #[must_use]
+    pub fn span_of(&self, range: Span) -> Option<Span> {
+        let touches = |span: &Span| {
+            let (from, to) = (span.start.addr(), range.start.addr());
+            if from <= to { to - from < span.size } else { from - to < range.size }
+        };
+        self.spans().find(touches)
+    }
+
+    /// The bytes that lie free at the end of a span; 0 if the heap has no such span.
+    #[must_use]
+    pub fn free_at_end(&self, span: Span) -> usize {
+        self.find_span(span).map_or(0, |bounds| self.free_at_fence(bounds))
     }
 
     /// All spans.

@@ -44,19 +44,26 @@ unsafe impl<S: Shape, G: Grows> Source<S> for Linear<G> {
     unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
         // What lies free at the end already counts, or memory would grow twice as fast as it is used.
         let need = room_for::<S>(layout)?;
-        let there = if self.last.is_some() { heap.top_size().min(need - 1) } else { 0 };
+        // Of the last span the heap may have let go of a part, or of all.
+        let own = self.last.and_then(|last| heap.span_of(last));
+        let there = own.map_or(0, |own| heap.free_at_end(own).min(need - 1));
         let size = (need - there).checked_next_multiple_of(G::PAGE).ok_or(NoMemory)?;
         let start = self.memory.grow(size).ok_or(NoMemory)?;
         let follows = start.addr() == self.end;
         self.end = start.addr().wrapping_add(size);
         // SAFETY: the memory is new, the source's, and zero (Grows, 1).
         unsafe {
-            if let Some(last) = self.last.filter(|_| follows) {
-                let whole = Span::new(last.start, self.end - last.start.addr());
-                self.last = Some(heap.extend_zeroed(last, whole).map_err(|_| NoMemory)?);
+            let span = if let Some(own) = own.filter(|_| follows) {
+                let whole = Span::new(own.start, self.end.wrapping_sub(own.start.addr()));
+                // What the heap has let go of has been used.
+                match self.last == Some(own) {
+                    true => heap.extend_zeroed(own, whole),
+                    false => heap.extend(own, whole),
+                }
             } else {
-                self.last = Some(heap.claim_zeroed(start, size).map_err(|_| NoMemory)?);
-            }
+                heap.claim_zeroed(start, size)
+            };
+            self.last = Some(span.map_err(|_| NoMemory)?);
         }
         Ok(())
     }

@@ -100,23 +100,29 @@ impl<P: Pages> Reserved<P> {
         self.keep.max(self.committed / 8)
     }
 
+    /// The heap's span, of which it may have let go of a part, or of all, since it was remembered.
+    fn own<S: Shape>(&self, heap: &Heap<S>) -> Option<Span> {
+        self.span.and_then(|_| heap.span_of(Span::new(self.start, self.committed)))
+    }
+
     /// Lets the heap end earlier, with `keep` free bytes at its end.
     fn give_back<S: Shape>(&mut self, heap: &mut Heap<S>, keep: usize) {
-        let Some(span) = self.span else { return };
+        let Some(span) = self.own(heap) else { return };
         let Ok(reserved) = heap.reserved(span) else { return };
         let used = match reserved.size {
             0 => 0,
             _ => reserved.end() - self.start.addr(),
         };
         let whole = used.saturating_add(keep).saturating_add(2 * P::PAGE);
-        let whole = whole.next_multiple_of(P::PAGE).max(P::PAGE);
+        let whole = whole.checked_next_multiple_of(P::PAGE).unwrap_or(usize::MAX).max(P::PAGE);
         if whole >= self.committed {
             return;
         }
-        let size = self.start.addr() + (whole - P::PAGE) - span.start.addr();
+        let front = span.start.addr() - self.start.addr();
+        let Some(size) = (whole - P::PAGE).checked_sub(front) else { return };
         let Ok(now) = heap.truncate(span, Span::new(span.start, size)) else { return };
         let used = now.end() - self.start.addr();
-        let end = used.next_multiple_of(P::PAGE);
+        let end = used.checked_next_multiple_of(P::PAGE).unwrap_or(self.committed);
         if end < self.committed {
             let from = self.start.wrapping_add(end);
             // SAFETY: the heap has let go of it, and `end` is a page's. What stays committed behind the span is
@@ -147,7 +153,8 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         // What lies free at the end already counts; or a load that goes up and down would get more each time
         // than it needs, and give it back.
         let need = room_for::<S>(layout)?;
-        let there = if self.span.is_some() { heap.top_size().min(need - 1) } else { 0 };
+        let own = self.own(heap);
+        let there = own.map_or(0, |own| heap.free_at_end(own).min(need - 1));
         let least = (need - there).checked_next_multiple_of(P::PAGE).ok_or(NoMemory)?;
         let step = least.max(self.step.min(left) & !(P::PAGE - 1));
         if step > left {
@@ -162,10 +169,15 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         // SAFETY: all of it is reserved for this source, is committed, and the new part is zero (Pages, 1
         // and 2).
         let span = unsafe {
-            match self.span {
-                None => heap.claim_zeroed(all.start, all.size),
-                Some(span) if self.zeroed => heap.extend_zeroed(span, all),
-                Some(span) => heap.extend(span, all),
+            match own {
+                None if self.committed == 0 && self.zeroed => heap.claim_zeroed(all.start, all.size),
+                None => heap.claim(all.start, all.size),
+                // Where the heap has let go of a part, that has been used.
+                Some(own) if self.zeroed && self.span == Some(own) => {
+                    let size = all.end().wrapping_sub(own.start.addr());
+                    heap.extend_zeroed(own, Span::new(own.start, size))
+                }
+                Some(own) => heap.extend(own, all),
             }
         };
         match span {
@@ -188,7 +200,7 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         // Twice what is kept has to be free before anything goes, so that a load that goes up and down
         // by less than what is kept makes no system call.
         let worth = keep.saturating_mul(2).saturating_add(4 * P::PAGE);
-        if heap.top_size() >= worth {
+        if self.own(heap).is_some_and(|own| heap.free_at_end(own) >= worth) {
             self.give_back(heap, keep);
         }
         worth
