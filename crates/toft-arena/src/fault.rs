@@ -58,6 +58,8 @@ pub enum SpanError {
     /// It wraps around the end of the addresses, holds address 0, or cannot be expressed in this
     /// heap's space.
     OutOfReach,
+    /// The space's origin is not aligned as blocks are, so that none in it would be.
+    Misaligned,
     /// A part of it is in a span already.
     Overlaps,
     /// This heap has no such span.
@@ -71,6 +73,7 @@ impl fmt::Display for SpanError {
         f.write_str(match self {
             Self::TooSmall => "the span is too small for a block",
             Self::OutOfReach => "the span is out of this heap's reach",
+            Self::Misaligned => "the origin of this heap's space is not aligned",
             Self::Overlaps => "the span overlaps another",
             Self::Unknown => "the heap has no such span",
             Self::Live => "the span has live blocks there",

@@ -79,8 +79,12 @@ pub struct Within<W> {
 
 impl<W: Word> Within<W> {
     /// Memory of `size` bytes. Only what of it is claimed is ever touched.
+    ///
+    /// # Safety
+    /// 1. `size` bytes from `origin` are of one allocation or mapping, and `origin` may access what of it is
+    ///    claimed.
     #[must_use]
-    pub const fn new(origin: *mut u8, size: usize) -> Self {
+    pub const unsafe fn new(origin: *mut u8, size: usize) -> Self {
         Self { origin, size, width: PhantomData }
     }
 
@@ -89,7 +93,10 @@ impl<W: Word> Within<W> {
     ///
     /// # Safety
     /// 1. The bytes at `origin` are those that were at the old origin, and may be used as those.
-    /// 2. Alignments that have been asked for hold only up to that of the distance.
+    /// 2. The distance of both origins is a multiple of the shape's `ALIGN`. Larger alignments that have been
+    ///    asked for hold only up to that of the distance.
+    /// 3. Nobody uses the heap at the old origin meanwhile: a heap has one origin. So two processes that share
+    ///    one `Heap` map it at the same address, or rebase it whenever they have taken the lock.
     pub unsafe fn rebase(&mut self, origin: *mut u8) {
         self.origin = origin;
     }
@@ -106,7 +113,7 @@ impl<W: Word> Within<W> {
 unsafe impl<W> Send for Within<W> {}
 
 // SAFETY: 1. a pointer that is derived from the origin may access what the origin may, and `admit`
-// has checked that the range lies behind it. 2. and 3. both differ from addresses by the origin's.
+// has checked that the range lies behind it, in the allocation (by 1 of `new`). 2. and 3. both differ from addresses by the origin's.
 // 4. checked: the end of the memory fits.
 unsafe impl<W: Word> Space for Within<W> {
     type Word = W;

@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 use toft_arena::OneThread;
 use toft_arena::source::{Manual, Source};
 use toft_arena::{
-    Anywhere, Arena, Heap, Narrow, NoMemory, Packed, Shape, Shared, Span, Standard, Swift,
+    Anywhere, Arena, Heap, Narrow, NoMemory, Packed, Shape, Shared, Span, SpanError, Standard,
+    Swift, Within,
 };
 
 fn layout(size: usize, align: usize) -> Layout {
@@ -381,5 +382,41 @@ fn toft_a_free_chunk_may_be_all_of_the_memory() {
         }
         assert!(heap.allocate(layout(8000, 8)).is_ok());
         assert_eq!(heap.faults().0, 0);
+    }
+}
+
+/// Places are counted from the origin: where that is not aligned, no block would be.
+#[test]
+fn an_origin_that_is_not_aligned_is_refused() {
+    #[repr(align(64))]
+    struct Memory([u8; 4096]);
+    let memory = &mut Box::leak(Box::new(Memory([0; 4096]))).0;
+    for offset in 0..20 {
+        // SAFETY: the memory is never used by anybody else, and the last heap on it is gone.
+        let claimed = unsafe {
+            let origin = memory.as_mut_ptr().add(offset);
+            let mut heap = Heap::<Narrow>::new(Within::new(origin, 4000));
+            heap.claim(origin, 4000).map(|_| heap.allocate(layout(24, 8)).unwrap().addr().get())
+        };
+        match offset % 8 {
+            0 => assert_eq!(claimed.unwrap() % 8, 0),
+            _ => assert_eq!(claimed, Err(SpanError::Misaligned), "{offset}"),
+        }
+    }
+}
+
+/// Nothing overflows where addresses end.
+#[test]
+fn a_range_at_the_end_of_the_addresses_is_refused() {
+    for from in 1..200 {
+        for size in 0..=from {
+            let start = std::ptr::without_provenance_mut::<u8>(usize::MAX - from);
+            if size < 24 {
+                // SAFETY: too small for a block, so nothing of it is touched.
+                let claimed = unsafe { Heap::<Packed>::new(Anywhere).claim(start, size) };
+                let refused = matches!(claimed, Err(SpanError::TooSmall | SpanError::OutOfReach));
+                assert!(refused, "{from} {size} {claimed:?}");
+            }
+        }
     }
 }

@@ -43,7 +43,9 @@ pub const PEERS: &[(&str, Make)] = &[
     ("swift", |region| Box::new(Toft::<toft_arena::Swift>::new(region))),
     ("unchecked", |region| Box::new(Toft::<Unchecked>::new(region))),
     ("narrow", |region| {
-        let mut heap = toft_arena::Heap::new(toft_arena::Within::new(region.start, region.size));
+        // SAFETY: the region is one mapping.
+        let space = unsafe { toft_arena::Within::new(region.start, region.size) };
+        let mut heap = toft_arena::Heap::new(space);
         // SAFETY: the region is used by one peer at a time.
         unsafe { heap.claim(region.start, region.size) }.unwrap();
         Box::new(Toft::<toft_arena::Narrow>(heap))

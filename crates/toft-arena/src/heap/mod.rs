@@ -127,7 +127,10 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The space, to tell it where its origin is now.
-    pub fn space_mut(&mut self) -> &mut S::Space {
+    ///
+    /// # Safety
+    /// 1. The space stays the one that has admitted this heap's spans: no other is put in its place.
+    pub unsafe fn space_mut(&mut self) -> &mut S::Space {
         &mut self.memory.space
     }
 

@@ -309,6 +309,10 @@ impl<S: Shape> Heap<S> {
         let base = if base < end { S::place_from(place.max(1)) } else { base };
         let last = end.checked_sub(record).filter(|&last| last >= base);
         let last = last.ok_or(SpanError::TooSmall)?;
+        // Places are aligned from the origin, which may itself lie anywhere.
+        if self.memory.space.address(base.wrapping_add(S::WORD)) % S::ALIGN != 0 {
+            return Err(SpanError::Misaligned);
+        }
         let fence = last - (last - S::LEAD) % S::ALIGN;
         Ok((base, fence, fence + record))
     }

@@ -170,7 +170,9 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         // and 2).
         let span = unsafe {
             match own {
-                None if self.committed == 0 && self.zeroed => heap.claim_zeroed(all.start, all.size),
+                None if self.committed == 0 && self.zeroed => {
+                    heap.claim_zeroed(all.start, all.size)
+                }
                 None => heap.claim(all.start, all.size),
                 // Where the heap has let go of a part, that has been used.
                 Some(own) if self.zeroed && self.span == Some(own) => {

@@ -61,5 +61,6 @@ where
     Within<W>: Space,
     W: toft_arena::Word,
 {
-    Heap::new(Within::new(memory, size))
+    // SAFETY: the memory is one allocation.
+    Heap::new(unsafe { Within::new(memory, size) })
 }
