@@ -87,11 +87,12 @@ impl<S: Shape> Memory<S> {
         unsafe { self.get(chunk + 2 * S::WORD) }
     }
 
-    /// Whether this lies between the lowest and the highest of the spans, so that a link to it may be
-    /// followed by one word. One comparison: this is asked of every link.
+    /// Whether this is between the lowest and the highest of the spans, and where a chunk may begin, so that
+    /// a link to it may be followed by three words. `low` is the base of a span, so distances are multiples.
     #[inline(always)]
     pub(crate) fn may_hold(&self, chunk: usize) -> bool {
-        chunk.wrapping_sub(self.low) < self.extent
+        let distance = chunk.wrapping_sub(self.low);
+        (distance < self.extent) & (distance % S::ALIGN == 0)
     }
 
     /// Whether a chunk may be this large: all spans together are not larger.

@@ -66,6 +66,8 @@ pub enum SpanError {
     Unknown,
     /// There are live blocks in what would be given up.
     Live,
+    /// A free chunk at an end was written over; it is noted as a fault too.
+    Broken,
 }
 
 impl fmt::Display for SpanError {
@@ -76,6 +78,7 @@ impl fmt::Display for SpanError {
             Self::Misaligned => "the origin of this heap's space is not aligned",
             Self::Overlaps => "the span overlaps another",
             Self::Unknown => "the heap has no such span",
+            Self::Broken => "a free chunk at the span's end was overwritten",
             Self::Live => "the span has live blocks there",
         })
     }

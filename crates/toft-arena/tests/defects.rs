@@ -420,3 +420,24 @@ fn a_range_at_the_end_of_the_addresses_is_refused() {
         }
     }
 }
+
+/// The largest request that would be met is one that may be made, also where a chunk is larger than any block.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn the_largest_request_is_one_that_is_met() {
+    const SIZE: usize = 3 << 30;
+    // SAFETY: a mapping of its own, of which the ends are used.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let start = libc::mmap(std::ptr::null_mut(), SIZE, access, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        let mut heap = Heap::<Narrow>::new(Within::new(start.cast(), SIZE));
+        heap.claim(start.cast(), SIZE).unwrap();
+        let largest = heap.largest_free().unwrap();
+        assert!(largest > 2_147_000_000 && heap.allocate(layout(largest + 1, 1)).is_err());
+        assert!(heap.allocate(layout(largest, 1)).is_ok());
+        heap.check().unwrap();
+        libc::munmap(start, SIZE);
+    }
+}

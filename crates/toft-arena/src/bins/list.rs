@@ -44,16 +44,15 @@ pub(crate) unsafe fn push<S: Shape>(
     Ok(())
 }
 
-/// Takes the first chunk out of a bin that has one; returns it and its size, which is at least `least`.
+/// Takes the first chunk out of a bin that has one; returns it and its size, which belongs to the bin.
 ///
 /// # Safety
-/// 1. `bin` has a chunk, and is the bin of a request of `least` or a higher one.
+/// 1. `bin` has a chunk.
 #[inline(always)]
 pub(crate) unsafe fn pop<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
     bin: usize,
-    least: usize,
 ) -> Result<(usize, usize), Broken> {
     let chunk = bins.first(bin);
     // SAFETY: the first of a list is a free chunk of a span: only `push` and this set it, and this
@@ -63,9 +62,9 @@ pub(crate) unsafe fn pop<S: Shape>(
         let size = memory.free_size(chunk);
         if S::CHECKS >= Checks::Links
             && (memory.get(chunk + S::WORD) != 0
-                || size < least
-                || !memory.may_be(size)
-                || size % S::ALIGN != 0)
+                || size % S::ALIGN != 0
+                || index::of_free::<S>(size) != bin
+                || !memory.may_be(size))
         {
             bins.clear(bin);
             return Err(Broken(chunk));
@@ -123,6 +122,61 @@ pub(crate) unsafe fn unlink<S: Shape>(
         }
     }
     Ok(())
+}
+
+/// The first chunk of a bin, to look through its list; 0 if it has none.
+///
+/// # Safety
+/// 1. The bins are those of this memory.
+#[inline(always)]
+pub(crate) unsafe fn first<S: Shape>(
+    bins: &S::Bins,
+    memory: &Memory<S>,
+    bin: usize,
+) -> Result<usize, Broken> {
+    let chunk = bins.first(bin);
+    // SAFETY: the first of a list is a free chunk.
+    let sound =
+        S::CHECKS < Checks::Links || chunk == 0 || unsafe { memory.get(chunk + S::WORD) } == 0;
+    if sound { Ok(chunk) } else { Err(Broken(chunk)) }
+}
+
+/// The chunk behind one of a list, or 0. Each points back to the one before, and the first to none, so a list that
+/// is looked through so has no circle, where checks are on.
+///
+/// # Safety
+/// 1. `chunk` came from `first`, or from this.
+#[inline(always)]
+pub(crate) unsafe fn next<S: Shape>(memory: &Memory<S>, chunk: usize) -> Result<usize, Broken> {
+    // SAFETY: a free chunk, or a place of three words that points to where this came from.
+    let next = unsafe { memory.get(chunk) };
+    if S::CHECKS >= Checks::Links && next != 0 && !unsafe { points_back::<S>(memory, next, chunk) }
+    {
+        return Err(Broken(chunk));
+    }
+    Ok(next)
+}
+
+/// Whether `unlink` would take this chunk out.
+///
+/// # Safety
+/// 1. As `unlink`.
+pub(crate) unsafe fn is_linked<S: Shape>(
+    bins: &S::Bins,
+    memory: &Memory<S>,
+    chunk: usize,
+    size: usize,
+) -> bool {
+    // SAFETY: as in `unlink`.
+    unsafe {
+        let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
+        let behind = next == 0 || points_back::<S>(memory, next, chunk);
+        behind
+            && match previous {
+                0 => bins.first(index::of_free::<S>(size)) == chunk,
+                _ => points_on::<S>(memory, previous, chunk),
+            }
+    }
 }
 
 /// # Safety

@@ -13,7 +13,7 @@
 use super::Heap;
 use crate::bins::{index, list};
 use crate::chunk::{BELOW_FREE, LIVE};
-use crate::shape::{Checks, Shape, Sizes};
+use crate::shape::{Shape, Sizes};
 use crate::space::Space;
 use crate::table::Tables;
 
@@ -29,12 +29,13 @@ impl<S: Shape> Heap<S> {
                 return self.take_parked(size);
             }
         }
-        let own = self.bins.first(index::of_free::<S>(size));
+        let bin = index::of_free::<S>(size);
+        let own = self.bins.first(bin);
         if own != 0 {
             // SAFETY: the first of a list is a free chunk, in a span.
             let whole = unsafe { self.memory.free_size(own) };
             if let Some(gap) = self.gap(own, whole, size, align) {
-                return self.take_behind(own, whole, gap, size);
+                return self.take_behind(bin, own, whole, gap, size, align);
             }
             self.probed();
         }
@@ -50,7 +51,7 @@ impl<S: Shape> Heap<S> {
             // SAFETY: as above.
             let whole = unsafe { self.memory.free_size(chunk) };
             if let Some(gap) = self.gap(chunk, whole, size, align) {
-                return self.take_behind(chunk, whole, gap, size);
+                return self.take_behind(bin, chunk, whole, gap, size, align);
             }
         }
         if let Some(gap) = self.gap(self.top, self.top_size, size, align) {
@@ -93,18 +94,23 @@ impl<S: Shape> Heap<S> {
         (gap <= whole - size).then_some(gap)
     }
 
-    /// Takes a chunk out of its list, and a live one out of that.
-    fn take_behind(&mut self, chunk: usize, whole: usize, gap: usize, size: usize) -> usize {
+    /// Takes a chunk out of its list, and a live one out of that. If it does not belong there, its bin is given
+    /// up, and all is tried again: there are finitely many.
+    fn take_behind(
+        &mut self,
+        bin: usize,
+        chunk: usize,
+        whole: usize,
+        gap: usize,
+        size: usize,
+        align: usize,
+    ) -> usize {
         // SAFETY: the chunk is in the list of its size, and then in none. Its size is looked at again
         // from its other end, where checks are on.
         unsafe {
-            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
-                self.broken(list::Broken(chunk));
-                return 0;
-            }
-            if let Err(broken) = list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
-                self.broken(broken);
-                return 0;
+            if let Err(broken) = self.take_listed(chunk, whole) {
+                self.give_up_bin(bin, broken);
+                return self.take_aligned(size, align);
             }
             self.split_behind(chunk, whole, gap, size)
         }
@@ -151,18 +157,24 @@ impl<S: Shape> Heap<S> {
     fn take_any(&mut self, size: usize, align: usize) -> usize {
         let mut bin = self.bins.find(index::of_free::<S>(size));
         while let Some(own) = bin {
-            let mut chunk = self.bins.first(own);
-            while chunk != 0 {
-                // SAFETY: a list has free chunks only, and `may_hold` says that the next one could be
-                // one.
-                unsafe {
+            // SAFETY: `first` and `next` look at what they follow, where checks are on.
+            unsafe {
+                let mut found = list::first::<S>(&self.bins, &self.memory, own);
+                loop {
+                    let chunk = match found {
+                        Ok(0) => break,
+                        Ok(chunk) => chunk,
+                        Err(broken) => {
+                            self.give_up_bin(own, broken);
+                            break;
+                        }
+                    };
                     let whole = self.memory.free_size(chunk);
                     if let Some(gap) = self.gap(chunk, whole, size, align) {
-                        return self.take_behind(chunk, whole, gap, size);
+                        return self.take_behind(own, chunk, whole, gap, size, align);
                     }
                     self.probed();
-                    let next = self.memory.get(chunk);
-                    chunk = if self.memory.may_hold(next) { next } else { 0 };
+                    found = list::next(&self.memory, chunk);
                 }
             }
             bin = self.bins.find(own + 1);

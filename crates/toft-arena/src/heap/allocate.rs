@@ -9,7 +9,7 @@
 //!    is not. After this there is no memory, for no chunk is large enough.
 
 use super::Heap;
-use crate::bins::{index, list};
+use crate::bins::{index, list, list::Broken};
 use crate::chunk::LIVE;
 use crate::fault::NoMemory;
 use crate::shape::{Checks, Shape, Sizes};
@@ -120,27 +120,61 @@ impl<S: Shape> Heap<S> {
         if bin == from {
             return 0;
         }
-        let (mut chunk, mut left) = (self.bins.first(bin), CLOSE);
-        while chunk != 0 && left != 0 {
-            // SAFETY: a list has free chunks only; `unlink` looks at the links that this follows, and
-            // `may_hold` says that the next one could be a chunk.
-            unsafe {
+        self.take_first(bin, size, CLOSE)
+    }
+
+    /// The first chunk of a bin that is large enough, among the first few. What is found broken is given up, with
+    /// what is behind it.
+    #[inline(always)]
+    fn take_first(&mut self, bin: usize, size: usize, mut left: usize) -> usize {
+        // SAFETY: `first` and `next` look at what they follow, where checks are on; both ends of what is taken
+        // are compared before it is.
+        unsafe {
+            let mut found = list::first::<S>(&self.bins, &self.memory, bin);
+            loop {
+                let chunk = match found {
+                    Ok(0) => return 0,
+                    Ok(chunk) => chunk,
+                    Err(broken) => return self.give_up_bin(bin, broken),
+                };
                 let whole = self.memory.free_size(chunk);
                 if whole >= size {
-                    return match list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
+                    return match self.take_listed(chunk, whole) {
                         Ok(()) => self.split(chunk, whole, size),
-                        Err(broken) => {
-                            self.broken(broken);
-                            0
-                        }
+                        Err(broken) => self.give_up_bin(bin, broken),
                     };
                 }
                 self.probed();
-                let next = self.memory.get(chunk);
-                chunk = if self.memory.may_hold(next) { next } else { 0 };
+                left -= 1;
+                if left == 0 {
+                    return 0;
+                }
+                found = list::next(&self.memory, chunk);
             }
-            left -= 1;
         }
+    }
+
+    /// Takes a free chunk out of its list, after a look at both of its ends where checks are on.
+    ///
+    /// # Safety
+    /// 1. `chunk` came from `list::first` or `list::next`, and this is what is written as its size.
+    #[inline(always)]
+    pub(super) unsafe fn take_listed(&mut self, chunk: usize, whole: usize) -> Result<(), Broken> {
+        // SAFETY: by 1, and the ends are compared first.
+        unsafe {
+            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
+                return Err(Broken(chunk));
+            }
+            list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole)
+        }
+    }
+
+    /// What is in this bin is not used again. Returns that nothing was found.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_up_bin(&mut self, bin: usize, broken: Broken) -> usize {
+        self.bins.clear(bin);
+        self.broken(broken);
         0
     }
 
@@ -149,11 +183,7 @@ impl<S: Shape> Heap<S> {
     fn take_exact(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
         unsafe {
-            match list::pop::<S>(&mut self.bins, &self.memory, bin, size) {
-                Ok((chunk, whole)) if S::CHECKS >= Checks::Links && whole != size => {
-                    self.broken(list::Broken(chunk));
-                    self.take_after_fault(size)
-                }
+            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
                 Ok((chunk, _)) => {
                     self.memory.put(chunk, size | LIVE);
                     self.mark_below(chunk + size, false);
@@ -173,7 +203,13 @@ impl<S: Shape> Heap<S> {
         // SAFETY: `find` returns bins that have a chunk. The chunk is at least as large as the
         // request, as `of_request` says of its bin.
         unsafe {
-            match list::pop::<S>(&mut self.bins, &self.memory, bin, size) {
+            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
+                Ok((chunk, whole))
+                    if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) =>
+                {
+                    self.give_up_bin(bin, Broken(chunk));
+                    self.take_after_fault(size)
+                }
                 Ok((chunk, whole)) => self.split(chunk, whole, size),
                 Err(broken) => {
                     self.broken(broken);
@@ -244,26 +280,6 @@ impl<S: Shape> Heap<S> {
     #[inline(never)]
     fn take_swept(&mut self, size: usize) -> usize {
         let bin = index::of_free::<S>(size);
-        let mut chunk = self.bins.first(bin);
-        while chunk != 0 {
-            // SAFETY: a list has free chunks only; `unlink` looks at the links that this follows, and
-            // `may_hold` says that the next one could be a chunk.
-            unsafe {
-                let whole = self.memory.free_size(chunk);
-                if whole >= size {
-                    return match list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
-                        Ok(()) => self.split(chunk, whole, size),
-                        Err(broken) => {
-                            self.broken(broken);
-                            0
-                        }
-                    };
-                }
-                self.probed();
-                let next = self.memory.get(chunk);
-                chunk = if self.memory.may_hold(next) { next } else { 0 };
-            }
-        }
-        0
+        self.take_first(bin, size, usize::MAX)
     }
 }

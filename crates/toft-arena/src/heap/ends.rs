@@ -3,9 +3,10 @@
 use super::Heap;
 use super::spans::{Bounds, Span};
 use crate::bins::list;
+use crate::bins::list::Broken;
 use crate::chunk::{BELOW_FREE, LIVE};
 use crate::fault::SpanError;
-use crate::shape::{Shape, Sizes};
+use crate::shape::{Checks, Shape, Sizes};
 use crate::space::Space;
 
 impl<S: Shape> Heap<S> {
@@ -14,7 +15,7 @@ impl<S: Shape> Heap<S> {
     /// [`release_span`](Self::release_span).
     ///
     /// # Errors
-    /// [`SpanError::Live`]: there are live blocks outside of `keep`. Nothing has happened.
+    /// [`SpanError::Live`]: there are live blocks outside of `keep`. Nothing has happened, as with all of them.
     pub fn truncate(&mut self, span: Span, keep: Span) -> Result<Span, SpanError> {
         self.settle();
         let old = self.find_span(span)?;
@@ -30,7 +31,7 @@ impl<S: Shape> Heap<S> {
         let high = (low + keep.size).saturating_sub(record);
         let mut base = (low - (low.wrapping_sub(S::LEAD) % S::ALIGN)).max(old.base);
         let mut fence = S::place_from(high).min(old.fence);
-        let (free_low, free_high) = (self.free_at_base(old), self.free_at_fence(old));
+        let (free_low, free_high) = self.free_at_ends(old)?;
         let whole = free_low == old.fence - old.base;
         if whole {
             fence = fence.max(base + S::MIN).min(old.fence);
@@ -50,10 +51,12 @@ impl<S: Shape> Heap<S> {
         // then what is left between is a chunk.
         unsafe {
             if base != old.base {
-                self.cut_base(old, base);
+                self.cut_base(old, base, free_low);
             }
             if fence != old.fence {
-                self.cut_fence(Bounds { base, ..old }, new);
+                // One chunk may be both: then it is shorter now.
+                let free = if whole { old.fence - base } else { free_high };
+                self.cut_fence(Bounds { base, ..old }, new, free);
             }
         }
         Ok(self.span(new))
@@ -74,49 +77,83 @@ impl<S: Shape> Heap<S> {
     /// keep. Without any its size is 0.
     ///
     /// # Errors
-    /// The heap has no such span.
+    /// The heap has no such span, or the free memory at its ends was written over.
     pub fn reserved(&mut self, span: Span) -> Result<Span, SpanError> {
         self.settle();
         let bounds = self.find_span(span)?;
-        let low = bounds.base + self.free_at_base(bounds);
-        let high = bounds.fence.saturating_sub(self.free_at_fence(bounds)).max(low);
+        let (free_low, free_high) = self.free_at_ends(bounds)?;
+        let low = bounds.base + free_low;
+        let high = (bounds.fence - free_high).max(low);
         let size = if high == low { 0 } else { high + (bounds.end - bounds.fence) - low };
         Ok(Span::new(self.memory.space.pointer(low), size))
     }
 
+    /// The sizes of the free chunks that a span begins and ends with, or 0; a fault is noted.
+    fn free_at_ends(&mut self, span: Bounds) -> Result<(usize, usize), SpanError> {
+        let low = self.free_at_base(span);
+        match low.and_then(|low| Ok((low, self.free_at_fence(span)?))) {
+            Ok(sizes) => Ok(sizes),
+            Err(broken) => {
+                self.broken(broken);
+                Err(SpanError::Broken)
+            }
+        }
+    }
+
+    /// The size of a free chunk of a span, if both of its ends say it and its links lead to it, where checks
+    /// are on: then taking it out of its list succeeds.
+    ///
+    /// # Safety
+    /// 1. `chunk` is a free chunk in a list, or, where checks are on, a place.
+    unsafe fn listed(&self, span: Bounds, chunk: usize, size: usize) -> Result<usize, Broken> {
+        // SAFETY: by 1; nothing is read before the place is found to be a chunk's, and inside.
+        let sound = S::CHECKS < Checks::Links
+            || unsafe {
+                chunk >= span.base
+                    && chunk < span.fence
+                    && size <= span.fence - chunk
+                    && self.is_whole(chunk, size)
+                    && list::is_linked::<S>(&self.bins, &self.memory, chunk, size)
+            };
+        if sound { Ok(size) } else { Err(Broken(chunk)) }
+    }
+
     /// The size of the free chunk that a span begins with, or 0.
-    fn free_at_base(&self, span: Bounds) -> usize {
+    fn free_at_base(&self, span: Bounds) -> Result<usize, Broken> {
         // SAFETY: at the base is a chunk, or the fence.
         unsafe {
             match span.base {
-                base if base == span.fence => 0,
-                base if base == self.top => self.top_size,
-                base if base == self.rest => self.rest_size,
-                base if self.memory.get(base) & LIVE != 0 => 0,
-                base => self.memory.free_size(base),
+                base if base == span.fence => Ok(0),
+                base if base == self.top => Ok(self.top_size),
+                base if base == self.rest => Ok(self.rest_size),
+                base if self.memory.get(base) & LIVE != 0 => Ok(0),
+                base => self.listed(span, base, self.memory.free_size(base)),
             }
         }
     }
 
     /// The size of the free chunk that a span ends with, or 0.
-    pub(super) fn free_at_fence(&self, span: Bounds) -> usize {
+    pub(super) fn free_at_fence(&self, span: Bounds) -> Result<usize, Broken> {
         if self.top + self.top_size == span.fence {
-            return self.top_size;
+            return Ok(self.top_size);
         }
         if self.rest_size != 0 && self.rest + self.rest_size == span.fence {
-            return self.rest_size;
+            return Ok(self.rest_size);
         }
         // SAFETY: a fence says whether the chunk below is free, and then its size is before it.
         unsafe {
-            let free = self.memory.get(span.fence) & BELOW_FREE != 0;
-            if free { self.memory.get(span.fence - S::WORD) } else { 0 }
+            if self.memory.get(span.fence) & BELOW_FREE == 0 {
+                return Ok(0);
+            }
+            let size = self.memory.get(span.fence - S::WORD);
+            self.listed(span, span.fence.wrapping_sub(size), size)
         }
     }
 
     /// Takes a free chunk out of wherever it is.
     ///
     /// # Safety
-    /// 1. `[chunk, chunk + size)` is a free chunk.
+    /// 1. `[chunk, chunk + size)` is a free chunk, and `listed` if it is in no register.
     unsafe fn take_out(&mut self, chunk: usize, size: usize) {
         if chunk == self.top {
             (self.top, self.top_size) = (0, 0);
@@ -132,9 +169,8 @@ impl<S: Shape> Heap<S> {
     }
 
     /// # Safety
-    /// 1. `[old.base, base)` is free, and what is left of the free chunk there is nothing or a chunk.
-    unsafe fn cut_base(&mut self, old: Bounds, base: usize) {
-        let free = self.free_at_base(old);
+    /// 1. `free` is what `free_at_base` says; `[old.base, base)` is of it, and what is left of the free chunk there is nothing or a chunk.
+    unsafe fn cut_base(&mut self, old: Bounds, base: usize, free: usize) {
         let left = free - (base - old.base);
         // SAFETY: the free chunk is taken out before its end is made one of its own, or is no more.
         unsafe {
@@ -153,10 +189,9 @@ impl<S: Shape> Heap<S> {
     }
 
     /// # Safety
-    /// 1. `[new.fence, old.fence)` is free, and what is left of the free chunk there is nothing or a
+    /// 1. `free` is what `free_at_fence` says; `[new.fence, old.fence)` is of it, and what is left of the free chunk there is nothing or a
     ///    chunk.
-    unsafe fn cut_fence(&mut self, old: Bounds, new: Bounds) {
-        let free = self.free_at_fence(old);
+    unsafe fn cut_fence(&mut self, old: Bounds, new: Bounds, free: usize) {
         let left = free - (old.fence - new.fence);
         let chunk = old.fence - free;
         // SAFETY: the record is moved before the memory is written; the chunk is taken out before it is
@@ -178,7 +213,7 @@ impl<S: Shape> Heap<S> {
     }
 
     fn give_up(&mut self, span: Bounds) -> Result<(), SpanError> {
-        let free = self.free_at_base(span);
+        let (free, _) = self.free_at_ends(span)?;
         if free != span.fence - span.base {
             return Err(SpanError::Live);
         }

@@ -4,9 +4,10 @@
 
 use super::Heap;
 use crate::bins::list;
-use crate::chunk::{BELOW_FREE, LIVE};
+use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::fault::Fault;
 use crate::shape::{Checks, Shape, Sizes};
+use crate::space::Space;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -66,10 +67,17 @@ impl<S: Shape> Heap<S> {
         unsafe {
             let tag = self.memory.get(chunk);
             let size = tag & !S::FLAGS;
-            self.count_gone(size);
-            if Self::parks(size) && self.park(chunk, tag) {
-                return size;
+            if Self::parks(size) {
+                if S::CHECKS >= Checks::Links && tag & PARKED != 0 {
+                    self.fault(Fault::NotLive(self.memory.space.address(chunk + S::WORD)));
+                    return 0;
+                }
+                if self.park(chunk, tag) {
+                    self.count_gone(size);
+                    return size;
+                }
             }
+            self.count_gone(size);
             self.insert(chunk, size, tag & BELOW_FREE != 0)
         }
     }
@@ -116,6 +124,12 @@ impl<S: Shape> Heap<S> {
                 let tag = self.memory.get(after);
                 if tag & LIVE != 0 {
                     self.memory.put(after, tag | BELOW_FREE);
+                } else if S::CHECKS >= Checks::Links && !self.memory.may_hold(after) {
+                    // What should be a fence: behind it there may be nothing.
+                    if self.bounds().any(|span| span.fence == after) {
+                        self.memory.put(after, LIVE | BELOW_FREE);
+                    }
+                    self.broken(list::Broken(after));
                 } else {
                     let above = self.memory.free_size(after);
                     if self.unlink_neighbour(after, above, after) {
@@ -146,22 +160,18 @@ impl<S: Shape> Heap<S> {
         // SAFETY: where checks are on, the sizes at both ends are compared before the links, and the
         // links are compared before they are changed; `is_whole` says that these words may be read.
         unsafe {
-            // The end of a chunk above is on a line that nothing else here reads.
-            let below = chunk != seen_from;
-            if S::CHECKS >= Checks::Links
-                && (!self.memory.may_be(size)
-                    || below
-                        && (!self.memory.may_hold(chunk) || self.memory.free_size(chunk) != size))
-            {
-                self.broken(list::Broken(seen_from));
+            // The end of a chunk above is read too: a larger size there would give away what lies behind.
+            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, size) {
+                // The hook is called last: it may end the program.
                 self.lose(chunk, seen_from);
+                self.broken(list::Broken(seen_from));
                 return false;
             }
             match list::unlink::<S>(&mut self.bins, &self.memory, chunk, size) {
                 Ok(()) => true,
                 Err(broken) => {
-                    self.broken(broken);
                     self.lose(chunk, seen_from);
+                    self.broken(broken);
                     false
                 }
             }

@@ -86,11 +86,7 @@ impl<S: Shape> Heap<S> {
     unsafe fn take_above(&mut self, chunk: usize, whole: usize) -> bool {
         // SAFETY: looked at from both ends first, where checks are on.
         unsafe {
-            if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
-                self.broken(list::Broken(chunk));
-                return false;
-            }
-            match list::unlink::<S>(&mut self.bins, &self.memory, chunk, whole) {
+            match self.take_listed(chunk, whole) {
                 Ok(()) => true,
                 Err(broken) => {
                     self.broken(broken);
@@ -267,6 +263,8 @@ impl<S: Shape> Heap<S> {
             }
             let new = start + gap;
             let target = self.memory.block(new);
+            // Where the old tag is not written over it would pass for a live block's.
+            self.memory.put(chunk, 0);
             target.copy_from(self.memory.block(chunk), used);
             let whole = below + old - gap;
             let left = whole - new_size;

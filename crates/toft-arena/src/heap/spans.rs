@@ -254,7 +254,8 @@ impl<S: Shape> Heap<S> {
     /// The bytes that lie free at the end of a span; 0 if the heap has no such span.
     #[must_use]
     pub fn free_at_end(&self, span: Span) -> usize {
-        self.find_span(span).map_or(0, |bounds| self.free_at_fence(bounds))
+        let free = self.find_span(span).ok().map(|bounds| self.free_at_fence(bounds));
+        free.and_then(Result::ok).unwrap_or(0)
     }
 
     /// All spans.

@@ -90,7 +90,9 @@ impl<S: Shape> Heap<S> {
                     if !sound || next & BELOW_FREE != 0 {
                         return Err(Fault::BrokenTag(address));
                     }
-                } else if !self.is_whole(after, self.memory.free_size(after)) {
+                } else if after > span.fence - S::MIN
+                    || !self.is_whole(after, self.memory.free_size(after))
+                {
                     return Err(Fault::BrokenTag(address));
                 }
             }

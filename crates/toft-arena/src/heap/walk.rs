@@ -2,9 +2,9 @@
 
 use super::Heap;
 use super::spans::Bounds;
-use crate::bins::index;
+use crate::bins::{index, list};
 use crate::chunk::{LIVE, PARKED};
-use crate::shape::{Shape, Sizes};
+use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
 
 /// Something in a span.
@@ -67,6 +67,9 @@ impl<S: Shape> Heap<S> {
     ) -> Result<(), usize> {
         let mut chunk = span.base;
         while chunk != span.fence {
+            if span.fence - chunk < S::MIN {
+                return Err(chunk);
+            }
             // SAFETY: a chunk begins here, as the one before says, inside of the span; it is seen below
             // that the next one does too.
             let (size, live) = unsafe {
@@ -131,15 +134,22 @@ impl<S: Shape> Heap<S> {
             highest = Some(found);
             bin = found + 1;
         }
-        let mut chunk = highest.map_or(0, |bin| self.bins.first(bin));
-        while chunk != 0 {
-            // SAFETY: a list has free chunks only, and `may_hold` says that the next one could be one.
-            unsafe {
-                largest = largest.max(self.memory.free_size(chunk));
-                let next = self.memory.get(chunk);
-                chunk = if self.memory.may_hold(next) { next } else { 0 };
+        // SAFETY: `first` and `next` look at what they follow, where checks are on.
+        unsafe {
+            let mut found =
+                highest.map_or(Ok(0), |bin| list::first::<S>(&self.bins, &self.memory, bin));
+            while let Ok(chunk) = found {
+                if chunk == 0 {
+                    break;
+                }
+                let size = self.memory.free_size(chunk);
+                if S::CHECKS < Checks::Links || self.is_whole(chunk, size) {
+                    largest = largest.max(size);
+                }
+                found = list::next(&self.memory, chunk);
             }
         }
-        largest.checked_sub(S::WORD)
+        // No block is larger than this, however large a chunk is.
+        largest.checked_sub(S::WORD).map(|size| size.min(S::LIMIT - 2 * S::ALIGN - 1))
     }
 }
