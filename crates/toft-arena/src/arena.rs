@@ -130,8 +130,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
             let before = self.heap.claimed();
             // SAFETY: 1. and 2. both are this arena's alone (`heap_mut`, `source_mut`), and go together; 3. (`heap_mut`).
             unsafe { self.source.more(&mut self.heap, layout)? };
-            if let Ok(block) = allocate(&mut self.heap, layout) {
-                return Ok(block);
+            if let Ok(new) = allocate(&mut self.heap, layout) {
+                return Ok(new);
             }
             if self.heap.claimed() <= before {
                 break;
@@ -189,7 +189,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
             }
             let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
             let new = self.ask(wanted, Heap::allocate)?;
-            new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), layout.size());
+            new.as_ptr().copy_from_nonoverlapping(self.heap.own(block).as_ptr(), layout.size());
             self.deallocate_sized(block, layout);
             Ok(new)
         }

@@ -37,7 +37,9 @@ pub trait Shape: 'static {
     const CAREFUL: bool = true;
     /// Whether calls are counted.
     const COUNT: bool = false;
-    /// Called with each fault, before the call that found it returns. It may end the program.
+    /// Called with each fault, before the call that found it returns, with the lock of a [`Shared`](crate::Shared)
+    /// held. It may end the program. It must not use the arena that calls it, which would wait for itself, and not
+    /// unwind: a panic in it aborts.
     fn on_fault(_: Fault) {}
 }
 

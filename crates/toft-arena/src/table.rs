@@ -3,7 +3,13 @@
 use crate::word::Word;
 
 /// The bins of a heap of one shape.
-pub trait Tables<W: Word> {
+///
+/// # Safety
+/// 1. It keeps what it is given: `first` is the last that `set_first` or `replace_first` gave for this bin, and 0 in a
+///    new one and after `clear`; `parked` likewise.
+/// 2. `find` returns a bin from this one up, below `BINS`, of which `first` is not 0; `None` only if there is none.
+/// 3. `PARKS <= BINS`.
+pub unsafe trait Tables<W: Word> {
     /// How many bins there are.
     const BINS: usize;
     /// How many exact bins have a list of parked chunks beside them; none for those that follow.
@@ -48,7 +54,8 @@ impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize>
     );
 }
 
-impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize> Tables<W>
+// SAFETY: 1. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
+unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize> Tables<W>
     for Table<W, BINS, WORDS, PARKS>
 {
     const BINS: usize = BINS;

@@ -499,3 +499,37 @@ fn what_is_parked_is_not_parked_again() {
     heap.check().unwrap();
     assert_ne!(heap.allocate(layout(100)), heap.allocate(layout(100)));
 }
+
+/// A panic in the hook does not go through a heap that is between two states.
+#[test]
+fn a_hook_that_panics_ends_the_program() {
+    struct Panics;
+    impl Shape for Panics {
+        type Space = Anywhere;
+        type Bins = <Packed as Shape>::Bins;
+        const ALIGN: usize = 8;
+        const EXACT: usize = 1024;
+        const STEPS: u32 = 4;
+        const CHECKS: Checks = Checks::Pointers;
+        fn on_fault(_: Fault) {
+            panic!("from the hook");
+        }
+    }
+    const CHILD: &str = "TOFT_ARENA_HOOK_PANICS";
+    if std::env::var_os(CHILD).is_some() {
+        let mut heap = heap::<Panics>();
+        let all = blocks(&mut heap, 3, 50);
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // SAFETY: the second free of a block is what is tested.
+            unsafe {
+                heap.deallocate(all[1]);
+                heap.deallocate(all[1]);
+            }
+        }));
+        return;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "a_hook_that_panics_ends_the_program"]).env(CHILD, "1");
+    let output = child.output().unwrap();
+    assert_eq!(output.status.code(), None, "it went on: {output:?}");
+}

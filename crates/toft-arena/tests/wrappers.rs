@@ -186,3 +186,22 @@ fn memory_is_claimed_by_hand() {
     assert!(shared.allocate(layout(1, 1)).is_ok());
     assert!(format!("{shared:?}").contains("live_blocks: 1"));
 }
+
+/// A large block that there is no room beside grows into what is free below it.
+#[test]
+fn a_large_block_grows_downwards_where_there_is_no_other_room() {
+    let shared: Shared<Packed, _, _> = Shared::new(Anywhere, once(64 << 10), OneThread::new());
+    let below = shared.allocate(layout(20_000, 8)).unwrap();
+    let block = shared.allocate(layout(20_000, 8)).unwrap();
+    let rest = shared.allocate(layout(24_000, 8)).unwrap();
+    // SAFETY: live blocks; only what is returned is used.
+    unsafe {
+        block.as_ptr().write_bytes(7, 20_000);
+        shared.deallocate(below);
+        let grown = shared.reallocate(block, layout(20_000, 8), 38_000).unwrap();
+        assert_eq!(grown, below);
+        assert!((0..20_000).all(|place| grown.add(place).read() == 7));
+        shared.deallocate(rest);
+    }
+    shared.check().unwrap().unwrap();
+}

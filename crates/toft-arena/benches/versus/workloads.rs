@@ -140,7 +140,7 @@ fn actions(
 }
 
 /// Blocks of 10 000 to 300 000 bytes until there is no memory; a pause of 3 ms; all are freed; again.
-/// Thousands of blocks a second, and how many a filling holds.
+/// Thousands of blocks a second, the pauses counted in, and how many a filling holds.
 pub fn heap_exhaustion(make: Make, region: &Region, round: u64) -> Figures {
     let mut peer = make(region);
     let (mut live, mut rng) = (Vec::new(), Rng::new(round));

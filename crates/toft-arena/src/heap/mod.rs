@@ -38,6 +38,7 @@ use crate::shape::{Shape, Sizes};
 use crate::space::Space;
 use crate::table::Tables;
 use core::fmt;
+use core::ptr::NonNull;
 use spans::Spans;
 
 /// A boundary-tag heap over memory that was claimed for it.
@@ -80,7 +81,12 @@ pub struct Counters {
 
 // SAFETY: a heap is its numbers and the memory that was handed to it for its own use (`claim`), which
 // is not bound to a thread.
-unsafe impl<S: Shape> Send for Heap<S> where S::Space: Send {}
+unsafe impl<S: Shape> Send for Heap<S>
+where
+    S::Space: Send,
+    S::Bins: Send,
+{
+}
 
 impl<S: Shape> Heap<S> {
     /// A heap without memory.
@@ -134,6 +140,13 @@ impl<S: Shape> Heap<S> {
         &mut self.memory.space
     }
 
+    /// The block of this address, with the right to all of it: what a caller hands in may have the right to its
+    /// object only, and serves as a number.
+    #[inline(always)]
+    pub(crate) fn own(&self, block: NonNull<u8>) -> NonNull<u8> {
+        NonNull::new(self.memory.block(self.chunk_of(block.as_ptr()))).unwrap_or(block)
+    }
+
     /// Where in the space a block lies.
     #[inline(always)]
     fn chunk_of(&self, block: *const u8) -> usize {
@@ -145,7 +158,7 @@ impl<S: Shape> Heap<S> {
     fn fault(&mut self, fault: Fault) {
         self.faults += 1;
         self.last_fault = Some(fault);
-        S::on_fault(fault);
+        hook::<S>(&fault);
     }
 
     /// Notes a broken link. A chunk that a live neighbour says to be free is made a block that nobody
@@ -249,6 +262,12 @@ impl<S: Shape> Heap<S> {
             // SAFETY: a chunk or a fence begins with a word that says it.
             || unsafe { self.memory.get(chunk) & LIVE == 0 }
     }
+}
+
+/// Calls the hook. The heap is between two states, and its caller may not be one through which a panic goes: out of
+/// a function of this kind it does not, but ends the program.
+extern "C" fn hook<S: Shape>(fault: &Fault) {
+    S::on_fault(*fault);
 }
 
 impl<S: Shape> Default for Heap<S>

@@ -199,17 +199,17 @@ impl<S: Shape> Heap<S> {
         unsafe {
             if size <= used {
                 self.shrink_in_place(block, size);
-                return Ok(block);
+                return Ok(self.own(block));
             }
             if self.grow_in_place(block, size) {
-                return Ok(block);
+                return Ok(self.own(block));
             }
             let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
             let Ok(new) = self.allocate(layout) else {
                 // The block itself may be what there is no room beside.
                 return self.grow_down(block, used, align, size);
             };
-            new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), used);
+            new.as_ptr().copy_from_nonoverlapping(self.own(block).as_ptr(), used);
             self.release(self.chunk_of(block.as_ptr()));
             Ok(new)
         }

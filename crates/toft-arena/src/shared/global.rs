@@ -6,8 +6,8 @@ use crate::source::Source;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
-// SAFETY: blocks are of their layout, and live until they are freed; nothing unwinds but a fault hook, which
-// says so itself.
+// SAFETY: blocks are of their layout, and live until they are freed; nothing unwinds: a fault
+// hook that panics aborts.
 unsafe impl<S: Shape, F: Source<S>, L: Exclusive> GlobalAlloc for Shared<S, F, L> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -11,8 +11,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// 1. While one call of `hold` runs its work, no other call on the same value does, in any thread that may
 ///    use the value. After it, another sees everything that it has done.
 pub unsafe trait Exclusive {
-    /// Does the work alone, and returns what it does; `None`, and does nothing, where waiting for it
-    /// would be waiting for oneself. It also lets others in if the work panics.
+    /// Does the work alone, and returns what it does. A lock that notices that its caller has it already returns
+    /// `None`, and does nothing: [`OneThread`] does; [`Spin`] and others wait for ever. It also lets others in if
+    /// the work panics.
     fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R>;
 }
 
@@ -116,6 +117,8 @@ unsafe impl Exclusive for Spin {
 ///
 /// # Safety
 /// 1. Between `disable` and the `restore` of what it returned no interrupt handler runs on this processor.
+/// 2. Neither lets the compiler move accesses of memory across it: each is, or has, a compiler barrier
+///    (`core::sync::atomic::compiler_fence`, or `asm!` without `nomem`).
 pub unsafe trait Interrupts {
     /// Whether they were on.
     type State;

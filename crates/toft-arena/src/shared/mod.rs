@@ -44,7 +44,12 @@ pub struct Shared<S: Shape, F, L> {
 
 // SAFETY: the arena is reached in `hold` only, which holds the lock, and a lock that is `Sync` is held by
 // one at a time (Exclusive, 1). So an arena that may be sent may be used by all.
-unsafe impl<S: Shape, F: Send, L: Sync> Sync for Shared<S, F, L> where S::Space: Send {}
+unsafe impl<S: Shape, F: Send, L: Sync> Sync for Shared<S, F, L>
+where
+    S::Space: Send,
+    S::Bins: Send,
+{
+}
 
 impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     /// An arena behind a lock.
@@ -146,7 +151,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.hold(|arena| unsafe { arena.deallocate_sized(block, layout) });
     }
 
-    /// As [`Arena::reallocate`]. While more than 4 KiB are copied the lock is not held.
+    /// As [`Arena::reallocate`]. While more than 4 KiB are copied elsewhere the lock is not held.
     ///
     /// # Errors
     /// As `Arena::reallocate`, and if the lock cannot be had.
@@ -172,14 +177,20 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
                 // What is no block is not copied from either.
                 let sound =
                     S::CHECKS < Checks::Pointers || heap.verify_sized(block, layout).is_ok();
-                sound.then(|| heap.grow_in_place(block, size))
+                sound.then(|| (heap.grow_in_place(block, size), heap.own(block)))
             };
-            if self.hold(in_place).flatten().ok_or(NoMemory)? {
-                return Ok(block);
+            let (grown, own) = self.hold(in_place).flatten().ok_or(NoMemory)?;
+            if grown {
+                return Ok(own);
             }
             let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
-            let new = self.allocate(wanted)?;
-            new.as_ptr().copy_from_nonoverlapping(block.as_ptr(), layout.size());
+            let Ok(new) = self.allocate(wanted) else {
+                // The block itself may be what there is no room beside: it may grow downwards, with the lock held.
+                return self
+                    .hold(|arena| arena.reallocate(block, layout, size))
+                    .unwrap_or(Err(NoMemory));
+            };
+            new.as_ptr().copy_from_nonoverlapping(own.as_ptr(), layout.size());
             self.deallocate_sized(block, layout);
             Ok(new)
         }

@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 pub struct SystemPages;
 
 // SAFETY: 1. the kernel gives a mapping that is nobody else's. 2. A private anonymous mapping is zero where
-// it has not been written since it was mapped or given back: `decommit` maps anew.
+// it has not been written since it was mapped or given back: `decommit` says what makes it so.
 unsafe impl Pages for SystemPages {
     /// The largest page that is common; what is asked of the system is a multiple of any smaller one.
     const PAGE: usize = 64 << 10;
@@ -24,9 +24,23 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
-        // SAFETY: of what was reserved (by 1), and not used any more. A new mapping in its place has no
-        // memory; if there can be none, the old one stays, with its content.
-        unsafe { map(start, size, libc::MAP_FIXED) }.is_some()
+        // SAFETY: of what was reserved (by 1), and not used any more. On Linux private pages that are not needed are
+        // zero when they come back, and the addresses are never without a mapping; if they can still be
+        // accessed, nothing is lost. Elsewhere `MADV_DONTNEED` may keep the content, and a new mapping has none;
+        // if there can be none, the old one stays.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        unsafe {
+            let gone = libc::madvise(start.cast(), size, libc::MADV_DONTNEED) == 0;
+            gone && {
+                libc::mprotect(start.cast(), size, libc::PROT_NONE);
+                true
+            }
+        }
+        // SAFETY: as above.
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        unsafe {
+            map(start, size, libc::MAP_FIXED).is_some()
+        }
     }
 
     unsafe fn release(&mut self, start: *mut u8, size: usize) {

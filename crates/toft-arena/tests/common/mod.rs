@@ -298,11 +298,29 @@ impl<S: Shape> Shadow<S> {
         let memory_end = self.memory.addr() + self.size;
         let to = (end + high).min(most.unwrap_or(memory_end)).min(memory_end);
         let new = Span::new(self.memory.wrapping_add(from - self.memory.addr()), to - from);
-        // SAFETY: the memory is this shadow's, and in no other span.
-        let result = unsafe { self.heap.extend(old, new) };
+        let zeroed = (low ^ high) % 2 == 0;
+        let fill = |inner: Span, byte: u8| {
+            let front = inner.start.addr() - from;
+            // SAFETY: the memory is this shadow's, and outside of all spans but the inner one.
+            unsafe {
+                new.start.write_bytes(byte, front);
+                new.start.add(front + inner.size).write_bytes(byte, to - inner.end());
+            }
+        };
+        // SAFETY: the memory is this shadow's, and in no other span; zeroed if it is said to be.
+        let result = unsafe {
+            if zeroed {
+                fill(old, 0);
+                self.heap.extend_zeroed(old, new)
+            } else {
+                self.heap.extend(old, new)
+            }
+        };
         let now = result.unwrap_or(old);
         assert!(now.contains_span(&old) && now.start.addr() >= from && now.end() <= to);
-        // What is new may have been written, and what is not is as it was.
+        if zeroed {
+            fill(now, OUTSIDE);
+        }
     }
 
     fn truncate(&mut self, which: usize, low: usize, high: usize) {
