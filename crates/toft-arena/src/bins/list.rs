@@ -149,12 +149,13 @@ pub(crate) unsafe fn first<S: Shape>(
 #[inline(always)]
 pub(crate) unsafe fn next<S: Shape>(memory: &Memory<S>, chunk: usize) -> Result<usize, Broken> {
     // SAFETY: a free chunk, or a place of three words that points to where this came from.
-    let next = unsafe { memory.get(chunk) };
-    if S::CHECKS >= Checks::Links && next != 0 && !unsafe { points_back::<S>(memory, next, chunk) }
-    {
-        return Err(Broken(chunk));
+    unsafe {
+        let next = memory.get(chunk);
+        if S::CHECKS >= Checks::Links && next != 0 && !points_back::<S>(memory, next, chunk) {
+            return Err(Broken(chunk));
+        }
+        Ok(next)
     }
-    Ok(next)
 }
 
 /// Whether `unlink` would take this chunk out.
