@@ -1,8 +1,8 @@
 //! Whether system calls of this process go through a filter (seccomp), which may kill it.
 //!
 //! A filter that was made for a program with a malloc allows `mmap`, `munmap`, `mremap`, `mprotect`,
-//! `madvise`, `futex` and the like: *usual* calls. Everything else (`membarrier`,
-//! `process_madvise`, io_uring, `pidfd_open`, a thread of our own) is *unusual*: it needs a
+//! `madvise` that gives pages back, `futex` and the like: *usual* calls. Everything else (`membarrier`,
+//! `process_madvise`, io_uring, other advice, a thread of our own) is *unusual*: it needs a
 //! [`Permit`], and nobody gets one where there may be a filter. How a filter is learnt of, without
 //! a call that it may forbid:
 //!
