@@ -20,6 +20,7 @@
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
 //! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out nothing.
+//! `policy.rs` says what the hardened build does more.
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
 //! What writes reports and statistics is kept out of line, so that the pages of code that every
@@ -33,6 +34,7 @@
 extern crate std;
 
 pub mod experiment;
+pub mod policy;
 pub mod sync;
 
 pub mod large;

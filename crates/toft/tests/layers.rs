@@ -1,5 +1,5 @@
 //! The folders of `src` are layers: one uses only those with a lower number, and `options`,
-//! `sync`, `stats` and the constants of `experiment.rs`, which all may use. `stats` reads everything.
+//! `sync`, `stats` and the constants of `experiment.rs` and `policy.rs`, which all may use. `stats` reads everything.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("sync", 0),
 ];
 /// Everyone may use these.
-const COMMON: &[&str] = &["stats", "options", "sync", "experiment"];
+const COMMON: &[&str] = &["stats", "options", "sync", "experiment", "policy"];
 
 fn layer(folder: &str) -> Option<u32> {
     LAYERS.iter().find(|(name, _)| *name == folder).map(|&(_, layer)| layer)
