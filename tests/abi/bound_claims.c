@@ -1,9 +1,9 @@
-// Law 4, what threads have claimed: 64 slots for each thread, partition and class, a slab at most. It stays while the
-// threads sleep, and goes when they have ended.
+// Law 4, what threads have claimed: 64 slots for each thread, partition and class, a slab at most. Where no descriptor
+// is to be had it stays while the threads sleep; else it goes with a purge; and it goes when they have ended.
 // flags: -pthread
 // env: TOFT_PARTITIONS=1
 // env: TOFT_DECAY=20
-// env: TOFT_RECLAIM=thread
+// env: TOFT_RECLAIM=calls
 // timeout: 120
 // libc: skip it has other bounds
 #include "bound.h"
@@ -67,7 +67,7 @@ int main(void)
         pthread_barrier_wait(&start);
         pthread_barrier_wait(&stop);
         /* Everything else of running threads goes. */
-        malloc_trim(0);
+        purge_without_descriptors();
         within("threads sleep", b);
         /* Whoever was kept waiting long enough in the middle has given back what it was about to claim. */
         most = grown();
@@ -75,11 +75,16 @@ int main(void)
     if (most < half_driven(with, b.claims))
         bound_failed("threads sleep", "so this drives nothing: it takes", most,
                      half_driven(with, b.claims));
+    struct bound without = b;
+    without.claims = 0;
+    malloc_trim(0);
+    within("threads still sleep", without);
     enough = 1;
     pthread_barrier_wait(&start);
     for (int i = 0; i < THREADS; i++)
         join(thread[i]);
     b.claims = 0;
+    malloc_trim(0);
     comes_within("threads have ended", b);
     return 0;
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use toft::Allocator;
 use toft::entry::{Call, Resized, Swept, Which};
 use toft::options::{Options, Reclaim};
-use toft::os::fake::{Fake, Fault, Machine, Request};
+use toft::os::fake::{Fake, Fault, Machine, Moment, Request};
 use toft::remote::{Marked, announce, mark_remote};
 use toft::slab::{Class, PENDING, SlotState};
 use toft::stats::snapshot;
@@ -215,6 +215,91 @@ fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
         let figures = snapshot(&program.allocator);
         assert_eq!(figures.remote_pending, 0, "the owner has collected");
         assert_eq!(figures.allocations as usize, blocks.len() + freed);
+    }
+}
+
+/// A slab of which nearly all is free, and some of that claimed by the owner. Says which blocks are live.
+fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
+    let blocks: Vec<_> = (0..slots_of(size)).map(|_| program.filled(program.owner, size)).collect();
+    let last = blocks[blocks.len() - 1];
+    for &address in blocks.iter().filter(|&&address| address != last) {
+        // The fake knows a write by what it changes.
+        bytes_of(address, size).fill(!mark(address));
+        program.free(program.owner, address);
+    }
+    // The claim in hand is used up, and the next one is made.
+    let mut live = vec![last];
+    while with_slab(&program.allocator, last, |slab, _| slab.claimed()).count_ones() < 3 {
+        live.push(program.filled(program.owner, size));
+    }
+    live
+}
+
+/// What a sleeping thread has claimed is free, and it cannot be asked.
+#[test]
+fn pages_of_what_a_sleeping_thread_has_claimed_go() {
+    for size in [1024, 2000, 3000, 10_240] {
+        let program = Program::new(OPTIONS);
+        let size = Class::of(size).unwrap().size();
+        let live = some_claimed(&program, size);
+        let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
+        let claimed = claim();
+        let before = program.resident();
+        let swept = program.sweep();
+        let gone = before - program.resident();
+        // All but the pages that live blocks share.
+        let all = (slots_of(size) - live.len()) * size;
+        assert!(gone + (live.len() + 2) * 4096 >= all, "{size}: {gone} of {all} bytes");
+        assert_eq!((swept.bytes, claim()), (gone, claimed), "{size}");
+        program.check(&live, size);
+        program.all_come_back(&live, size, slots_of(size) - live.len());
+    }
+}
+
+/// The owner hands out what it has claimed, and writes to it, before the pages are looked at or after.
+#[test]
+fn what_is_handed_out_while_its_pages_go_stays() {
+    for moment in [Moment::Freed, Moment::Looked] {
+        for size in [1024, 2000, 3000, 10_240] {
+            let program = Program::new(OPTIONS);
+            let size = Class::of(size).unwrap().size();
+            let mut live = some_claimed(&program, size);
+            let got = Arc::new(Mutex::new(Vec::new()));
+            let (more, thread) = (got.clone(), program.clone());
+            program.fake.while_unused_go(move |now| {
+                for _ in (0..2).filter(|_| now == moment) {
+                    more.lock().unwrap().push(thread.filled(thread.owner, size));
+                }
+            });
+            let before = program.resident();
+            program.sweep();
+            program.fake.while_unused_go(|_| {});
+            assert!(got.lock().unwrap().len() >= 2, "{size}: {moment:?}: nothing was about to go");
+            live.extend(got.lock().unwrap().iter());
+            assert!(program.resident() < before, "{size}: {moment:?}");
+            program.check(&live, size);
+            let rest = slots_of(size) - live.len();
+            program.all_come_back(&live, size, rest);
+        }
+    }
+}
+
+/// The system refuses: all stays as it was, and is tried again.
+#[test]
+fn what_is_claimed_stays_where_the_system_refuses() {
+    for which in [Which::Free, Which::Idle] {
+        let program = Program::new(OPTIONS);
+        let live = some_claimed(&program, 2048);
+        program.fake.set_fault(Some(Fault::from(0).only(Request::DiscardUnused)));
+        program.sweep();
+        let before = program.resident();
+        program.sweep();
+        assert_eq!(program.resident(), before);
+        program.check(&live, 2048);
+        program.fake.set_fault(None);
+        program.allocator.sweep(which).unwrap();
+        assert!(program.resident() < before, "{which:?}");
+        program.check(&live, 2048);
     }
 }
 
@@ -525,7 +610,7 @@ fn refused_pages_are_not_zero() {
             let blocks = some_slabs(&program, size);
             let heap = if remote { program.other } else { program.owner };
             let (live, freed) = free_most(&program, heap, &blocks, stays_of(size));
-            program.fake.set_fault(Some(Fault::from(0).only(Request::Discard)));
+            program.fake.set_fault(Some(Fault::from(0)));
             let swept = program.sweep();
             assert!(program.fake.failed() > 0 && swept.bytes == 0, "{size}");
             program.fake.set_fault(None);

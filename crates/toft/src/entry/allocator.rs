@@ -349,6 +349,7 @@ impl<O: Os> Allocator<O> {
         self.pool.set_lean(false);
         self.large.set_lean(false);
         let torn = self.reclaimer.repair(
+            &self.os,
             (self.os.process(), self.os.ticks()),
             crate::bin::slab_at,
             announce,

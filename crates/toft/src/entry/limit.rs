@@ -37,7 +37,7 @@ struct Counted {
 }
 
 /// While this lives the calling thread takes no signals.
-struct Undisturbed<'a, O: Os> {
+pub(super) struct Undisturbed<'a, O: Os> {
     os: &'a O,
     before: u64,
 }
@@ -128,7 +128,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// No signal handler runs in the calling thread while this lives; where that is not usual, one may.
-    fn shut_out_signals(&self) -> Option<Undisturbed<'_, O>> {
+    pub(super) fn shut_out_signals(&self) -> Option<Undisturbed<'_, O>> {
         let _permit = self.permit()?;
         Some(Undisturbed { os: &self.os, before: self.os.shut_out_signals() })
     }

@@ -24,6 +24,7 @@ mod realloc;
 mod scope;
 mod start;
 mod sweep;
+mod unused;
 
 pub use allocator::Allocator;
 pub use compact::Compacted;

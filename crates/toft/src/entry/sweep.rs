@@ -83,7 +83,8 @@ impl<O: Os> Allocator<O> {
         let left = orphan && slab.claimed() != 0;
         let wanted = match which {
             Which::Idle => look == Look::Idle || (left && look == Look::Tidy),
-            Which::Free => look != Look::Tidy || left,
+            // What is claimed may not have gone the last time.
+            Which::Free => look != Look::Tidy || slab.may_have_unused(),
         };
         swept.more |= look == Look::Busy;
         if wanted && orphan {
@@ -112,12 +113,16 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let can = self.barrier();
-        for slab in turn.slabs() {
+        // A bit for each slab of the batch.
+        let mut all_quiet = 0u64;
+        for (number, slab) in turn.slabs().enumerate() {
             let quiet = can && self.is_quiet(slab);
             slab.settle(quiet);
             swept.more |= !quiet;
+            all_quiet |= u64::from(quiet) << number;
         }
         self.discard_held(turn, swept);
+        self.discard_unused(turn, all_quiet, swept);
         // So that each owner either is seen in what it does, or sees what has become free.
         let can = can && self.barrier();
         for slab in turn.slabs() {

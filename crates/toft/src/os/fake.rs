@@ -12,12 +12,14 @@
 mod faults;
 mod host;
 mod huge;
+mod pin;
 mod space;
 mod warmth;
 
 extern crate std;
 
 pub use faults::{Fault, Request};
+pub use pin::Moment;
 pub use space::{PageState, Space};
 
 use super::filter::Permit;
@@ -82,6 +84,7 @@ struct State {
     collisions: u64,
     ticks: u32,
     at_barrier: Option<Meanwhile>,
+    while_unused_go: Option<pin::Meanwhile>,
     filtered: bool,
     group: Group,
     memory: Option<usize>,
@@ -106,6 +109,7 @@ impl Fake {
             collisions: 0,
             ticks: 0,
             at_barrier: None,
+            while_unused_go: None,
             filtered: false,
             group: Group::default(),
             memory: None,

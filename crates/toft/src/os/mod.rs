@@ -11,6 +11,7 @@ pub mod filter;
 pub mod futex;
 mod huge;
 mod linux;
+mod pin;
 pub mod process;
 pub mod release;
 mod share;
@@ -27,6 +28,7 @@ use core::ops::Range;
 use filter::Permit;
 pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};
 pub use linux::Linux;
+pub use pin::{PIECE_BYTES, Pin, Pinned};
 use release::{Piece, Release};
 pub use share::Sharing;
 pub use syscall::syscall;
@@ -52,7 +54,7 @@ pub enum Error {
 ///    mapped before the call;
 /// 2. `unmap`, `discard`, `discard_all`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Os: Warmth + Huge {
+pub unsafe trait Os: Warmth + Huge + Pin {
     /// Bytes in a page: a power of two, at least 4096.
     fn page_size(&self) -> usize;
 

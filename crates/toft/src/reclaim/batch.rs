@@ -3,7 +3,9 @@
 //! Invariants:
 //! - R1 one thread at a time sweeps: whoever has set `sweeping`.
 //! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
+//! - R3 pages that are to go if they are not used are in `pinned`, so that the child can keep them.
 
+use crate::os::{Pin, Pinned};
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -57,6 +59,8 @@ struct State {
     /// R2. Whoever sweeps.
     count: AtomicU32,
     slabs: [AtomicUsize; BATCH],
+    /// R3. Whoever sweeps.
+    pinned: Pinned,
     /// A [`Life`]. Whoever starts the thread, the thread, and who wakes it, by compare and exchange.
     life: AtomicU32,
     /// Whether the thread runs: it says so itself.
@@ -222,6 +226,7 @@ impl Reclaimer {
     /// way to an inbox.
     pub fn repair(
         &self,
+        os: &impl Pin,
         (process, now): (u32, u32),
         slab_at: impl Fn(usize) -> Option<&'static Slab>,
         announce: impl Fn(&Slab),
@@ -234,6 +239,7 @@ impl Reclaimer {
                 announce(slab);
             }
         }
+        os.keep_pinned(&state.pinned);
         state.count.store(0, Relaxed);
         state.sweeping.store(0, Relaxed);
         state.runs.store(0, Relaxed);
@@ -281,6 +287,11 @@ impl Turn<'_> {
     /// Nothing is held any more.
     pub fn clear(&self) {
         self.0.count.store(0, Release);
+    }
+
+    /// Pages that are to go if they are not used.
+    pub fn pinned(&self) -> &Pinned {
+        &self.0.pinned
     }
 
     /// Counts bytes that were given back.

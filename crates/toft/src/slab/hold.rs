@@ -28,15 +28,17 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
-    /// Whether there are any. One thread at a time; not the owner's business.
+    /// Whether there are any, or some are claimed, whose pages may go as well (`unused.rs`). One thread at
+    /// a time; not the owner's business.
     pub fn hold(&self, page: usize) -> bool {
         self.tidy_at.store(self.freed_so_far(), Relaxed);
+        self.unused_at.store(0, Relaxed);
         // Most slabs have too little for a single page: that is told by counting, and by a look that
         // writes nothing.
         let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
-            self.spare_runs(page, |_, _| any = true);
+            self.spare_runs(page, (0, 0), |_, _| any = true);
         }
         if !any {
             return false;
@@ -54,7 +56,7 @@ impl Slab {
         }
         any = false;
         if !self.is_dormant() {
-            self.spare_runs(page, |(first, end), (start, stop)| {
+            self.spare_runs(page, self.claim_and_group(), |(first, end), (start, stop)| {
                 for slot in first..end {
                     let begin = slot * self.size();
                     if begin < stop && begin + self.size() > start {
@@ -63,14 +65,21 @@ impl Slab {
                 }
             });
         }
+        // What is claimed may go as well, in another way.
+        any |= self.claimed() != 0;
         if !any {
             self.clear_owner_flag(HOLDING);
         }
         any
     }
 
-    fn spare_runs(&self, page: usize, each: impl FnMut((usize, usize), (usize, usize))) {
-        let claim = self.claim_and_group();
+    /// Runs of slots that are free, but for those that are claimed, or freed by other threads.
+    fn spare_runs(
+        &self,
+        page: usize,
+        claim: (usize, u64),
+        each: impl FnMut((usize, usize), (usize, usize)),
+    ) {
         self.runs(page, |slot| self.is_spare(slot, claim), each);
     }
 

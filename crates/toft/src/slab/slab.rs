@@ -187,17 +187,15 @@ pub struct Slab {
     pub(crate) dense: AtomicU8,
     /// Slabs that the bin had filled one after another when it took this one. Owner.
     pub(crate) row: AtomicU8,
-    _line_7: Line,
+    /// What the claim looked like when its pages had gone; zero since `tidy_at` was written, until they have.
+    /// Whoever sweeps; a hint.
+    pub(super) unused_at: AtomicU16,
 }
 
 #[cfg(not(loom))]
 type Rest = [AtomicU32; 3];
 #[cfg(loom)]
 type Rest = ();
-#[cfg(not(loom))]
-type Line = [AtomicU16; 1];
-#[cfg(loom)]
-type Line = ();
 
 /// A state for each slot.
 #[derive(Debug)]

@@ -45,11 +45,13 @@ pub enum Request {
     KeepSmall,
     /// `Huge::make_huge`
     MakeHuge,
+    /// `Pin::discard_unused`
+    DiscardUnused,
 }
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 20] = [
+    pub const ALL: [Request; 21] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
@@ -70,6 +72,7 @@ impl Request {
         Request::Populate,
         Request::KeepSmall,
         Request::MakeHuge,
+        Request::DiscardUnused,
     ];
 }
 

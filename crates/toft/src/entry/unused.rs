@@ -1,0 +1,68 @@
+//! Part of a sweep: pages of what threads have claimed and not used, a sleeping thread above all.
+//!
+//! Nobody can keep such a slot from its thread. The pages go on condition that nobody begins to use them,
+//! as [`crate::os::Pin`] tells.
+
+use super::Allocator;
+use super::sweep::Swept;
+use crate::os::{Error, Os, PIECE_BYTES};
+use crate::reclaim::{BATCH, Turn};
+use crate::slab::Slab;
+
+impl<O: Os> Allocator<O> {
+    /// Gives back pages that nobody uses, of those slabs of the batch whose bit in `quiet` says that the
+    /// owner was not in the middle of something when they had been taken hold of. Nothing is held by now,
+    /// but such slabs still cannot change hands, nor lose their mapping.
+    pub(super) fn discard_unused(&self, turn: &Turn<'_>, quiet: u64, swept: &mut Swept) {
+        const { assert!(BATCH <= 64) };
+        let page = self.os.page_size();
+        let quiet_ones = || {
+            let all = turn.slabs().enumerate();
+            all.filter(|(number, _)| quiet >> number & 1 != 0).map(|(_, slab)| slab)
+        };
+        let mut done = true;
+        for slab in quiet_ones() {
+            slab.unused_pages(page, |start, len| {
+                for at in (start..start + len).step_by(PIECE_BYTES) {
+                    done &= self.pin(turn, at, (start + len - at).min(PIECE_BYTES), swept);
+                }
+            });
+        }
+        done &= self.discard_pinned(turn, swept);
+        quiet_ones().for_each(|slab| slab.note_unused(done));
+    }
+
+    /// Adds what is in memory of a range. Where there is no room for it, what was added before goes first.
+    fn pin(&self, turn: &Turn<'_>, start: usize, len: usize, swept: &mut Swept) -> bool {
+        let Some(_permit) = self.permit() else { return false };
+        let mut done = true;
+        self.os.resident_pieces(start, len, |at, bytes| {
+            if !turn.pinned().add(at, bytes) {
+                done &= self.discard_pinned(turn, swept);
+                turn.pinned().add(at, bytes);
+            }
+        });
+        done
+    }
+
+    /// Says whether all that was added was dealt with.
+    fn discard_pinned(&self, turn: &Turn<'_>, swept: &mut Swept) -> bool {
+        let pinned = turn.pinned();
+        if pinned.is_empty() {
+            return true;
+        }
+        let is_unused = |address, len| turn.slabs().any(|slab: &Slab| slab.is_unused(address, len));
+        // In the child of a handler that forks here, what is freed would be kept by nobody.
+        let gone = match (self.shut_out_signals(), self.permit()) {
+            // SAFETY: (1) pages of slabs that are not shared; the flag in their owner word keeps them
+            // mapped, and their own.
+            (Some(_undisturbed), Some(_permit)) => unsafe {
+                self.os.discard_unused(pinned, is_unused)
+            },
+            _ => Err(Error::Unsupported),
+        };
+        pinned.clear();
+        swept.bytes += gone.unwrap_or(0);
+        gone.is_ok()
+    }
+}

@@ -1,0 +1,94 @@
+//! What the fake does with pages that are to go if they are not used. It remembers what was on them when
+//! they were freed, and takes those that have not changed since: as the kernel does, which sees writes.
+
+extern crate std;
+
+use super::super::{Error, PIECE_BYTES, Pin, Pinned};
+use super::faults::Verdict;
+use super::{Fake, PageState, Request};
+use std::boxed::Box;
+use std::vec::Vec;
+
+/// A moment at which other threads may do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Pages are freed, and not looked at yet.
+    Freed,
+    /// They were looked at, and are about to go.
+    Looked,
+}
+
+/// What other threads do then.
+pub(super) struct Meanwhile(Box<dyn FnMut(Moment) + Send>);
+
+impl core::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+impl Fake {
+    /// What other threads do while pages go that are not used.
+    pub fn while_unused_go(&self, act: impl FnMut(Moment) + Send + 'static) {
+        self.state().while_unused_go = Some(Meanwhile(Box::new(act)));
+    }
+
+    fn play(&self, moment: Moment) {
+        let Some(mut meanwhile) = self.state().while_unused_go.take() else { return };
+        (meanwhile.0)(moment);
+        self.state().while_unused_go.get_or_insert(meanwhile);
+    }
+
+    fn bytes(&self, address: usize, len: usize) -> Vec<u8> {
+        let start: *const u8 = core::ptr::with_exposed_provenance(address);
+        // SAFETY: callers name open pages of the host's.
+        (0..len).map(|at| unsafe { start.add(at).read_volatile() }).collect()
+    }
+}
+
+// SAFETY: (1) what has changed stays, and so does what is said to be used; (2) as for `Os`.
+unsafe impl Pin for Fake {
+    fn resident_pieces(&self, addr: usize, len: usize, mut each: impl FnMut(usize, usize)) {
+        self.check_range(addr, len);
+        assert!(len <= PIECE_BYTES, "too large a piece");
+        let page = self.machine.page_size;
+        for at in (addr..addr + len).step_by(page) {
+            if self.host.resident(at..at + page) != 0 {
+                each(at, page);
+            }
+        }
+    }
+
+    unsafe fn discard_unused(
+        &self,
+        pinned: &Pinned,
+        mut is_unused: impl FnMut(usize, usize) -> bool,
+    ) -> Result<usize, Error> {
+        for (address, len) in pinned.pieces() {
+            self.check_range(address, len);
+            assert!(len <= PIECE_BYTES, "too large a piece");
+            let state = self.state();
+            assert!(state.space.is_all(address..address + len, PageState::Mapped), "not private");
+        }
+        if let Verdict::Fail(_) = self.state().faults.judge(Request::DiscardUnused) {
+            return Err(Error::NoMemory);
+        }
+        let before: Vec<_> = pinned.pieces().map(|(at, len)| (at, self.bytes(at, len))).collect();
+        self.play(Moment::Freed);
+        let unused: Vec<_> =
+            before.into_iter().filter(|(at, bytes)| is_unused(*at, bytes.len())).collect();
+        self.play(Moment::Looked);
+        let mut gone = 0;
+        for (at, bytes) in unused {
+            if self.bytes(at, bytes.len()) == bytes {
+                gone += self.host.resident(at..at + bytes.len());
+                self.host.clear(at..at + bytes.len());
+            }
+        }
+        Ok(gone)
+    }
+
+    fn keep_pinned(&self, pinned: &Pinned) {
+        pinned.clear();
+    }
+}

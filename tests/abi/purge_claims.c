@@ -1,0 +1,20 @@
+// A purge reaches what sleeping threads have claimed: whatever they have freed goes, although it is what their next
+// malloc hands out, and what they hold stays as it is. With no descriptor to be had, what is claimed stays.
+// flags: -pthread
+// env: TOFT_PARTITIONS=1
+// env: TOFT_RECLAIM=calls
+// timeout: 120
+// libc: skip asks for a malloc_trim that reaches sleeping threads
+#include "claims.h"
+
+static size_t grown_with_claims(void)
+{
+    purge_without_descriptors();
+    return grown();
+}
+
+static void give_back(const char *stage, struct bound b)
+{
+    malloc_trim(0);
+    within(stage, b);
+}
