@@ -188,7 +188,9 @@ impl<O: Os> Allocator<O> {
                 rest = REST_LEAST;
             }
             let mut swept = self.sweep(self.to_sweep()).unwrap_or_default();
-            swept.more |= passes.are_due() && passes.note(self.compact_beside(Which::Idle, None));
+            let rests = !swept.more && swept.bytes == 0;
+            swept.more |=
+                passes.are_due(rests) && passes.note(self.compact_beside(Which::Idle, None));
             self.reclaimer.set_limit(self.pool.bytes());
             if swept.more || swept.bytes != 0 {
                 rest = REST_LEAST;

@@ -38,20 +38,23 @@ pub struct Compacted {
 }
 
 /// When the reclaimer's thread compacts: at every fourth sweep, and more and more rarely while that is of
-/// no use.
+/// no use; and before it rests, if the last pass has left out what was in use: it may be idle by now.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     left: u32,
     pause: u32,
+    /// Whether the last pass has left something out.
+    owed: bool,
 }
 
 const PAUSE_LEAST: u32 = 3;
 const PAUSE_MOST: u32 = 63;
 
 impl Passes {
-    pub(super) fn are_due(&mut self) -> bool {
+    /// Whether it is time for a pass, after a sweep; `rests` says that there is nothing else to do.
+    pub(super) fn are_due(&mut self, rests: bool) -> bool {
         self.left = self.left.saturating_sub(1);
-        self.left == 0
+        self.left == 0 || rests && self.owed
     }
 
     /// Says whether there may be more for a pass soon.
@@ -61,6 +64,7 @@ impl Passes {
         self.pause =
             if useful { PAUSE_LEAST } else { (2 * self.pause).clamp(PAUSE_LEAST, PAUSE_MOST) };
         self.left = self.pause;
+        self.owed = done.more;
         (useful || done.more) && self.pause < PAUSE_MOST
     }
 }
@@ -230,5 +234,28 @@ impl<O: Os> Allocator<O> {
         self.let_go(&mut batch);
         done.bytes += batch.bytes;
         if batch.full { Err(Status::Full) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While a program is busy passes become rare; when it falls idle, one comes before the thread rests.
+    #[test]
+    fn what_a_pass_has_left_out_is_looked_at_before_a_rest() {
+        let mut passes = Passes::default();
+        let busy = Compacted { more: true, ..Compacted::default() };
+        let mut made = 0;
+        for _ in 0..100 {
+            if passes.are_due(false) {
+                passes.note(Some(busy));
+                made += 1;
+            }
+        }
+        assert!((3..10).contains(&made), "{made}");
+        assert!(!passes.are_due(false) && passes.are_due(true));
+        assert!(!passes.note(Some(Compacted::default())));
+        assert!(!passes.are_due(true), "nothing is left out");
     }
 }
