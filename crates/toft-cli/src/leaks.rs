@@ -95,10 +95,11 @@ impl Leaks {
             return page;
         }
         let sum = format!(
-            "{} leaked in {} blocks, from {} call sites",
+            "{} leaked in {} blocks, from {} call site{}",
             style::bytes(self.number("bytes")),
             style::count(self.number("blocks")),
-            self.sites.len()
+            self.sites.len(),
+            if self.sites.len() == 1 { "" } else { "s" },
         );
         let _ = writeln!(page, "toft: {}{reachable}", style.bad(&sum));
         if self.value["looked"] == false {

@@ -22,6 +22,7 @@ impl<O: Os> Allocator<O> {
         };
         let mut line = Line::new(self.hide_addresses);
         head(&mut line, what, call, address);
+        line.subject.companion = true;
         line.text(if writes { "writes " } else { "reads " }).number(bytes as u64);
         line.text(" bytes from byte ").number(inside as u64).text(" on of the ");
         line.number(block.size as u64).text("-byte block at ").address(block.begin).text(" (");

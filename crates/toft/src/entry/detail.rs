@@ -54,7 +54,8 @@ impl<O: Os> Allocator<O> {
         // Who asks for the file, or for everything, says that the filter allows it.
         let trusted = self.options.report == Report::Full || self.options.report_file.is_some();
         let Some(_permit) = self.filter().permit(&self.os, trusted) else { return };
-        let stack = stack.copied().unwrap_or_else(Stack::of_caller);
+        let through = line.subject.companion;
+        let stack = stack.copied().unwrap_or_else(|| Stack::of_caller(through));
         let address = line.subject.block.unwrap_or(line.subject.address);
         let block = self.facts(address);
         let history = self

@@ -84,6 +84,8 @@ pub(super) struct Subject {
     pub(super) address: usize,
     /// Where the block begins that it is about, if `address` may lie outside of it.
     pub(super) block: Option<usize>,
+    /// Whether a library that belongs to this one has called (`libtoft_checked.so`).
+    pub(super) companion: bool,
 }
 
 impl Line {
@@ -270,7 +272,7 @@ impl<O: Os> Allocator<O> {
 
 /// How every report begins: what is wrong, which call found it, and with what address.
 pub(super) fn head(line: &mut Line, what: &'static str, call: Call, address: usize) {
-    line.subject = Subject { what, call: call.name(), address, block: None };
+    line.subject = Subject { what, call: call.name(), address, block: None, companion: false };
     line.text("toft: ").text(what).text(": ").text(call.name());
     line.text("(").address(address).text("): ");
 }

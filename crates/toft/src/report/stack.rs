@@ -131,9 +131,11 @@ impl Stack {
     }
 
     /// The stack of the program's call that led here; where no frame pointer leads on, guesses.
+    ///
+    /// `companion` says that the program called a library that belongs to this one, and that called us.
     #[inline(never)]
-    pub fn of_caller() -> Stack {
-        let (pointer, frame) = registers();
+    pub fn of_caller(companion: bool) -> Stack {
+        let (mut pointer, frame) = registers();
         let own = module_of(Stack::of_caller as *const () as usize).filter(is_library);
         let is_programs = |word: usize| {
             is_return(word)
@@ -142,7 +144,20 @@ impl Stack {
                 })
         };
         let mut stack = Stack::EMPTY;
-        let code = own.map_or((0, 0), |module| module.text);
+        let mut code = own.map_or((0, 0), |module| module.text);
+        if companion {
+            let is_its = |word| {
+                is_return(word)
+                    && module_of(word).is_some_and(|module| {
+                        is_companion(&module) && own.is_none_or(|own| own.base != module.base)
+                    })
+            };
+            if let Some(slot) = find(pointer, REACH, is_its)
+                && let Some(module) = read(slot).and_then(module_of)
+            {
+                (pointer, code) = (slot + WORD, module.text);
+            }
+        }
         let Some(slot) = find_call(pointer, code, is_programs) else { return stack };
         stack.push(read(slot).unwrap_or(0), own.is_some());
         if own.is_some() {
