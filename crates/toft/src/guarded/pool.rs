@@ -374,9 +374,12 @@ mod tests {
     fn planted_damage_is_found() {
         let pool = pool(2);
         let block = pool.allocate(64, 16, 7, true).unwrap();
-        pool.live_at(block).unwrap().size.store(48, Relaxed);
-        assert!(pool.check().is_err() || pool.first(0) == block);
+        let slot = pool.live_at(block).unwrap();
+        slot.address.store(pool.first(0) + SLOT_BYTES / 2, Relaxed);
+        assert_eq!(pool.check(), Err("Q1: a block not at an end of its slot"));
+        slot.address.store(block, Relaxed);
+        pool.check().unwrap();
         pool.head().live.store(9, Relaxed);
-        assert!(pool.check().is_err());
+        assert_eq!(pool.check(), Err("Q2: how many are live"));
     }
 }
