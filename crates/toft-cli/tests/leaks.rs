@@ -173,6 +173,8 @@ fn without_the_command_the_library_writes_lines_that_can_be_explained() {
 fn preloaded(library: &str, program: &str) {
     assert!(!library.is_empty());
     let mut command = std::process::Command::new(program);
+    // Nothing of the caller's settings.
+    command.env_clear();
     let output = command.env("LD_PRELOAD", library).env("TOFT_LEAKS", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let said = stderr(&output);
