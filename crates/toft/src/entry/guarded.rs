@@ -21,7 +21,7 @@ pub(super) enum Stands {
     Alone,
     /// For the claim that it begins: the others will be had without a look.
     ForItsClaim,
-    /// For itself, and what it holds has to stay.
+    /// As `calloc` comes here: a small one for its claim, another for itself. What it holds has to stay.
     Zeroed,
 }
 
@@ -94,11 +94,15 @@ impl<O: Os> Allocator<O> {
         }
         let Found::Slot(slab, _) = self.find(address) else { return address };
         // Where every call is looked at, a claim stands for nothing.
-        let of = match stands {
-            Stands::ForItsClaim if !self.options.is_careful() => {
-                slab.claimed().count_ones() as usize + 1
-            }
-            _ => 1,
+        let for_its_claim = match stands {
+            Stands::Alone => false,
+            Stands::ForItsClaim => true,
+            Stands::Zeroed => slab.class().is_small(),
+        };
+        let of = if for_its_claim && !self.options.is_careful() {
+            slab.claimed().count_ones() as usize + 1
+        } else {
+            1
         };
         if !self.guarded.chooses(of) {
             return address;
