@@ -1,7 +1,7 @@
 // bzero of one byte too many.
 // checked: what is tested
 // expect: signal ABRT
-// stderr: toft: buffer overflow: bzero({p}): writes 65 bytes from byte 0 on of the 64-byte block at {p} (small slab, slot {n}, partition {n}, live; call site {addr})
+// stderr: toft: heap overflow: bzero({p}): writes 65 bytes from byte 0 on of the 64-byte block at {p} (small slab, slot {n}, partition {n}, live; call site {addr})
 // libc: skip the C library does not look
 // twin: stays within the block
 #include "common.h"

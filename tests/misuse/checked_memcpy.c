@@ -1,7 +1,7 @@
 // memcpy writes beyond the end of a block, from its middle.
 // checked: what is tested
 // expect: signal ABRT
-// stderr: toft: buffer overflow: memcpy({q}): writes 25 bytes from byte 40 on of the 64-byte block at {p} (small slab, slot {n}, partition {n}, live; call site {addr})
+// stderr: toft: heap overflow: memcpy({q}): writes 25 bytes from byte 40 on of the 64-byte block at {p} (small slab, slot {n}, partition {n}, live; call site {addr})
 // libc: skip the C library does not look
 // twin: stays within the block
 #include "common.h"

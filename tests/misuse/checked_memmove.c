@@ -1,7 +1,7 @@
 // memmove beyond the end of a large block.
 // checked: what is tested
 // expect: signal ABRT
-// stderr: toft: buffer overflow: memmove({r}): reads {large} bytes from byte 1 on of the {large}-byte block at {big} (large block, partition {n}, live; call site {addr})
+// stderr: toft: heap overflow: memmove({r}): reads {large} bytes from byte 1 on of the {large}-byte block at {big} (large block, partition {n}, live; call site {addr})
 // libc: skip the C library does not look
 // twin: stays within the block
 #include "common.h"

@@ -1,7 +1,7 @@
 // A write one byte beyond a sampled block that ends where its guard page begins.
 // env: TOFT_GUARDED=1
 // expect: signal ABRT
-// stderr: toft: buffer overflow: write({q}): 1 bytes beyond the {size}-byte block at {p} (guarded block, live; call site {addr})
+// stderr: toft: heap overflow: write({q}): 1 bytes beyond the {size}-byte block at {p} (guarded block, live; call site {addr})
 // libc: skip it has no such option
 // twin: stays within the block
 #include "common.h"

@@ -1,7 +1,7 @@
 // A read far beyond a sampled block.
 // env: TOFT_GUARDED=1
 // expect: signal ABRT
-// stderr: toft: buffer overflow: read({r}): 101 bytes beyond the {size}-byte block at {p} (guarded block, live; call site {addr})
+// stderr: toft: heap overflow: read({r}): 101 bytes beyond the {size}-byte block at {p} (guarded block, live; call site {addr})
 // libc: skip it has no such option
 // twin: stays within the block
 #include "common.h"

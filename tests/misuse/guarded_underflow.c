@@ -1,7 +1,7 @@
 // A write one byte before a sampled block that begins where a guard page ends.
 // env: TOFT_GUARDED=1
 // expect: signal ABRT
-// stderr: toft: buffer underflow: write({o}): 1 bytes before the {size}-byte block at {p} (guarded block, live; call site {addr})
+// stderr: toft: heap underflow: write({o}): 1 bytes before the {size}-byte block at {p} (guarded block, live; call site {addr})
 // libc: skip it has no such option
 // twin: stays within the block
 #include "common.h"

@@ -86,7 +86,26 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         },
     ),
     (
-        "buffer overflow",
+        "heap overflow",
+        "was overwritten",
+        Meaning {
+            means: "what lies behind a block's last byte was found changed: the program wrote beyond its end, at some time before this report.",
+            next: &[
+                "Compare the size that was asked for, at the call site, with what is written there.",
+                "TOFT_GUARDED=1 puts blocks right before a page that faults: the write itself is then named.",
+            ],
+        },
+    ),
+    (
+        "heap underflow",
+        "was overwritten",
+        Meaning {
+            means: "what lies before a block's first byte was found changed: the program wrote below its start, or beyond the end of the block before it.",
+            next: &["Look for an index that becomes negative, and at the neighbour before it."],
+        },
+    ),
+    (
+        "heap overflow",
         "",
         Meaning {
             means: "the program reached beyond the end of a block.",
@@ -96,7 +115,7 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         },
     ),
     (
-        "buffer underflow",
+        "heap underflow",
         "",
         Meaning {
             means: "the program reached below the start of a block.",
@@ -126,26 +145,7 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         },
     ),
     (
-        "overflow",
-        "",
-        Meaning {
-            means: "what lies behind a block's last byte was found changed: the program wrote beyond its end, at some time before this report.",
-            next: &[
-                "Compare the size that was asked for, at the call site, with what is written there.",
-                "TOFT_GUARDED=1 puts blocks right before a page that faults: the write itself is then named.",
-            ],
-        },
-    ),
-    (
-        "underflow",
-        "",
-        Meaning {
-            means: "what lies before a block's first byte was found changed: the program wrote below its start, or beyond the end of the block before it.",
-            next: &["Look for an index that becomes negative, and at the neighbour before it."],
-        },
-    ),
-    (
-        "wrong size",
+        "size mismatch",
         "",
         Meaning {
             means: "a sized free or delete was told another size than the block has.",

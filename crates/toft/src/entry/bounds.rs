@@ -16,7 +16,7 @@ impl<O: Os> Allocator<O> {
         let inside = address - block.begin;
         let what = match block.state {
             "live" if bytes <= block.size.saturating_sub(inside) => return true,
-            "live" => "buffer overflow",
+            "live" => "heap overflow",
             "free" => "use after free",
             _ => "invalid access",
         };

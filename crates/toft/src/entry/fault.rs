@@ -134,8 +134,8 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
                 ("use after free", beyond, " bytes beyond the ", slot)
             }
         }
-        Access::Beyond(slot, far) => ("buffer overflow", far, " bytes beyond the ", slot),
-        Access::Before(slot, far) => ("buffer underflow", far, " bytes before the ", slot),
+        Access::Beyond(slot, far) => ("heap overflow", far, " bytes beyond the ", slot),
+        Access::Before(slot, far) => ("heap underflow", far, " bytes before the ", slot),
         Access::Within(_) | Access::Wild => return false,
     };
     let at = Registers::of(context);

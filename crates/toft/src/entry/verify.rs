@@ -32,7 +32,7 @@ impl<O: Os> Allocator<O> {
         if let Some((descriptor, violation)) = bad {
             self.for_each_slab(|slab| {
                 if (&raw const *slab).addr() == descriptor {
-                    self.damaged(slab.base(), Some(slab), violation);
+                    self.tables_are_damaged(slab.base(), Some(slab), violation);
                 }
             });
             return false;
@@ -44,13 +44,13 @@ impl<O: Os> Allocator<O> {
         match holds(&rest) {
             Ok(()) => true,
             Err(violation) => {
-                self.damaged(heap.address(), None, violation);
+                self.tables_are_damaged(heap.address(), None, violation);
                 false
             }
         }
     }
 
-    fn damaged(&self, address: usize, slab: Option<&Slab>, violation: Violation) {
+    fn tables_are_damaged(&self, address: usize, slab: Option<&Slab>, violation: Violation) {
         let mut line = Line::new(self.hide_addresses);
         head(&mut line, "damaged metadata", Call::Verify, address);
         line.text("not so: ").text(violation.0);
