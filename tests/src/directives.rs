@@ -11,9 +11,11 @@
 //! // expect: exit 0            or `signal ABRT`
 //! // stderr: LINE              whole lines, in order, nothing else; see `judge` for placeholders
 //! // stderr-any: WHY           standard error is not judged
+//! // stderr-details: none      no line of a report but its first; else they are not judged unless expected
 //! // promise: 4 30             promises of the project's security page that the file holds
 //! // twin: WHY                 also built with -DTWIN: the correct program of the same shape
 //! // setuid: WHY               linked to the library, not preloaded, and run setuid by another user
+//! // checked: WHY             libtoft_checked.so is preloaded as well
 //! // libc: skip WHY            holds for Toft and not for the C library
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! ```
@@ -73,12 +75,16 @@ pub struct Source {
     pub ending: Ending,
     /// What a run has to say.
     pub stderr: Stderr,
+    /// Whether lines of a report but its first are wrong.
+    pub no_details: bool,
     /// The promises it holds.
     pub promises: Vec<u32>,
     /// Whether the correct program of the same shape is in the same file.
     pub twin: bool,
     /// Whether it runs as a setuid program of another user.
     pub setuid: bool,
+    /// Whether checked copies are preloaded as well.
+    pub checked: bool,
     /// Why it cannot hold on the C library's own malloc.
     pub libc_skip: Option<String>,
     /// Programs it needs, with their Debian packages.
@@ -136,9 +142,11 @@ impl Source {
             timeout: Duration::from_secs(60),
             ending: Ending::Exit(0),
             stderr: Stderr::Lines(Vec::new()),
+            no_details: false,
             promises: Vec::new(),
             twin: false,
             setuid: false,
+            checked: false,
             libc_skip: None,
             needs: Vec::new(),
         };
@@ -176,6 +184,7 @@ impl Source {
                 Stderr::Any => return Err("stderr after stderr-any".into()),
             },
             "stderr-any" => self.stderr = Stderr::Any,
+            "stderr-details" if value == "none" => self.no_details = true,
             "promise" => {
                 for word in words(value) {
                     let number = word.parse().map_err(|_| format!("not a promise: {word}"))?;
@@ -184,6 +193,7 @@ impl Source {
             }
             "twin" => self.twin = true,
             "setuid" => self.setuid = true,
+            "checked" => self.checked = true,
             "libc" => {
                 let why = value.strip_prefix("skip ").ok_or(format!("not `skip WHY`: {value}"))?;
                 self.libc_skip = Some(why.to_owned());

@@ -55,6 +55,24 @@ fn build() -> Library {
     Library::Toft(path)
 }
 
+/// The library of checked `memcpy` and its like that goes with the one under test: beside it, or built.
+pub fn companion(library: &Path) -> Result<PathBuf, String> {
+    static BUILT: OnceLock<bool> = OnceLock::new();
+    const NAME: &str = "libtoft_checked.so";
+    let beside = library.with_file_name(NAME);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = BUILT.get_or_init(|| {
+        let mut command = Command::new(cargo);
+        command.args(["build", "--quiet", "--release", "--package", "toft-checked"]);
+        command.current_dir(workspace()).status().is_ok_and(|status| status.success())
+    });
+    let path = target_dir().join("release").join(NAME);
+    if *built && path.is_file() { Ok(path) } else { Err(format!("{NAME} is not built")) }
+}
+
 /// The library under test, found or built once.
 pub fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();

@@ -3,7 +3,7 @@
 use crate::compile::compile;
 use crate::directives::Source;
 use crate::judge::judge;
-use crate::library::{Library, library};
+use crate::library::{Library, companion, library};
 use crate::process::{command, run};
 use std::path::Path;
 
@@ -42,7 +42,12 @@ pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<
         let mut command = command(&program.binary);
         command.args(arguments).env("AUX_DIR", &program.aux_dir).env("TEST_NAME", &source.name);
         if let Library::Toft(path) = library {
-            command.env("LD_PRELOAD", path);
+            let mut preload = path.clone().into_os_string();
+            if source.checked {
+                preload.push(":");
+                preload.push(companion(path)?);
+            }
+            command.env("LD_PRELOAD", preload);
         }
         command.envs(source.env.iter().map(|(k, v)| (k, v)));
         judge(source, &run(command, &source.limits, source.timeout))?;

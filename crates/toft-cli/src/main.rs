@@ -1,11 +1,13 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
-//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats` and `symbols`), `rss` (with `resident`), `purge`,
-//! `options`, `doctor`, `bench`.
+//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and `symbols`), `rss` (with `resident`), `purge`,
+//! `options`, `doctor`, `bench`, `explain`.
 
 mod bench;
 mod doctor;
+mod explain;
 mod launch;
+mod leaks;
 mod library;
 mod options;
 mod purge;
@@ -51,6 +53,7 @@ enum Verb {
     Run(run::Run),
     Rss(rss::Explain),
     Purge(purge::Purge),
+    Explain(explain::Explain),
     Options(options::Options),
     Doctor(doctor::Doctor),
     /// Compare this Toft with other allocators, on workloads or on any program
@@ -77,6 +80,7 @@ fn main() {
         Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
         Ok(Toft { verb: Verb::Rss(args) }) => rss::rss(&args),
         Ok(Toft { verb: Verb::Purge(args) }) => purge::purge(&args),
+        Ok(Toft { verb: Verb::Explain(args) }) => explain::explain(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),
         Ok(Toft { verb: Verb::Doctor(args) }) => doctor::doctor(&args),
         Ok(Toft { verb: Verb::Bench(args) }) => bench::bench(&args),

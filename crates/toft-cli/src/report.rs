@@ -17,6 +17,8 @@ pub struct Report {
     pub ready_elsewhere: u64,
     /// The statistics of the target itself.
     pub heap: Option<Value>,
+    /// What it leaked, where that was asked for.
+    pub leaks: Option<Value>,
     /// The executable lines of its `/proc/self/maps`.
     pub maps: Vec<String>,
     /// Lines that make no sense, as two processes that end in the same moment may produce.
@@ -63,7 +65,8 @@ impl Report {
                     self.taking_maps = heap["pid"].as_i64() == Some(i64::from(self.pid));
                     if self.taking_maps {
                         self.maps.clear();
-                        self.heap = Some(heap);
+                        let leaks = heap["report"] == "leaks";
+                        *(if leaks { &mut self.leaks } else { &mut self.heap }) = Some(heap);
                     }
                 }
                 Err(_) => self.garbled += 1,
@@ -89,6 +92,15 @@ mod tests {
             assert_eq!(report.maps, ["1-2 r-xp 0 0:0 1 /x"]);
             assert_eq!(report.garbled, 0);
         }
+    }
+
+    #[test]
+    fn leaks_and_statistics_come_one_after_the_other() {
+        let mut report = Report::of(7);
+        report
+            .feed(b"{\"report\":\"leaks\",\"pid\":7}\n{\"pid\":7,\"misuse\":0}\nmap 1\ntoft-end\n");
+        assert!(report.leaks.is_some() && report.heap.unwrap()["misuse"] == 0);
+        assert_eq!(report.maps, ["1"]);
     }
 
     #[test]

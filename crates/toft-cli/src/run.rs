@@ -14,12 +14,15 @@ use clap::Args;
 use serde_json::json;
 
 use crate::launch::{self, Launch, Outcome};
+use crate::leaks::Leaks;
 use crate::library::{self, Library};
 use crate::stats::{Ended, Stats};
 use crate::style::Style;
 use crate::sys;
 use crate::vet::{self, Effect, Missing, Vetted};
 
+/// Exit status: it leaked, under `--leaks`.
+pub const LEAKED: i32 = 123;
 /// Exit status: the proof failed, under `--strict`.
 pub const UNPROVEN: i32 = 124;
 /// Exit status: refused, or something of our own went wrong.
@@ -32,7 +35,8 @@ pub const NOT_FOUND: i32 = 127;
 const EXIT_CODES: &str = "\
 Exit status:
   that of PROGRAM; if a signal killed it, the same signal kills toft
-  124   --strict was given and the library did not load
+  123   --leaks was given, PROGRAM ended with 0, and it leaked
+  124   --strict was given and the library did not load, or --leaks and PROGRAM ended with 0 without a report
   125   PROGRAM was refused, or toft itself failed
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
@@ -50,10 +54,14 @@ pub struct Run {
     /// Print a summary of time, memory and the top call sites at exit, on stderr
     #[arg(long)]
     stats: bool,
+    /// Name at exit, by call site, the blocks that were not freed and cannot be reached any more, and end with status 123
+    /// if there are any (TOFT_LEAKS=all: all that were not freed)
+    #[arg(long)]
+    leaks: bool,
     /// Print it as one JSON object instead (with --dry-run: what was found, as JSON)
     #[arg(long)]
     json: bool,
-    /// Write the summary to a file instead of stderr
+    /// Write the summary, or the leaks, to a file instead of stderr
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Let the programs that PROGRAM starts run on Toft too (as they do if PROGRAM is a shell script)
@@ -133,6 +141,11 @@ pub fn run(run: &Run) -> i32 {
     if stats {
         environment.push(("TOFT_STATS".into(), "1".into()));
     }
+    let stated = variable("TOFT_LEAKS");
+    let leaks = run.leaks || stated.as_ref().is_some_and(|value| value == "1" || value == "all");
+    if leaks && stated.is_none_or(|value| value != "all") {
+        environment.push(("TOFT_LEAKS".into(), "1".into()));
+    }
     let launch = Launch {
         program: vetted.program.clone(),
         name: vetted.name.clone(),
@@ -147,7 +160,7 @@ pub fn run(run: &Run) -> i32 {
         say(&not_loaded(&shown, &library, &vetted, "no sign of it after 2 seconds"));
     });
     match outcome {
-        Ok(outcome) => finish(run, &vetted, &library, outcome, stats, said),
+        Ok(outcome) => finish(run, &vetted, &library, outcome, Wanted { stats, leaks }, said),
         Err(e) => {
             say(&format!("{shown}: {e}"));
             match e.kind() {
@@ -249,12 +262,19 @@ fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
     if refused { REFUSED } else { 0 }
 }
 
+/// What is printed at the end.
+#[derive(Clone, Copy)]
+struct Wanted {
+    stats: bool,
+    leaks: bool,
+}
+
 fn finish(
     run: &Run,
     vetted: &Vetted,
     library: &Library,
     outcome: Outcome,
-    stats: bool,
+    wanted: Wanted,
     said: bool,
 ) -> i32 {
     let loaded = outcome.report.ready.is_some();
@@ -263,24 +283,40 @@ fn finish(
     if !loaded && !said {
         say(&not_loaded(&shown, library, vetted, "it ended without a sign of it"));
     }
-    if stats {
+    let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report));
+    let style = Style::of_stderr();
+    let mut text = String::new();
+    if wanted.stats {
         let arguments =
             run.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let stats = Stats::new(shown, arguments, outcome);
-        if let Err(why) = print_stats(run, &stats) {
-            say(&why);
+        text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
+    }
+    match &leaks {
+        Some(Some(leaks)) => {
+            text += &if run.json { format!("{}\n", leaks.json()) } else { leaks.text(style) };
         }
+        Some(None) => say("no report of leaks: the program was killed, or left by _exit or exec"),
+        None => {}
+    }
+    if !text.is_empty()
+        && let Err(why) = print(run, &text)
+    {
+        say(&why);
     }
     match ended {
         _ if !loaded && run.strict => UNPROVEN,
+        Ended::Exit(0) => match leaks {
+            Some(None) => UNPROVEN,
+            Some(Some(leaks)) if leaks.any() => LEAKED,
+            _ => 0,
+        },
         Ended::Exit(status) => status,
         Ended::Signal(number) => sys::die_by(number),
     }
 }
 
-fn print_stats(run: &Run, stats: &Stats) -> Result<(), String> {
-    let style = Style::of_stderr();
-    let text = if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
+fn print(run: &Run, text: &str) -> Result<(), String> {
     match &run.output {
         Some(path) => File::create(path)
             .and_then(|mut file| file.write_all(text.as_bytes()))

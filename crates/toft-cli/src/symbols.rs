@@ -59,6 +59,17 @@ pub struct Symbols {
     modules: HashMap<PathBuf, Option<Module>>,
 }
 
+/// Whether a file is the one that a report names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// As far as can be told.
+    Same,
+    /// It has another build-id.
+    Another,
+    /// It is not there, or is no such file.
+    Missing,
+}
+
 struct Region {
     start: u64,
     end: u64,
@@ -72,6 +83,7 @@ struct Module {
     /// Address, length, name; in order.
     functions: Vec<(u64, u64, String)>,
     lines: Option<Loader>,
+    build_id: Option<String>,
 }
 
 impl Symbols {
@@ -94,14 +106,28 @@ impl Symbols {
             return Place { offset: address, ..Place::default() };
         };
         let in_file = within - region.start + region.offset;
-        let module = self.modules.entry(path.clone()).or_insert_with(|| Module::load(&path));
-        let Some(module) = module else {
+        let Some(module) = self.module(&path) else {
             return Place { module: Some(path), offset: in_file + 1, ..Place::default() };
         };
         let probe = module.address_of(in_file).unwrap_or(in_file);
         let mut place = Place { module: Some(path), offset: probe + 1, ..Place::default() };
         module.describe(probe, &mut place);
         place
+    }
+
+    /// Where the call was that returns to `offset`, as the tables of the file count, and whether the file is
+    /// the one with that build-id. If it is another, what that says.
+    pub fn in_file(&mut self, path: &Path, offset: u64, build_id: Option<&str>) -> (Place, Found) {
+        let mut place = Place { module: Some(path.to_owned()), offset, ..Place::default() };
+        let Some(module) = self.module(path) else { return (place, Found::Missing) };
+        module.describe(offset.wrapping_sub(1), &mut place);
+        let same = build_id.is_none_or(|id| module.build_id.as_deref() == Some(id));
+        (place, if same { Found::Same } else { Found::Another })
+    }
+
+    fn module(&mut self, path: &Path) -> Option<&Module> {
+        let known = self.modules.entry(path.to_owned());
+        known.or_insert_with(|| Module::load(path)).as_ref()
     }
 }
 
@@ -111,7 +137,8 @@ impl Module {
         let elf = object::File::parse(&*bytes).ok()?;
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
-        let separate = elf.build_id().ok().flatten().map(debug_file).filter(|path| path.is_file());
+        let build_id = elf.build_id().ok().flatten().map(hex);
+        let separate = build_id.as_deref().map(debug_file).filter(|path| path.is_file());
 
         let mut functions = functions(&elf);
         if let Some(extra) = separate.as_ref().and_then(|path| fs::read(path).ok())
@@ -122,7 +149,7 @@ impl Module {
         functions.sort();
         functions.dedup_by_key(|(address, ..)| *address);
         let lines = Loader::new(separate.as_deref().unwrap_or(path)).ok();
-        Some(Module { segments, functions, lines })
+        Some(Module { segments, functions, lines, build_id })
     }
 
     fn address_of(&self, in_file: u64) -> Option<u64> {
@@ -162,8 +189,11 @@ fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
         .collect()
 }
 
-fn debug_file(build_id: &[u8]) -> PathBuf {
-    let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn debug_file(hex: &str) -> PathBuf {
     let (directory, name) = hex.split_at(hex.len().min(2));
     PathBuf::from(format!("/usr/lib/debug/.build-id/{directory}/{name}.debug"))
 }

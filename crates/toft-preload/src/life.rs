@@ -1,6 +1,7 @@
 //! What happens when the library is loaded, and when the program ends.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
+use toft_core::entry::Call;
 
 extern "C" fn loaded() {
     crate::filter::watch();
@@ -33,4 +34,25 @@ pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
         Some(allocator) if toft_core::stats::write_json(allocator, descriptor, None) => 0,
         _ => -1,
     }
+}
+
+/// Verifies the calling thread's part of the heap; names what is wrong and ends the process, or returns -1 where
+/// misuse is only named. 0 when nothing is wrong.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_verify() -> c_int {
+    if toft_core::entry::process::verify() { 0 } else { -1 }
+}
+
+/// For `libtoft_checked.so`: an access to `bytes` bytes at `address` by one of its functions.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_check_range(address: *const c_void, bytes: usize, access: c_int) {
+    let call = match access & 7 {
+        0 => Call::Memcpy,
+        1 => Call::Memmove,
+        2 => Call::Memset,
+        3 => Call::Bzero,
+        _ => Call::Mempcpy,
+    };
+    let writes = access & 8 != 0;
+    toft_core::entry::process::check_range(call, writes, address.addr(), bytes);
 }

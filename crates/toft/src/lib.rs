@@ -15,7 +15,9 @@
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
 //! | 3 | `slab`, `large` | slots in a run of address space; one block to an extent |
+//! | 3 | `guarded` | sampled blocks between guard pages |
 //! | 2 | `region` | which addresses are ours and whose they are |
+//! | 2 | `report` | what a report says of code: stacks, files, build-ids |
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
@@ -46,12 +48,16 @@ pub mod bin;
 #[cfg(not(loom))]
 pub mod entry;
 #[cfg(not(loom))]
+pub mod guarded;
+#[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]
 pub mod os;
 #[cfg(not(loom))]
 pub mod reclaim;
 pub mod region;
+#[cfg(not(loom))]
+pub mod report;
 #[cfg(not(loom))]
 pub mod site;
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 //! The allocator: all its parts, built once, over any operating system.
 
+use crate::guarded::{Guarded, Slot};
 use crate::large::Blocks;
 use crate::options::{Huge, Options};
 use crate::os::filter::Filter;
@@ -36,6 +37,10 @@ pub struct Allocator<O> {
     /// All heaps.
     pub heaps: Heaps,
     pub(super) hash: SiteHash,
+    /// Sampled blocks between guard pages.
+    pub(super) guarded: Guarded,
+    /// Whether slow paths have something to do with blocks that they hand out.
+    pub(super) watchful: bool,
     pub(super) os: O,
     pub(super) options: Options,
     /// Whether the system is told to make no huge pages of slabs by itself: where it would.
@@ -55,6 +60,8 @@ struct Counters {
     /// Not zero once the system has refused memory. Any thread.
     pressure: AtomicUsize,
     filter: Filter,
+    /// Allocations that slow paths have looked at. Any thread.
+    looked_at: AtomicUsize,
 }
 
 // SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
@@ -74,6 +81,8 @@ pub(super) enum Found<'a> {
     Large(&'a crate::large::Block),
     /// Within a large block's extent.
     InLarge(&'a crate::large::Block),
+    /// In or near a sampled block between guard pages.
+    Guarded(&'a Slot),
     /// Not ours.
     Foreign,
 }
@@ -95,6 +104,8 @@ impl<O> Allocator<O> {
             for_ever: false,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
+            guarded: Guarded::none(),
+            watchful: false,
             os,
             options: Options::DEFAULT,
             small_pages: false,
@@ -180,6 +191,8 @@ impl<O: Os> Allocator<O> {
             for_ever: false,
             heaps,
             hash,
+            guarded: Guarded::none(),
+            watchful: options.is_watchful(),
             os,
             options,
             small_pages,
@@ -187,6 +200,11 @@ impl<O: Os> Allocator<O> {
             hide_addresses,
             counters: core::ptr::with_exposed_provenance(layout.tables),
         })
+    }
+
+    /// The same allocator with a pool of sampled blocks.
+    pub(super) fn with_guarded(self, guarded: Guarded) -> Allocator<O> {
+        Allocator { guarded, ..self }
     }
 
     /// The same allocator, which may have a thread of its own.
@@ -212,6 +230,11 @@ impl<O: Os> Allocator<O> {
         &self.counters().misuses
     }
 
+    /// Allocations that slow paths have looked at.
+    pub(super) fn looked_at(&self) -> &AtomicUsize {
+        &self.counters().looked_at
+    }
+
     /// Whether the system has ever refused memory: then what becomes empty is given back at once.
     pub(super) fn pressure(&self) -> &AtomicUsize {
         &self.counters().pressure
@@ -226,6 +249,12 @@ impl<O: Os> Allocator<O> {
         // SAFETY: the start of the tables, which live for ever; all-zero is a `Counters`. Nobody
         // asks before the allocator is built: it owns nothing then, and misuse is fatal.
         unsafe { &*self.counters }
+    }
+
+    /// Whether an address lies where blocks may be.
+    #[inline]
+    pub(super) fn may_be_block(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < 2 * self.span + self.large_span
     }
 
     /// What an address is. Touches nothing but metadata.
@@ -261,7 +290,7 @@ impl<O: Os> Allocator<O> {
         } else if offset < 2 * self.span + self.large_span {
             in_slab::<MEDIUM>(self.medium.slab_at(address), address)
         } else {
-            Found::Foreign
+            self.guarded.slot_around(address).map_or(Found::Foreign, Found::Guarded)
         }
     }
 
@@ -327,6 +356,7 @@ impl<O: Os> Allocator<O> {
             return Err(Violation("E5: the count of bytes that may have pages"));
         }
         self.large.check().map_err(Violation)?;
+        self.guarded.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
 

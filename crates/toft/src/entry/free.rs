@@ -108,6 +108,7 @@ impl<O: Os> Allocator<O> {
     pub(super) fn free_other(&self, address: usize, call: Call) {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
+            Found::Guarded(_) if self.free_guarded(address) => {}
             _ => self.misused(call, address),
         }
     }
@@ -125,6 +126,9 @@ impl<O: Os> Allocator<O> {
         }
         if VALIDATE && !slab.is_live(slot) {
             return self.freed_twice(slab, slot, call);
+        }
+        if self.watchful {
+            self.before_free(slab, slot);
         }
         match mark_remote(slab, slot) {
             Marked::Done => {}
@@ -181,6 +185,7 @@ impl<O: Os> Allocator<O> {
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.size()),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
+            Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
             _ => {
                 self.misused(call, address);
                 None

@@ -1,13 +1,15 @@
-//! Naming a bad call: one line, from a fixed buffer, and then the end or going on.
+//! Naming a bad call: one line, from a fixed buffer, what else is known (`detail.rs`), and then the end or
+//! going on. A further check has its own line: [`head`], what it saw, [`Allocator::conclude`].
 
 use super::Allocator;
 use super::allocator::Found;
 use crate::large::BlockState;
 use crate::os::Os;
+use crate::report::Stack;
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
 
-/// Which call was given a bad pointer.
+/// Which call was given a bad pointer. No more than a number: free's fast path hands it on in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `free`, `cfree`, and deletes.
@@ -24,6 +26,22 @@ pub enum Call {
     UsableSize,
     /// Seen by the owner when it collected the frees of other threads.
     RemoteFree,
+    /// `memcpy`, of `libtoft_checked.so`.
+    Memcpy,
+    /// `mempcpy`.
+    Mempcpy,
+    /// `memmove`.
+    Memmove,
+    /// `memset`.
+    Memset,
+    /// `bzero`.
+    Bzero,
+    /// `toft_verify`, or the same on the library's own account.
+    Verify,
+    /// No call: an instruction that reads.
+    Read,
+    /// No call: an instruction that writes.
+    Write,
 }
 
 impl Call {
@@ -36,6 +54,14 @@ impl Call {
             Call::Realloc => "realloc",
             Call::UsableSize => "malloc_usable_size",
             Call::RemoteFree => "free by another thread",
+            Call::Memcpy => "memcpy",
+            Call::Mempcpy => "mempcpy",
+            Call::Memmove => "memmove",
+            Call::Memset => "memset",
+            Call::Bzero => "bzero",
+            Call::Verify => "verify",
+            Call::Read => "read",
+            Call::Write => "write",
         }
     }
 }
@@ -46,12 +72,26 @@ pub struct Line {
     bytes: [u8; 320],
     len: usize,
     hide_addresses: bool,
+    /// What it names, for the rest of the report; nothing, where it is no report.
+    pub(super) subject: Subject,
+}
+
+/// What a report is of: what its first line begins with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Subject {
+    pub(super) what: &'static str,
+    pub(super) call: &'static str,
+    pub(super) address: usize,
+    /// Where the block begins that it is about, if `address` may lie outside of it.
+    pub(super) block: Option<usize>,
+    /// Whether a library that belongs to this one has called (`libtoft_checked.so`).
+    pub(super) companion: bool,
 }
 
 impl Line {
     /// An empty line.
     pub fn new(hide_addresses: bool) -> Line {
-        Line { bytes: [0; 320], len: 0, hide_addresses }
+        Line { bytes: [0; 320], len: 0, hide_addresses, subject: Subject::default() }
     }
 
     /// Appends text.
@@ -106,6 +146,11 @@ impl Line {
         self
     }
 
+    /// The line so far.
+    pub(super) fn so_far(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+
     /// The line so far, ended by a newline.
     pub fn end(&mut self) -> &[u8] {
         if let Some(place) = self.bytes.get_mut(self.len) {
@@ -148,6 +193,7 @@ impl<O: Os> Allocator<O> {
                 line.text(if live { ", live" } else { ", free" });
                 line.text("; call site ").address(block.site()).text(")");
             }
+            Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
             Found::Foreign => {
                 head(&mut line, "invalid free", call, address);
                 line.text("not a block of this allocator");
@@ -203,24 +249,34 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(slab.site()).text(")");
     }
 
-    fn conclude(&self, line: &mut Line) {
+    /// The end of every report, whatever it is of: the line, the rest as `TOFT_REPORT` has it, and the end of
+    /// the process.
+    pub(super) fn conclude(&self, line: &mut Line) {
+        self.conclude_with(line, None);
+    }
+
+    /// The same, where the stack of what happened is known, because it was no call.
+    pub(super) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
         self.os.report(line.end());
+        self.tell_more(line, stack);
         if self.misuses_are_fatal() {
             self.os.abort();
         }
         self.misuses().fetch_add(1, Relaxed);
     }
 
-    fn misuses_are_fatal(&self) -> bool {
+    pub(super) fn misuses_are_fatal(&self) -> bool {
         !self.options.warn_only
     }
 }
 
-fn head(line: &mut Line, what: &str, call: Call, address: usize) {
+/// How every report begins: what is wrong, which call found it, and with what address.
+pub(super) fn head(line: &mut Line, what: &'static str, call: Call, address: usize) {
+    line.subject = Subject { what, call: call.name(), address, block: None, companion: false };
     line.text("toft: ").text(what).text(": ").text(call.name());
     line.text("(").address(address).text("): ");
 }
 
-fn tier(slab: &Slab) -> &'static str {
+pub(super) fn tier(slab: &Slab) -> &'static str {
     if slab.class().is_small() { "small" } else { "medium" }
 }

@@ -7,11 +7,16 @@
 
 mod allocator;
 mod background;
+mod bounds;
 mod cold;
 mod compact;
+mod detail;
+mod fault;
 mod free;
 mod global;
+mod guarded;
 mod huge;
+mod leaks;
 mod limit;
 mod malloc;
 mod misuse;
@@ -19,12 +24,14 @@ mod misuse;
 pub mod parallel;
 mod part;
 pub mod process;
+mod reach;
 mod ready;
 mod realloc;
 mod scope;
 mod start;
 mod sweep;
 mod unused;
+mod verify;
 
 pub use allocator::Allocator;
 pub use compact::Compacted;

@@ -3,6 +3,7 @@
 //! Every function takes the call site from its caller: the C and C++ names are two-instruction
 //! shims in front of these (crate `toft-preload`), so that the site is the program's own code.
 
+use super::guarded::Stands;
 use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
@@ -71,9 +72,18 @@ extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
 #[inline(never)]
 extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
     match current_heap().pop_after_refill(index) {
+        Some(address) if allocator().watchful => malloc_sampled(address, site),
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_slower(index, site),
     }
+}
+
+/// A claim was begun, and blocks are sampled.
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_sampled(address: usize, site: usize) -> Pointer {
+    let address = allocator().sample(current_heap(), address, 16, site, Stands::ForItsClaim);
+    core::ptr::with_exposed_provenance_mut(address)
 }
 
 /// A thread without a heap has one row of bins: its index tells the class, and no more.
@@ -81,7 +91,10 @@ extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
 #[inline(never)]
 extern "C" fn malloc_slower(index: usize, site: usize) -> Pointer {
     let class = index % ROW_WORDS / BIN_WORDS;
-    pointer(with_heap(|allocator, heap| allocator.allocate_slow(heap, class, site)))
+    pointer(with_heap(|allocator, heap| {
+        let address = allocator.allocate_slow(heap, class, site)?;
+        Some(allocator.sample(heap, address, 16, site, Stands::ForItsClaim))
+    }))
 }
 
 #[cold]
@@ -105,7 +118,10 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
         unsafe { target.write_bytes(0, bytes) };
         return target.cast();
     }
-    pointer(with_heap(|allocator, heap| allocator.allocate_zeroed(heap, bytes, site)))
+    pointer(with_heap(|allocator, heap| {
+        let address = allocator.allocate_zeroed(heap, bytes, site)?;
+        Some(allocator.sample(heap, address, 16, site, Stands::Zeroed))
+    }))
 }
 
 /// aligned allocation; `align` is a power of two.
@@ -113,7 +129,10 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
 /// # Safety
 /// 1. None beyond those of C's aligned_alloc.
 pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
-    pointer(with_heap(|allocator, heap| allocator.allocate_aligned(heap, size, align, site)))
+    pointer(with_heap(|allocator, heap| {
+        let address = allocator.allocate_aligned(heap, size, align, site)?;
+        Some(allocator.sample(heap, address, align, site, Stands::Alone))
+    }))
 }
 
 /// free, for whatever call named `call`.
@@ -239,6 +258,17 @@ pub fn watch_filters() {
     if ready() {
         allocator().filter().watch();
     }
+}
+
+/// Verifies the calling thread's part of the heap, and names what is wrong; says whether nothing is.
+pub fn verify() -> bool {
+    heap_or_start().is_none_or(|heap| allocator().verify(heap))
+}
+
+/// Names an access by a function that copies or fills, if it leaves the block that it begins in. Starts nothing:
+/// before the first allocation there is no block.
+pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
+    allocator().stays_within(call, writes, address, bytes);
 }
 
 /// Number of bad calls that were ignored.

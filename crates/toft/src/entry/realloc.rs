@@ -1,6 +1,7 @@
 //! realloc: in place where it can, by moving pages where the block is large, else by copying.
 
 use super::allocator::Found;
+use super::guarded::Stands;
 use super::limit::Grant;
 use super::malloc::SIZE_MAX;
 use super::{Allocator, Call};
@@ -29,6 +30,7 @@ impl<O: Os> Allocator<O> {
         let usable = match found {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => slab.size(),
             Found::Large(block) if block.state() == BlockState::Live => block.bytes(),
+            Found::Guarded(slot) if self.guarded.live_at(address).is_some() => slot.bytes(),
             _ => {
                 self.misused(Call::Realloc, address);
                 return Resized::Misused;
@@ -54,6 +56,7 @@ impl<O: Os> Allocator<O> {
             // A smaller size always fits where the block is.
             return if size <= usable { Resized::At(address) } else { Resized::NoMemory };
         };
+        let to = self.sample(heap, to, 16, site, Stands::Alone);
         let from: *const u8 = core::ptr::with_exposed_provenance(address);
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
         // SAFETY: both blocks are live and distinct, and hold at least the smaller of the sizes.

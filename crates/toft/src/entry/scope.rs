@@ -1,7 +1,9 @@
 //! What surrounds the program's run: reading the environment, saying that the library is in place,
 //! keeping it out of children, and the statistics at the end.
 
+use super::leaks::To;
 use super::misuse::Line;
+use crate::options::Leaks;
 use crate::os::process;
 use crate::stats::Resident;
 use core::ffi::CStr;
@@ -50,7 +52,7 @@ pub fn at_start() {
         line.text("toft-ready ").text(env!("CARGO_PKG_VERSION")).text(" ");
         line.number(process::pid() as u64);
         process::write_all(descriptor, line.end());
-        if !options.stats {
+        if !options.stats && options.leaks == Leaks::Off {
             process::close(descriptor);
         } else if options.program_only {
             process::close_on_exec(descriptor);
@@ -131,20 +133,30 @@ fn own_entry(list: &[u8]) -> (usize, usize) {
 /// What a line of the process's mappings begins with in a report.
 const PREFIX: &[u8; 4] = b"map ";
 
-/// When the program ends: statistics, if they were asked for.
+/// When the program ends: leaks and statistics, if they were asked for.
 pub fn at_exit() {
     let Some(instance) = super::process::instance() else { return };
-    if !instance.options().stats {
+    let options = instance.options();
+    if !options.stats && options.leaks == Leaks::Off {
         return;
     }
-    let descriptor = match instance.options().report_descriptor {
+    let starter = match options.report_descriptor {
         // A program that closes what it does not know may have opened something else there.
-        Some(descriptor) if process::is_pipe(descriptor) => descriptor,
+        Some(descriptor) if process::is_pipe(descriptor) => Some(descriptor),
         Some(_) => return,
-        None => libc::STDERR_FILENO,
+        None => None,
     };
-    let resident = Resident::now(&instance.layout());
-    crate::stats::write_json(instance, descriptor, Some(&resident));
+    if options.leaks != Leaks::Off {
+        instance.tell_leaks(starter.map_or(To::Person, To::Starter));
+    }
+    if starter.is_none() && !options.stats {
+        return;
+    }
+    let descriptor = starter.unwrap_or(libc::STDERR_FILENO);
+    if options.stats {
+        let resident = Resident::now(&instance.layout());
+        crate::stats::write_json(instance, descriptor, Some(&resident));
+    }
     process::read_lines(c"/proc/self/maps", |line| {
         // Executable mappings are what addresses of call sites are looked up in.
         if !line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {

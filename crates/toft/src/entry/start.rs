@@ -5,13 +5,17 @@
 //! them, and by then it can. Other threads see the allocator when all of it is done.
 
 use super::Allocator;
+use super::fault;
 use super::misuse::Line;
 use super::scope;
-use crate::options::{Options, Problem};
+use crate::guarded::Guarded;
+use crate::options::{Leaks, Options, PARTITIONS_MAX, Problem};
 use crate::os::{Error, Linux, Os, process};
 use crate::stats::{Anchor, Root};
 use crate::sync::{AtomicU32, Ordering, pause};
-use crate::thread::{EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block};
+use crate::thread::{
+    CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block,
+};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -87,10 +91,32 @@ fn first_heap() -> Option<&'static Heap> {
     }
     // The start gives the thread that runs it a heap.
     let heap = current_heap();
+    if core::ptr::eq(heap, CAREFUL_HEAP.heap()) {
+        return Some(own_heap());
+    }
     if !core::ptr::eq(heap, EMPTY_HEAP.heap()) {
         return Some(heap);
     }
     birth()
+}
+
+/// The heap of the calling thread, where every call is looked at: libc keeps it. A thread that is about to
+/// end, between libc's taking it and our notice, borrows one.
+fn own_heap() -> &'static Heap {
+    let key = GLOBAL.exit_key.load(Acquire).checked_sub(1);
+    match key.map_or(0, process::thread_value) {
+        0 => EXITED_HEAP.heap(),
+        // SAFETY: as in `thread_exits`.
+        address => unsafe { &*core::ptr::with_exposed_provenance(address) },
+    }
+}
+
+/// From now on the calling thread finds nothing on the fast paths, where every call is to be looked at: its word
+/// leads to a heap of nothing, and libc keeps its own.
+fn be_careful() {
+    if allocator().options().is_careful() && GLOBAL.exit_key.load(Relaxed) != 0 {
+        set_current_heap(CAREFUL_HEAP.heap());
+    }
 }
 
 fn birth() -> Option<&'static Heap> {
@@ -105,6 +131,7 @@ fn birth() -> Option<&'static Heap> {
     // May allocate: the heap is in place, so that is an ordinary call.
     if let Some(key) = GLOBAL.exit_key.load(Acquire).checked_sub(1) {
         process::arm_thread_exit(key, heap.address());
+        be_careful();
     } else {
         heap.set_thread(process::thread_number());
     }
@@ -132,7 +159,8 @@ unsafe extern "C" fn thread_exits(heap: *mut c_void) {
 
 unsafe extern "C" fn forked() {
     if GLOBAL.state.load(Acquire) == READY {
-        allocator().after_fork_in_child(current_heap());
+        let careful = core::ptr::eq(current_heap(), CAREFUL_HEAP.heap());
+        allocator().after_fork_in_child(if careful { own_heap() } else { current_heap() });
         #[cfg(feature = "experiment-parallel")]
         super::parallel::after_fork_in_child();
     }
@@ -188,6 +216,10 @@ fn build() -> bool {
             }
         });
     }
+    if options.leaks != Leaks::Off {
+        // A slab knows the first call site that drew from it: with so many partitions, hardly another does.
+        options.partitions = PARTITIONS_MAX;
+    }
     let allocator = match Allocator::new(Linux::detect(), options, secure) {
         Ok(allocator) => allocator,
         Err(Error::Unsupported) => {
@@ -198,6 +230,10 @@ fn build() -> bool {
             process::abort();
         }
         Err(_) => return false,
+    };
+    let allocator = match guarded(&allocator) {
+        Some(guarded) => allocator.with_guarded(guarded),
+        None => allocator,
     };
     // SAFETY: the state is STARTING, so this thread is the only one that writes, and nobody else uses
     // more of the old value than its empty bounds.
@@ -221,12 +257,34 @@ fn build() -> bool {
     // SAFETY: as for the allocator above; nobody of this process reads it. Through the anchor, so that
     // no linker takes it for unused.
     unsafe { toft_root.root().write(root) };
+    if super::start::allocator().guarded.is_on() {
+        fault::begin(&super::start::allocator().guarded);
+    }
+    // Not earlier: until the start is done, its own calls of malloc know this thread by its heap.
+    be_careful();
     GLOBAL.state.store(READY, Release);
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
         unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
     }
     true
+}
+
+/// The pool of sampled blocks, where there is to be one.
+fn guarded(allocator: &Allocator<Linux>) -> Option<Guarded> {
+    let options = allocator.options();
+    if options.guarded == 0 {
+        return None;
+    }
+    let os = allocator.os();
+    let random = os.random().ok()?;
+    match Guarded::new(options.guarded_slots, options.guarded, os.page_size(), random) {
+        Ok(guarded) => Some(guarded),
+        Err(_) => {
+            os.report(b"toft: TOFT_GUARDED: there is no address space for the pool; it is off\n");
+            None
+        }
+    }
 }
 
 fn complain(variable: &[u8], problem: Problem) {
@@ -259,6 +317,9 @@ fn complain(variable: &[u8], problem: Problem) {
                 }
                 crate::options::Kind::Descriptor => {
                     line.text("a file descriptor");
+                }
+                crate::options::Kind::File => {
+                    line.text("the name of a file, of at most 255 bytes");
                 }
             }
             line.text("; using ").text(entry.default);

@@ -2,7 +2,10 @@
 
 mod parse;
 
-pub use parse::{Parsed, Problem, parse_flag, parse_number, parse_share, parse_size, parse_word};
+pub use parse::{
+    FileName, Parsed, Problem, parse_file, parse_flag, parse_number, parse_share, parse_size,
+    parse_word,
+};
 
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
@@ -13,8 +16,23 @@ pub const DECAY_MAX: usize = 86_400_000;
 /// Most seconds that memory may be told to have been cold: a month.
 pub const COLD_MAX: usize = 30 * 86_400;
 
+/// Most allocations that one sampled block may stand for.
+pub const GUARDED_MAX: usize = 1_000_000_000;
+
+/// Most places for sampled blocks.
+pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
+
+/// Most allocations between two verifications.
+pub const VERIFY_MAX: usize = 1_000_000_000;
+
+/// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
+const CAREFUL_BELOW: usize = 64;
+
 const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
 const HUGE: &[&str] = &["off", "dense", "kernel"];
+const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
+const LEAKS: &[&str] = &["0", "1", "all"];
+const REPORT: &[&str] = &["auto", "line", "full"];
 
 /// Most arenas that may be asked for.
 #[cfg(feature = "experiment-parallel")]
@@ -35,6 +53,8 @@ pub enum Kind {
     Descriptor,
     /// Bytes as of `Size`, or percent of the memory that there is.
     Share,
+    /// The name of a file.
+    File,
 }
 
 /// One option.
@@ -131,6 +151,48 @@ pub const TABLE: &[Entry] = &[
         doc: "descriptor to which the library says that it is in place (used by `toft run`)",
     },
     Entry {
+        name: "TOFT_REPORT",
+        default: "auto",
+        kind: Kind::Word(REPORT),
+        doc: "what is said of a bad call: one line; that and who called, by file and offset; or the second where it ends the process and no filter of system calls can forbid it (docs/reports.md)",
+    },
+    Entry {
+        name: "TOFT_REPORT_FILE",
+        default: "none",
+        kind: Kind::File,
+        doc: "file to which each report is appended as a line of JSON, for `toft explain`",
+    },
+    Entry {
+        name: "TOFT_GUARDED",
+        default: "0",
+        kind: Kind::Number(0, GUARDED_MAX),
+        doc: "one allocation in about so many, of at most 128 KiB, is put between pages that fault, and named with stacks when it is used wrongly; 0 is none, 1 every one for which there is room (docs/guarded.md)",
+    },
+    Entry {
+        name: "TOFT_GUARDED_SLOTS",
+        default: "1024",
+        kind: Kind::Number(1, GUARDED_SLOTS_MAX),
+        doc: "places for such blocks, live ones and freed ones that wait; each takes two of the process's mappings while it is live",
+    },
+    Entry {
+        name: "TOFT_FILL",
+        default: "off",
+        kind: Kind::Word(FILL),
+        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one",
+    },
+    Entry {
+        name: "TOFT_VERIFY",
+        default: "0",
+        kind: Kind::Number(0, VERIFY_MAX),
+        doc: "verify the calling thread's part of the heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+    },
+    Entry {
+        name: "TOFT_LEAKS",
+        default: "0",
+        kind: Kind::Word(LEAKS),
+        doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; has as many partitions as there can be, so that each call site is its own (docs/leaks.md)",
+    },
+    Entry {
         name: "TOFT_STATS",
         default: "0",
         kind: Kind::Flag,
@@ -195,6 +257,53 @@ pub enum Huge {
     Kernel,
 }
 
+/// How much is said of a bad call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// All, where it ends the process and no filter of system calls can forbid it.
+    Auto,
+    /// One line.
+    Line,
+    /// All, also of what is ignored, and where there may be a filter.
+    Full,
+}
+
+/// Which blocks are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// None.
+    Off,
+    /// Those that malloc hands out.
+    Alloc,
+    /// Those that are freed.
+    Free,
+    /// Both.
+    Both,
+}
+
+impl Fill {
+    /// Whether blocks that malloc hands out are.
+    pub fn of_fresh(self) -> bool {
+        matches!(self, Fill::Alloc | Fill::Both)
+    }
+
+    /// Whether blocks that are freed are.
+    pub fn of_stale(self) -> bool {
+        matches!(self, Fill::Free | Fill::Both)
+    }
+}
+
+/// Which blocks are leaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaks {
+    /// Nobody asks.
+    Off,
+    /// Those to which nothing leads any more.
+    Lost,
+    /// All that were not freed.
+    All,
+}
+
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -224,6 +333,20 @@ pub struct Options {
     pub program_only: bool,
     /// Where to report to.
     pub report_descriptor: Option<i32>,
+    /// How much is said of a bad call.
+    pub report: Report,
+    /// Where reports go as JSON.
+    pub report_file: Option<FileName>,
+    /// One allocation in so many is sampled, or none.
+    pub guarded: usize,
+    /// Places for sampled blocks.
+    pub guarded_slots: usize,
+    /// Which blocks are filled.
+    pub fill: Fill,
+    /// Allocations between two verifications, or none.
+    pub verify: usize,
+    /// Which leaks to report at exit.
+    pub leaks: Leaks,
     /// Whether to write statistics at exit.
     pub stats: bool,
     /// Number of arenas.
@@ -247,10 +370,28 @@ impl Options {
         ready: true,
         program_only: false,
         report_descriptor: None,
+        report: Report::Auto,
+        report_file: None,
+        guarded: 0,
+        guarded_slots: 1024,
+        fill: Fill::Off,
+        verify: 0,
+        leaks: Leaks::Off,
         stats: false,
         #[cfg(feature = "experiment-parallel")]
         arenas: 4,
     };
+
+    /// Whether every call is looked at, so that none is served by the fast paths.
+    pub fn is_careful(&self) -> bool {
+        let sampled = self.guarded != 0 && self.guarded < CAREFUL_BELOW;
+        sampled || self.fill != Fill::Off || self.verify != 0
+    }
+
+    /// Whether slow paths have something to do with blocks that they hand out or take back.
+    pub fn is_watchful(&self) -> bool {
+        self.is_careful() || self.guarded != 0
+    }
 
     /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our business.
     pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
@@ -316,6 +457,41 @@ impl Options {
                 Some(n) if n <= i32::MAX as usize => self.report_descriptor = Some(n as i32),
                 _ => return bad,
             },
+            "TOFT_REPORT" => match parse_word(value, REPORT) {
+                Some(0) => self.report = Report::Auto,
+                Some(1) => self.report = Report::Line,
+                Some(_) => self.report = Report::Full,
+                None => return bad,
+            },
+            "TOFT_REPORT_FILE" => match parse_file(value) {
+                Some(name) => self.report_file = Some(name),
+                None => return bad,
+            },
+            "TOFT_GUARDED" => match parse_number(value) {
+                Some(n) if n <= GUARDED_MAX => self.guarded = n,
+                _ => return bad,
+            },
+            "TOFT_GUARDED_SLOTS" => match parse_number(value) {
+                Some(n) if (1..=GUARDED_SLOTS_MAX).contains(&n) => self.guarded_slots = n,
+                _ => return bad,
+            },
+            "TOFT_FILL" => match parse_word(value, FILL) {
+                Some(0) => self.fill = Fill::Off,
+                Some(1) => self.fill = Fill::Alloc,
+                Some(2) => self.fill = Fill::Free,
+                Some(_) => self.fill = Fill::Both,
+                None => return bad,
+            },
+            "TOFT_VERIFY" => match parse_number(value) {
+                Some(n) if n <= VERIFY_MAX => self.verify = n,
+                _ => return bad,
+            },
+            "TOFT_LEAKS" => match parse_word(value, LEAKS) {
+                Some(0) => self.leaks = Leaks::Off,
+                Some(1) => self.leaks = Leaks::Lost,
+                Some(_) => self.leaks = Leaks::All,
+                None => return bad,
+            },
             #[cfg(feature = "experiment-parallel")]
             "TOFT_EXPERIMENT_ARENAS" => match parse_number(value) {
                 Some(n) if (1..=ARENAS_MAX).contains(&n) => self.arenas = n,
@@ -359,9 +535,16 @@ mod tests {
             ("TOFT_READY=0", 10),
             ("TOFT_SCOPE=program", 11),
             ("TOFT_REPORT_FD=7", 12),
-            ("TOFT_STATS=1", 13),
+            ("TOFT_REPORT=line", 13),
+            ("TOFT_REPORT_FILE=/tmp/reports", 14),
+            ("TOFT_GUARDED=1", 15),
+            ("TOFT_GUARDED_SLOTS=1", 16),
+            ("TOFT_FILL=alloc", 17),
+            ("TOFT_VERIFY=1", 18),
+            ("TOFT_LEAKS=1", 19),
+            ("TOFT_STATS=1", 20),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 14),
+            ("TOFT_EXPERIMENT_ARENAS=1", 21),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -418,6 +601,13 @@ mod tests {
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",
+            "TOFT_REPORT=some",
+            "TOFT_LEAKS=2",
+            "TOFT_FILL=1",
+            "TOFT_VERIFY=often",
+            "TOFT_GUARDED=-1",
+            "TOFT_GUARDED_SLOTS=0",
+            "TOFT_REPORT_FILE=",
             #[cfg(feature = "experiment-parallel")]
             "TOFT_EXPERIMENT_ARENAS=17",
         ] {

@@ -1,6 +1,7 @@
 //! Reading `NAME=value` without allocating.
 
 use super::{Entry, LimitTo, TABLE};
+use core::ffi::CStr;
 
 /// An option found in the environment.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +76,48 @@ pub fn parse_word(text: &[u8], words: &[&str]) -> Option<usize> {
     words.iter().position(|word| word.as_bytes() == text)
 }
 
+/// Most bytes in the name of a file.
+const FILE_NAME: usize = 255;
+
+/// The name of a file, kept here: what the environment's own strings are made of, the program may write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileName {
+    /// Ended by a zero.
+    bytes: [u8; FILE_NAME + 1],
+}
+
+impl FileName {
+    /// The name, for the system.
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+/// The name of a file, not empty.
+pub fn parse_file(text: &[u8]) -> Option<FileName> {
+    let mut bytes = [0; FILE_NAME + 1];
+    if text.is_empty() || text.contains(&0) {
+        return None;
+    }
+    let places = bytes.get_mut(..FILE_NAME)?.get_mut(..text.len())?;
+    places.iter_mut().zip(text).for_each(|(place, &byte)| *place = byte);
+    Some(FileName { bytes })
+}
+
 /// `1` or `0`.
 pub fn parse_flag(text: &[u8]) -> Option<bool> {
     parse_word(text, &["0", "1"]).map(|word| word == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_whole_or_refused() {
+        let name = parse_file(b"/tmp/a b").unwrap();
+        assert_eq!(name.as_c_str(), c"/tmp/a b");
+        assert_eq!(parse_file(&[b'x'; 255]).unwrap().as_c_str().to_bytes().len(), 255);
+        assert!(parse_file(&[b'x'; 256]).is_none() && parse_file(b"").is_none());
+    }
 }

@@ -99,8 +99,13 @@ pub fn close_on_exec(descriptor: c_int) {
 }
 
 /// Reads a file in pieces and hands each to `each`; silently nothing where it cannot be opened.
-pub fn read_file(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
-    let mut buffer = [0u8; 4096];
+pub fn read_file(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
+    read_file_by::<4096>(path, each);
+}
+
+/// The same in pieces of so many bytes, for where the stack may be short.
+fn read_file_by<const BYTES: usize>(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
+    let mut buffer = [0u8; BYTES];
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let at = libc::AT_FDCWD as isize as usize;
     // SAFETY: the path is a C string and the kernel only reads it.
@@ -125,10 +130,15 @@ pub fn read_file(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
 
 /// Reads a text file and hands each line to `each`, without its end, and no more than its first half
 /// kilobyte; a last line without end is left out.
-pub fn read_lines(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
+pub fn read_lines(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
+    read_lines_by::<4096>(path, each);
+}
+
+/// The same, read in pieces of so many bytes, for where the stack may be short.
+pub fn read_lines_by<const BYTES: usize>(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
     let mut line = [0u8; 512];
     let mut len = 0;
-    read_file(path, |chunk| {
+    read_file_by::<BYTES>(path, |chunk| {
         for &byte in chunk {
             if byte == b'\n' {
                 each(line.get(..len).unwrap_or(&[]));
@@ -139,6 +149,64 @@ pub fn read_lines(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
             }
         }
     });
+}
+
+/// Opens a file to write behind what it has, for the owner alone where it is new.
+pub fn open_to_append(path: &core::ffi::CStr) -> Option<c_int> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
+    let at = libc::AT_FDCWD as isize as usize;
+    let args = [at, path.as_ptr() as usize, flags as usize, 0o600, 0, 0];
+    // SAFETY: the path is a C string and the kernel only reads it.
+    let file = unsafe { syscall(libc::SYS_openat, args) };
+    (file >= 0).then_some(file as c_int)
+}
+
+/// Copies memory of this process that may not be there; says how many bytes were.
+pub fn peek(address: usize, into: &mut [u8]) -> usize {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote =
+        libc::iovec { iov_base: core::ptr::without_provenance_mut(address), iov_len: into.len() };
+    let args = [pid(), &raw const local as usize, 1, &raw const remote as usize, 1, 0];
+    // SAFETY: the kernel writes to `into` alone, and reads what is mapped.
+    let got = unsafe { syscall(libc::SYS_process_vm_readv, args) };
+    if got < 0 { 0 } else { got as usize }
+}
+
+/// So many bytes of zeros, mapped where the kernel likes and never given back. Only what is touched takes
+/// memory, and nothing is set aside for the rest.
+pub fn scratch(bytes: usize) -> Option<usize> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+    // SAFETY: a new mapping changes none that is there.
+    let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, protection, flags, usize::MAX, 0]) };
+    (got > 0).then_some(got as usize)
+}
+
+/// So many bytes of addresses, none of which can be reached.
+pub fn reserve(bytes: usize) -> Option<usize> {
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+    let protection = libc::PROT_NONE as usize;
+    // SAFETY: a new mapping changes none that is there.
+    let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, protection, flags, usize::MAX, 0]) };
+    (got > 0).then_some(got as usize)
+}
+
+/// Lets pages that [`reserve`] gave be read and written; zero at first. Says whether that was possible.
+pub fn allow(address: usize, bytes: usize) -> bool {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    // SAFETY: callers own the range, and nobody is harmed by more rights.
+    unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection, 0, 0, 0]) == 0 }
+}
+
+/// Takes that back, and with it what the pages hold.
+pub fn forbid(address: usize, bytes: usize) {
+    let advice = libc::MADV_DONTNEED as usize;
+    // SAFETY: callers own the range, and nobody may use it any more. That its mapping cannot be split, where
+    // there are too many, leaves it reachable and empty.
+    unsafe {
+        syscall(libc::SYS_madvise, [address, bytes, advice, 0, 0, 0]);
+        syscall(libc::SYS_mprotect, [address, bytes, libc::PROT_NONE as usize, 0, 0, 0]);
+    }
 }
 
 /// The process's number.
@@ -203,6 +271,12 @@ pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<
 pub fn arm_thread_exit(key: u32, value: usize) {
     // SAFETY: the key was made by `thread_exit_key`; libc keeps the value without following it.
     unsafe { libc::pthread_setspecific(key, core::ptr::with_exposed_provenance(value)) };
+}
+
+/// What the calling thread's destructor would be armed with; zero, if with nothing.
+pub fn thread_value(key: u32) -> usize {
+    // SAFETY: the key was made by `thread_exit_key`; libc returns what it keeps.
+    unsafe { libc::pthread_getspecific(key) }.expose_provenance()
 }
 
 /// Time in ticks of 10 to 40 milliseconds, by the processor's own counter.

@@ -6,6 +6,7 @@ use crate::entry::Allocator;
 use crate::large::BlockState;
 use crate::os::{Os, process};
 use crate::reclaim::Shared;
+use crate::report::Writer;
 
 /// Call sites that one report tells of; the largest are kept.
 const SITES: usize = 64;
@@ -67,60 +68,6 @@ impl Sites {
     }
 }
 
-/// Text for a descriptor, written through a fixed buffer.
-struct Writer {
-    descriptor: i32,
-    buffer: [u8; 1024],
-    len: usize,
-    accepted: bool,
-}
-
-impl Writer {
-    #[inline(never)]
-    fn text(&mut self, text: &str) {
-        for &byte in text.as_bytes() {
-            if self.len == self.buffer.len() {
-                self.flush();
-            }
-            if let Some(place) = self.buffer.get_mut(self.len) {
-                *place = byte;
-                self.len += 1;
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn digits(&mut self, mut number: u64, base: u64) {
-        let mut digits = [b'0'; 20];
-        let mut first = digits.len();
-        for place in digits.iter_mut().rev() {
-            let digit = (number % base.max(1)) as u8;
-            *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
-            first -= 1;
-            number /= base.max(1);
-            if number == 0 {
-                break;
-            }
-        }
-        self.text(core::str::from_utf8(digits.get(first..).unwrap_or(&[])).unwrap_or(""));
-    }
-
-    #[inline(never)]
-    fn field(&mut self, name: &str, value: u64) {
-        self.text(",\"");
-        self.text(name);
-        self.text("\":");
-        self.digits(value, 10);
-    }
-
-    #[inline(never)]
-    fn flush(&mut self) {
-        let bytes = self.buffer.get(..self.len).unwrap_or(&[]);
-        self.accepted &= process::write_all(self.descriptor, bytes);
-        self.len = 0;
-    }
-}
-
 /// Writes the snapshot of `allocator`, and what the kernel said if somebody has asked it, as one line to
 /// a descriptor; says whether it took it all.
 #[inline(never)]
@@ -130,7 +77,7 @@ pub fn write_json<O: Os>(
     resident: Option<&Resident>,
 ) -> bool {
     let s = snapshot(allocator);
-    let mut w = Writer { descriptor, buffer: [0; 1024], len: 0, accepted: true };
+    let mut w: Writer = Writer::new(descriptor);
     w.text("{\"toft\":\"");
     w.text(env!("CARGO_PKG_VERSION"));
     w.text("\"");
@@ -166,7 +113,9 @@ pub fn write_json<O: Os>(
         write_resident(&mut w, resident);
     }
     #[cfg(feature = "experiment-parallel")]
-    crate::entry::parallel::for_each_count(allocator, |name, value| w.field(name, value));
+    crate::entry::parallel::for_each_count(allocator, |name, value| {
+        w.field(name, value);
+    });
     w.text(",\"sites\":[");
     let sites = collect(allocator);
     for (i, site) in sites.sites.iter().take(sites.len).enumerate() {
@@ -181,8 +130,7 @@ pub fn write_json<O: Os>(
         w.text(if site.large { ",\"large\":true}" } else { ",\"large\":false}" });
     }
     w.text("]}\n");
-    w.flush();
-    w.accepted
+    w.flush()
 }
 
 /// What slabs share: an object within the object.

@@ -14,4 +14,6 @@ pub use crate::sync::Seat;
 pub use fork::repair_after_fork;
 pub use heap::Heap;
 pub use heaps::{HeapPlaces, HeapState, Heaps};
-pub use tls::{EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap, thread_block};
+pub use tls::{
+    CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap, thread_block,
+};

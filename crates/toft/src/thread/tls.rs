@@ -39,6 +39,10 @@ pub static EMPTY_HEAP: ConstantHeap = ConstantHeap::new();
 #[unsafe(link_section = ".data.rel.ro")]
 pub static EXITED_HEAP: ConstantHeap = ConstantHeap::new();
 
+/// The heap of a thread of which every call is looked at: its own is elsewhere.
+#[unsafe(link_section = ".data.rel.ro")]
+pub static CAREFUL_HEAP: ConstantHeap = ConstantHeap::new();
+
 core::arch::global_asm!(
     ".pushsection .tdata, \"awT\", %progbits",
     ".hidden toft_current_heap",

@@ -1,0 +1,13 @@
+//! Link options of `libtoft_checked.so`.
+
+fn main() {
+    for argument in [
+        "-Wl,-soname,libtoft_checked.so.0",
+        "-Wl,-z,relro,-z,now",
+        "-nostartfiles",
+        "-Wl,-Bsymbolic",
+    ] {
+        println!("cargo:rustc-cdylib-link-arg={argument}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+}

@@ -1,0 +1,242 @@
+//! Reports as the library writes them: lines for a person, between whatever else a program wrote, and lines of
+//! JSON.
+//!
+//! ```text
+//! toft: double free: free(0x6a56c970000): this 112-byte block is already free (...)
+//! toft:   called from   /path/of/file+0x1169 build-id 0123...
+//! toft:   then          /path/of/another+0x2a1ca build-id 4567...
+//! toft:   call site     /path/of/file+0x1155 build-id 0123...
+//! toft:   process 7, thread 7; ...
+//! ```
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// A report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What is wrong: the first words of its first line.
+    pub what: String,
+    /// The call that found it, if one did.
+    pub call: Option<String>,
+    /// What it was given.
+    pub address: Option<String>,
+    /// The first line, without whose it is.
+    pub message: String,
+    pub pid: Option<u64>,
+    pub thread: Option<u64>,
+    /// The block, as the library describes it; only in JSON.
+    pub block: Option<Value>,
+    pub stacks: Vec<Stack>,
+}
+
+/// Return addresses of one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stack {
+    /// Which moment.
+    pub what: String,
+    pub frames: Vec<Code>,
+}
+
+/// A return address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Code {
+    /// The file, where it lies in one.
+    pub module: Option<PathBuf>,
+    /// As the file's own tables count.
+    pub offset: u64,
+    /// As the process did, where the report says so.
+    pub address: u64,
+    pub build_id: Option<String>,
+    pub certain: bool,
+}
+
+const MARK: &str = "toft: ";
+const DETAIL: &str = "toft:   ";
+
+/// All reports of a text.
+pub fn reports(text: &str) -> Vec<Report> {
+    let mut all: Vec<Report> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("{\"toft\":") {
+            all.extend(serde_json::from_str(line).ok().as_ref().and_then(of_json));
+        } else if let Some(begin) = line.find(DETAIL) {
+            if let Some(report) = all.last_mut() {
+                detail(report, &line[begin + DETAIL.len()..]);
+            }
+        } else if let Some(begin) = line.find(MARK) {
+            all.extend(first_line(&line[begin + MARK.len()..]));
+        }
+    }
+    all
+}
+
+/// `what: call(address): words`, or `leaks: words`.
+fn first_line(line: &str) -> Option<Report> {
+    let (what, rest) = line.split_once(": ")?;
+    let message = line.to_owned();
+    if what == "leaks" {
+        return Some(Report { what: what.into(), message, ..Report::default() });
+    }
+    let (call, rest) = rest.split_once("(0x")?;
+    let (address, _) = rest.split_once("): ")?;
+    if !call.chars().all(|c| c.is_ascii_lowercase() || matches!(c, '_' | ' ')) {
+        return None;
+    }
+    Some(Report {
+        what: what.into(),
+        call: Some(call.into()),
+        address: Some(format!("0x{address}")).filter(|_| address != "?"),
+        message,
+        ..Report::default()
+    })
+}
+
+fn detail(report: &mut Report, text: &str) {
+    if let Some(rest) = text.strip_prefix("process ") {
+        report.pid = leading_number(rest);
+        report.thread = rest.split_once("thread ").and_then(|(_, rest)| leading_number(rest));
+        return;
+    }
+    let Some((words, place)) = split_place(text) else { return };
+    let Some(mut code) = code(place) else { return };
+    code.certain = words != "perhaps";
+    match words {
+        "then" | "perhaps" if !report.stacks.is_empty() => {
+            if let Some(stack) = report.stacks.last_mut() {
+                stack.frames.push(code);
+            }
+        }
+        _ => report.stacks.push(Stack { what: words.into(), frames: vec![code] }),
+    }
+}
+
+/// The words before a place in code, and it.
+fn split_place(text: &str) -> Option<(&str, &str)> {
+    let begin = text.find(" /").or_else(|| text.find(" 0x"))?;
+    Some((text[..begin].trim_end(), &text[begin + 1..]))
+}
+
+/// `/path+0x1169 build-id 0123`, or `0x1234 in no file`.
+fn code(text: &str) -> Option<Code> {
+    if let Some(rest) = text.strip_prefix("0x") {
+        let digits = rest.split(' ').next()?;
+        let address = u64::from_str_radix(digits, 16).ok()?;
+        return Some(Code { address, offset: address, ..Code::default() });
+    }
+    let (place, build_id) = match text.rsplit_once(" build-id ") {
+        Some((place, id)) => (place, Some(id.trim().to_owned())),
+        None => (text, None),
+    };
+    let (path, offset) = place.rsplit_once("+0x")?;
+    let offset = u64::from_str_radix(offset.trim(), 16).ok()?;
+    Some(Code { module: Some(path.into()), offset, build_id, ..Code::default() })
+}
+
+fn leading_number(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+fn of_json(value: &Value) -> Option<Report> {
+    let text = |name: &str| value[name].as_str().map(str::to_owned);
+    let message = text("message")?;
+    let mut stacks = Vec::new();
+    let named = [("stack", "called from"), ("allocated", "allocated at"), ("freed", "freed at")];
+    for (field, what) in named {
+        let frames: Vec<Code> =
+            value[field].as_array().into_iter().flatten().map(code_of_json).collect();
+        if !frames.is_empty() {
+            stacks.push(Stack { what: what.into(), frames });
+        }
+    }
+    for leak in value["leaks"].as_array().into_iter().flatten() {
+        let what = format!("{} bytes in {} blocks, from", leak["bytes"], leak["blocks"]);
+        stacks.push(Stack { what, frames: vec![code_of_json(leak)] });
+    }
+    // The call site of a slab is the first that drew from it: less than what is known exactly.
+    if value["site"].is_object() && value["allocated"].is_null() {
+        stacks.push(Stack { what: "call site".into(), frames: vec![code_of_json(&value["site"])] });
+    }
+    Some(Report {
+        what: text("report")?,
+        call: text("call"),
+        address: text("address"),
+        message: message.strip_prefix(MARK).unwrap_or(&message).to_owned(),
+        pid: value["pid"].as_u64(),
+        thread: value["thread"].as_u64(),
+        block: Some(value["block"].clone()).filter(|block| !block.is_null()),
+        stacks,
+    })
+}
+
+fn code_of_json(value: &Value) -> Code {
+    let hex = |name: &str| {
+        let text = value[name].as_str()?.strip_prefix("0x")?;
+        u64::from_str_radix(text, 16).ok()
+    };
+    let address = hex("address").unwrap_or(0);
+    Code {
+        module: value["module"].as_str().map(PathBuf::from),
+        offset: hex("offset").unwrap_or(address),
+        address,
+        build_id: value["build_id"].as_str().map(str::to_owned),
+        certain: value["certain"] != Value::Bool(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+the program's own line
+Nov 22 host prog[7]: toft: double free: free(0x10): this 64-byte block is already free (small slab, slot 0)
+toft:   called from   /tmp/a b+0x1169 build-id 0a0b
+something in between
+toft:   perhaps       0x1234 in no file
+toft:   call site     /tmp/a b+0x1155
+toft:   process 7, thread 9; `toft explain` says more
+toft: the library did not load into x
+toft: invalid free: operator delete(0x?): not a block of this allocator
+";
+
+    #[test]
+    fn lines_for_a_person_are_read_between_others() {
+        let all = reports(TEXT);
+        assert_eq!(all.len(), 2, "{all:#?}");
+        let first = &all[0];
+        assert_eq!((first.what.as_str(), first.call.as_deref()), ("double free", Some("free")));
+        assert_eq!((first.pid, first.thread), (Some(7), Some(9)));
+        assert!(first.message.starts_with("double free: free(0x10): this 64-byte"));
+        let [called, site] = &first.stacks[..] else { panic!("{first:#?}") };
+        assert_eq!(called.what, "called from");
+        assert_eq!(called.frames[0].module.as_deref(), Some("/tmp/a b".as_ref()));
+        assert_eq!(called.frames[0].offset, 0x1169);
+        assert_eq!(called.frames[0].build_id.as_deref(), Some("0a0b"));
+        assert!(called.frames[0].certain && !called.frames[1].certain);
+        assert_eq!((called.frames[1].address, site.frames[0].offset), (0x1234, 0x1155));
+        assert_eq!(all[1].call.as_deref(), Some("operator delete"));
+        assert!(all[1].address.is_none() && all[1].stacks.is_empty());
+    }
+
+    #[test]
+    fn lines_of_json_are_read_and_others_are_not() {
+        let line = r#"{"toft":"0.1.0","report":"double free","call":"free","address":"0x10","message":"toft: double free: free(0x10): x","pid":7,"thread":9,"block":{"size":64},"site":{"address":"0x5","module":"/m","offset":"0x1"},"stack":[{"address":"0x6","module":"/m","offset":"0x2","build_id":"ff","certain":false}]}"#;
+        let all =
+            reports(&format!("{line}\n{{\"toft\":\"0.1.0\",\"pid\":3}}\n{{\"toft\": broken\n"));
+        let [report] = &all[..] else { panic!("{all:#?}") };
+        assert_eq!(report.message, "double free: free(0x10): x");
+        assert_eq!(report.block.as_ref().unwrap()["size"], 64);
+        assert_eq!(report.stacks.len(), 2);
+        assert!(!report.stacks[0].frames[0].certain);
+        assert_eq!(report.stacks[1].frames[0].offset, 1);
+    }
+
+    #[test]
+    fn anything_else_is_no_report() {
+        assert!(reports("").is_empty());
+        assert!(reports("toft: unknown option TOFT_X\ntoft:   called from /x+0x1\n").is_empty());
+    }
+}

@@ -1,0 +1,39 @@
+//! Whether a function that copies or fills stays within the block that it begins in: for `libtoft_checked.so`,
+//! which has `memcpy` and its like in front of the C library's.
+
+use super::misuse::{Line, head};
+use super::{Allocator, Call};
+use crate::os::Os;
+
+impl<O: Os> Allocator<O> {
+    /// Names an access of `bytes` bytes at `address` that does not stay within one live block; says whether it does.
+    /// What is not of this allocator is none of its business, and what lies between guard pages names itself.
+    pub fn stays_within(&self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
+        if bytes == 0 || !self.may_be_block(address) {
+            return true;
+        }
+        let Some(block) = self.facts(address) else { return true };
+        let inside = address - block.begin;
+        let what = match block.state {
+            "live" if bytes <= block.size.saturating_sub(inside) => return true,
+            "live" => "heap overflow",
+            "free" => "use after free",
+            _ => "invalid access",
+        };
+        let mut line = Line::new(self.hide_addresses);
+        head(&mut line, what, call, address);
+        line.subject.companion = true;
+        line.text(if writes { "writes " } else { "reads " }).number(bytes as u64);
+        line.text(" bytes from byte ").number(inside as u64).text(" on of the ");
+        line.number(block.size as u64).text("-byte block at ").address(block.begin).text(" (");
+        line.text(block.kind);
+        line.text(if block.kind == "large" { " block" } else { " slab, slot " });
+        if block.kind != "large" {
+            line.number(block.slot as u64);
+        }
+        line.text(", partition ").number(block.partition as u64).text(", ").text(block.state);
+        line.text("; call site ").address(block.site).text(")");
+        self.conclude(&mut line);
+        false
+    }
+}

@@ -1,0 +1,196 @@
+//! The handler of SIGSEGV, there where `TOFT_GUARDED` is on: an access to the pool that must not be is named, and
+//! any other is the business of whoever handled the signal before.
+//!
+//! The program may set a handler of its own at any time, instead of ours. So each sampled block puts ours back
+//! and remembers the program's, which is called for what is not ours. Where that in turn calls whom it has
+//! found before itself, us, the one that was there first of all is next: a handler that the kernel has called
+//! begins at the kernel's own frame, and one that was called by a function does not.
+
+use super::Call;
+use super::guarded::site_of;
+use super::misuse::{Line, head};
+use super::start::allocator;
+use crate::guarded::{Access, Guarded};
+use crate::os::{process, syscall};
+use crate::report::Stack;
+use core::ffi::{c_int, c_void};
+use core::mem::zeroed;
+use core::ptr::{null, null_mut};
+
+/// The handler: passes on where its stack begins.
+#[unsafe(naked)]
+unsafe extern "C" fn on_fault(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!("mov rcx, rsp", "jmp {}", sym fault);
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x3, sp", "b {}", sym fault);
+}
+
+/// Whether the kernel has called us: then its frame begins where our stack does.
+fn is_from_kernel(info: *mut libc::siginfo_t, context: *mut c_void, stack: usize) -> bool {
+    // A return address, the context, and more; elsewhere the information comes first.
+    if cfg!(target_arch = "x86_64") { context.addr() == stack + 8 } else { info.addr() == stack }
+}
+
+fn current() -> libc::sigaction {
+    // SAFETY: a structure of integers; sigaction writes to it alone.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        libc::sigaction(libc::SIGSEGV, null(), &raw mut action);
+        action
+    }
+}
+
+fn ours() -> usize {
+    on_fault as *const () as usize
+}
+
+/// Puts the handler in place for the first time.
+pub(super) fn begin(guarded: &Guarded) {
+    let before = current();
+    guarded.chain(before.sa_sigaction, before.sa_flags, true);
+    put(before);
+}
+
+/// Puts it back, where the program has set its own.
+pub(super) fn stay_in_place(guarded: &Guarded) {
+    let before = current();
+    if before.sa_sigaction != ours() {
+        guarded.chain(before.sa_sigaction, before.sa_flags, false);
+        put(before);
+    }
+}
+
+/// With the mask and the stack that the one before asked for.
+fn put(mut action: libc::sigaction) {
+    action.sa_sigaction = ours();
+    action.sa_flags = (action.sa_flags | libc::SA_SIGINFO) & !libc::SA_RESETHAND;
+    // SAFETY: the handler lives as long as the process, and does what a handler may.
+    unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, null_mut()) };
+}
+
+/// # Safety
+/// 1. Called by the kernel, or with what the kernel has given another handler.
+unsafe extern "C" fn fault(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    stack: usize,
+) {
+    // SAFETY: duty 1.
+    let address = unsafe { (*info).si_addr() }.addr();
+    // SAFETY: duty 1.
+    let sent = unsafe { (*info).si_code } <= 0;
+    if !sent && is_named(address, context) {
+        return;
+    }
+    let first = !is_from_kernel(info, context, stack);
+    let (handler, flags) = allocator().guarded.chained(first);
+    match handler {
+        libc::SIG_IGN if sent => {}
+        libc::SIG_DFL | libc::SIG_IGN => end_by_default(signal, sent),
+        _ if flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: the program has named this function for the purpose.
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                unsafe { core::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        _ => {
+            // SAFETY: as above.
+            let handler: extern "C" fn(c_int) = unsafe { core::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
+
+/// What the kernel does without a handler: as soon as this one returns, the instruction faults again, or a signal
+/// that was sent comes again.
+fn end_by_default(signal: c_int, sent: bool) {
+    // SAFETY: a structure of integers, of which zero is the default.
+    unsafe {
+        let action: libc::sigaction = zeroed();
+        libc::sigaction(signal, &raw const action, null_mut());
+    }
+    if sent {
+        let args = [process::pid(), process::thread_number() as usize, signal as usize, 0, 0, 0];
+        // SAFETY: a signal to this thread.
+        unsafe { syscall(libc::SYS_tgkill, args) };
+    }
+}
+
+/// Names an access that must not be; says whether it was one.
+fn is_named(address: usize, context: *mut c_void) -> bool {
+    let allocator = allocator();
+    let Some(access) = allocator.guarded.access(address) else { return false };
+    let (what, far, words, slot) = match access {
+        Access::AfterFree(slot) => {
+            let inside = address.wrapping_sub(slot.begin());
+            if inside < slot.bytes() {
+                ("use after free", inside, " bytes inside the ", slot)
+            } else if address < slot.begin() {
+                ("use after free", slot.begin() - address, " bytes before the ", slot)
+            } else {
+                let beyond = inside - slot.bytes() + 1;
+                ("use after free", beyond, " bytes beyond the ", slot)
+            }
+        }
+        Access::Beyond(slot, far) => ("heap overflow", far, " bytes beyond the ", slot),
+        Access::Before(slot, far) => ("heap underflow", far, " bytes before the ", slot),
+        Access::Within(_) | Access::Wild => return false,
+    };
+    let at = Registers::of(context);
+    let mut line = Line::new(allocator.hide_addresses);
+    head(&mut line, what, if at.writes { Call::Write } else { Call::Read }, address);
+    line.subject.block = Some(slot.begin());
+    line.number(far as u64).text(words).number(slot.bytes() as u64);
+    line.text("-byte block at ").address(slot.begin()).text(" (guarded block");
+    let live = slot.condition() == crate::guarded::SlotCondition::Live;
+    line.text(if live { ", live" } else { ", free" });
+    line.text("; call site ").address(site_of(slot)).text(")");
+    let stack = allocator
+        .filter()
+        .permit(allocator.os(), false)
+        .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
+    allocator.conclude_with(&mut line, stack.as_ref());
+    // It goes on: the page is the program's from now on.
+    allocator.guarded.give_in(address);
+    true
+}
+
+/// Where a signal interrupted the program.
+struct Registers {
+    instruction: usize,
+    stack: usize,
+    frame: usize,
+    writes: bool,
+}
+
+impl Registers {
+    fn of(context: *mut c_void) -> Registers {
+        let context: *const libc::ucontext_t = context.cast_const().cast();
+        // SAFETY: what the kernel gives a handler that asks for it.
+        let machine = unsafe { &(*context).uc_mcontext };
+        #[cfg(target_arch = "x86_64")]
+        {
+            let register = |number: c_int| {
+                machine.gregs.get(number as usize).map_or(0, |&value| value as usize)
+            };
+            // Bit 1 of the processor's error code says that it was a write.
+            let writes = register(libc::REG_ERR) & 2 != 0;
+            Registers {
+                instruction: register(libc::REG_RIP),
+                stack: register(libc::REG_RSP),
+                frame: register(libc::REG_RBP),
+                writes,
+            }
+        }
+        // (Untested. Whether it was a write stands in a record behind the registers: not looked for.)
+        #[cfg(target_arch = "aarch64")]
+        Registers {
+            instruction: machine.pc as usize,
+            stack: machine.sp as usize,
+            frame: machine.regs.get(29).map_or(0, |&value| value as usize),
+            writes: false,
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The pool: where its slots are, how they are taken in turn, and what an address in it means.
+
+use super::{Slot, SlotCondition};
+use crate::os::{Error, process};
+use crate::report::Stack;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use Ordering::Relaxed;
+
+/// Bytes of the largest block that is sampled: of every slab class.
+pub const SLOT_BYTES: usize = 128 << 10;
+/// Slots that are looked at for a free one.
+const TRIES: usize = 16;
+/// One block in so many lies at the start of its slot, for what reaches below it.
+const LEFT: u64 = 8;
+
+/// The pool; of no slots where it is off. Never changes after the start, but for what `head` points to.
+#[derive(Debug)]
+pub struct Guarded {
+    /// The first guard page.
+    base: usize,
+    slots: usize,
+    page: usize,
+    /// One allocation in so many is sampled.
+    every: usize,
+    /// This library's own code, which stacks do not show.
+    own: (usize, usize),
+    head: *const Head,
+}
+
+/// What the pool writes; slots follow. Zero at first.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Head {
+    /// The slot that is tried next. Any thread, by one atomic.
+    next: AtomicUsize,
+    /// Slots that are not to be had. Any thread, by one atomic.
+    live: AtomicUsize,
+    /// Blocks ever.
+    allocations: AtomicU64,
+    /// Where chance is. Any thread; what is lost by a race is lost.
+    chance: AtomicU64,
+    /// What was done on SIGSEGV before us: handler and flags of the program's own, and of the first of all.
+    /// Whoever puts ours in place.
+    chained: [AtomicUsize; 2],
+    original: [AtomicUsize; 2],
+}
+
+/// What an address in the pool means.
+#[derive(Clone, Copy, Debug)]
+pub enum Access<'a> {
+    /// In a block that was freed.
+    AfterFree(&'a Slot),
+    /// So many bytes beyond the last of a block.
+    Beyond(&'a Slot, usize),
+    /// So many bytes before the first.
+    Before(&'a Slot, usize),
+    /// In a block of the program's: nothing is wrong.
+    Within(&'a Slot),
+    /// Where no block is near.
+    Wild,
+}
+
+impl Guarded {
+    /// No pool: contains no address.
+    pub const fn none() -> Guarded {
+        Guarded { base: 0, slots: 0, page: 4096, every: 0, own: (0, 0), head: core::ptr::null() }
+    }
+
+    /// A pool of so many slots, of which one allocation in `every` gets one.
+    pub fn new(slots: usize, every: usize, page: usize, random: u64) -> Result<Guarded, Error> {
+        let none = Error::NoMemory;
+        let pool = Guarded { slots, page, every, own: Stack::own_code(), ..Guarded::none() };
+        let bytes = pool.stride().checked_mul(slots).and_then(|all| all.checked_add(page));
+        let base = process::reserve(bytes.ok_or(none)?).ok_or(none)?;
+        let tables = size_of::<Head>() + slots * size_of::<Slot>();
+        let head = process::scratch(tables).ok_or(none)?;
+        let pool = Guarded { base, head: core::ptr::with_exposed_provenance(head), ..pool };
+        pool.head().chance.store(random | 1, Relaxed);
+        Ok(pool)
+    }
+
+    /// Whether there is a pool.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.slots != 0
+    }
+
+    /// One allocation in so many.
+    pub fn every(&self) -> usize {
+        self.every
+    }
+
+    fn stride(&self) -> usize {
+        (SLOT_BYTES + self.page).max(1)
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: `new` has mapped it for ever, zero is a `Head`, and without a pool nobody asks: callers have
+        // asked `is_on`, or found an address in it.
+        unsafe { &*self.head }
+    }
+
+    fn slot(&self, number: usize) -> Option<&Slot> {
+        if number >= self.slots {
+            return None;
+        }
+        // SAFETY: `new` has mapped so many behind the head, zero is a `Slot`, and all its fields are atomics.
+        Some(unsafe { &*self.head.add(1).cast::<Slot>().add(number) })
+    }
+
+    /// Where the bytes of a slot begin, behind its guard page.
+    fn first(&self, number: usize) -> usize {
+        self.base + number * self.stride() + self.page
+    }
+
+    fn number(&self, address: usize) -> Option<usize> {
+        let offset = address.wrapping_sub(self.base);
+        (offset < self.slots * self.stride() + self.page && self.is_on())
+            .then(|| offset / self.stride())
+    }
+
+    /// Whether an address lies in the pool.
+    pub fn contains(&self, address: usize) -> bool {
+        self.number(address).is_some()
+    }
+
+    fn random(&self) -> u64 {
+        let chance = &self.head().chance;
+        let mut x = chance.load(Relaxed);
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        chance.store(x, Relaxed);
+        x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    /// Whether one of `of` allocations is to be sampled, where each of them is with the chance asked for.
+    pub fn chooses(&self, of: usize) -> bool {
+        self.is_on() && self.random() % (self.every as u64).max(1) < of as u64
+    }
+
+    /// A block of `size` bytes, a multiple of 16, all zero; `None` where no slot is free or it does not fit.
+    ///
+    /// `looks` says whether stacks may be looked at, by unusual system calls.
+    pub fn allocate(&self, size: usize, align: usize, site: usize, looks: bool) -> Option<usize> {
+        if size > SLOT_BYTES || align > self.page || !size.is_multiple_of(16) || size == 0 {
+            return None;
+        }
+        let head = self.head();
+        for _ in 0..TRIES.min(self.slots) {
+            let number = head.next.fetch_add(1, Relaxed) % self.slots.max(1);
+            let slot = self.slot(number)?;
+            if !slot.take() {
+                continue;
+            }
+            let (first, end) = (self.first(number), self.first(number) + SLOT_BYTES);
+            let left = self.random().is_multiple_of(LEFT);
+            let begin = if left { first } else { (end - size) & !(align - 1) };
+            let (from, to) = self.pages(begin, size);
+            if !process::allow(from, to - from) {
+                slot.untake();
+                return None;
+            }
+            head.live.fetch_add(1, Relaxed);
+            head.allocations.fetch_add(1, Relaxed);
+            let stack =
+                if looks { Stack::of_site(site) } else { Stack::of_frames(core::iter::once(site)) };
+            slot.publish(begin, size, process::thread_number(), &stack);
+            return Some(begin);
+        }
+        None
+    }
+
+    /// The start of the page that an address is on.
+    fn down(&self, address: usize) -> usize {
+        address & !(self.page - 1)
+    }
+
+    /// The pages that a block has bytes in.
+    fn pages(&self, begin: usize, size: usize) -> (usize, usize) {
+        (self.down(begin), self.down(begin + size + self.page - 1))
+    }
+
+    /// The slot whose block, live or freed, an address lies in or near.
+    pub fn slot_around(&self, address: usize) -> Option<&Slot> {
+        match self.access(address)? {
+            Access::AfterFree(slot)
+            | Access::Beyond(slot, _)
+            | Access::Before(slot, _)
+            | Access::Within(slot) => Some(slot),
+            Access::Wild => None,
+        }
+    }
+
+    /// The live block that begins at an address.
+    pub fn live_at(&self, address: usize) -> Option<&Slot> {
+        let slot = self.slot(self.number(address)?)?;
+        (slot.condition() == SlotCondition::Live && slot.begin() == address).then_some(slot)
+    }
+
+    /// Takes back the block at an address; says no where there is none. From then on nobody can reach it.
+    pub fn free(&self, address: usize, looks: bool) -> bool {
+        let Some(slot) = self.live_at(address) else { return false };
+        if !slot.take_live() {
+            return false;
+        }
+        let stack = if looks { Stack::of_caller_soon(self.own) } else { Stack::EMPTY };
+        slot.note_free(process::thread_number(), &stack);
+        let (from, to) = self.pages(address, slot.bytes());
+        process::forbid(from, to - from);
+        self.head().live.fetch_sub(1, Relaxed);
+        slot.retire();
+        true
+    }
+
+    /// What an access to an address of the pool is; `None` where it is not in it.
+    pub fn access(&self, address: usize) -> Option<Access<'_>> {
+        let number = self.number(address)?;
+        let known = |number: usize| self.slot(number).filter(|slot| slot.begin() != 0);
+        let own = known(number);
+        let before = number.checked_sub(1).and_then(known);
+        if address >= self.first(number) {
+            return Some(match own {
+                Some(slot) => classify(slot, address),
+                None => Access::Wild,
+            });
+        }
+        // A guard page: of the block before it and the one behind, the nearer.
+        let behind_it = before.map(|slot| (address - (slot.begin() + slot.bytes()), slot));
+        let before_it = own.map(|slot| (slot.begin() - address, slot));
+        Some(match (behind_it, before_it) {
+            (Some((far, slot)), Some((near, _))) if far < near => Access::Beyond(slot, far + 1),
+            (_, Some((near, slot))) => Access::Before(slot, near),
+            (Some((far, slot)), None) => Access::Beyond(slot, far + 1),
+            (None, None) => Access::Wild,
+        })
+    }
+
+    /// Lets a program that goes on reach a page of the pool for good.
+    pub fn give_in(&self, address: usize) {
+        if self.contains(address) {
+            process::allow(self.down(address), self.page);
+        }
+    }
+
+    /// What is done on SIGSEGV where it is none of ours: handler and flags, of the program's own or, where that has
+    /// called us in turn, of whoever was first.
+    pub fn chained(&self, first: bool) -> (usize, i32) {
+        let head = self.head();
+        let [handler, flags] = if first { &head.original } else { &head.chained };
+        (handler.load(Relaxed), flags.load(Relaxed) as i32)
+    }
+
+    /// Remembers whose handler ours has taken the place of.
+    pub fn chain(&self, handler: usize, flags: i32, first: bool) {
+        let head = self.head();
+        let of_first = first.then_some(&head.original);
+        for place in of_first.into_iter().chain([&head.chained]) {
+            let [to_handler, to_flags] = place;
+            to_handler.store(handler, Relaxed);
+            to_flags.store(flags as usize, Relaxed);
+        }
+    }
+
+    /// Verifies Q1 and Q2. With no other thread in the pool.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mut live = 0;
+        for number in 0..self.slots {
+            let Some(slot) = self.slot(number) else { return Err("Q1: no slot") };
+            if slot.condition() != SlotCondition::Live {
+                continue;
+            }
+            live += 1;
+            let (first, begin) = (self.first(number), slot.begin());
+            let end = begin + slot.bytes();
+            let fits = begin >= first && end <= first + SLOT_BYTES;
+            if !fits || begin != first && self.down(end + self.page - 1) != first + SLOT_BYTES {
+                return Err("Q1: a block not at an end of its slot");
+            }
+        }
+        if self.is_on() && live != self.head().live.load(Relaxed) {
+            return Err("Q2: how many are live");
+        }
+        Ok(())
+    }
+}
+
+/// What an address between the guards of a slot is.
+fn classify(slot: &Slot, address: usize) -> Access<'_> {
+    let (begin, end) = (slot.begin(), slot.begin() + slot.bytes());
+    if slot.condition() != SlotCondition::Live {
+        return Access::AfterFree(slot);
+    }
+    if address < begin {
+        Access::Before(slot, begin - address)
+    } else if address >= end {
+        Access::Beyond(slot, address - end + 1)
+    } else {
+        Access::Within(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(slots: usize) -> Guarded {
+        Guarded::new(slots, 1, process::page_size(), 12345).unwrap()
+    }
+
+    #[test]
+    fn blocks_lie_at_an_end_of_their_slot_and_are_zero() {
+        let pool = pool(64);
+        let (mut left, mut right) = (0, 0);
+        for number in 0..64 {
+            let size = 16 * (number + 1);
+            let block = pool.allocate(size, 16, 7, true).expect("a slot for each");
+            assert!(pool.live_at(block).is_some_and(|slot| slot.bytes() == size));
+            assert!(pool.live_at(block + 16).is_none());
+            // SAFETY: so many bytes, allocated a moment ago.
+            let bytes = unsafe { core::slice::from_raw_parts_mut(block as *mut u8, size) };
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(1);
+            let at_end = (block + size).is_multiple_of(pool.page);
+            *(if at_end { &mut right } else { &mut left }) += 1;
+        }
+        assert!(left > 1 && right > left, "{left} left, {right} right");
+        assert!(pool.allocate(16, 16, 7, true).is_none(), "all slots are live");
+        pool.check().unwrap();
+    }
+
+    #[test]
+    fn a_freed_slot_comes_last() {
+        let pool = pool(8);
+        let blocks: std::vec::Vec<usize> =
+            (0..8).map(|_| pool.allocate(64, 16, 7, true).unwrap()).collect();
+        let slot = |address| pool.number(address).unwrap();
+        assert!(
+            pool.free(blocks[2], true) && pool.free(blocks[5], true) && !pool.free(blocks[2], true)
+        );
+        let next = pool.allocate(64, 16, 7, true).unwrap();
+        assert_eq!(slot(next), slot(blocks[2]));
+        assert!(pool.free(next, true));
+        assert_eq!(slot(pool.allocate(64, 16, 7, true).unwrap()), slot(blocks[5]));
+        pool.check().unwrap();
+    }
+
+    #[test]
+    fn what_an_address_is() {
+        let pool = pool(2);
+        let (first, _) =
+            (pool.allocate(64, 16, 7, true).unwrap(), pool.allocate(64, 16, 7, true).unwrap());
+        assert!(matches!(pool.access(first), Some(Access::Within(_))));
+        assert!(matches!(pool.access(first + 63), Some(Access::Within(_))));
+        assert!(matches!(pool.access(first + 64), Some(Access::Beyond(_, 1))));
+        assert!(matches!(pool.access(first - 1), Some(Access::Before(_, 1))));
+        assert!(pool.access(first + 64 + (1 << 30)).is_none() && pool.access(1).is_none());
+        assert!(pool.free(first, true));
+        assert!(matches!(pool.access(first + 3), Some(Access::AfterFree(_))));
+        let never = Guarded::none();
+        assert!(never.access(0).is_none() && !never.contains(first) && !never.chooses(1));
+    }
+
+    #[test]
+    fn chance_is_what_was_asked_for() {
+        let pool = Guarded::new(1, 50, 4096, 99).unwrap();
+        let chosen = (0..100_000).filter(|_| pool.chooses(1)).count();
+        assert!((1700..2300).contains(&chosen), "{chosen} of 100000 at one in 50");
+        let chosen = (0..10_000).filter(|_| pool.chooses(10)).count();
+        assert!((1700..2300).contains(&chosen), "{chosen} of 10000 refills of ten at one in 50");
+    }
+
+    #[test]
+    fn planted_damage_is_found() {
+        let pool = pool(2);
+        let block = pool.allocate(64, 16, 7, true).unwrap();
+        let slot = pool.live_at(block).unwrap();
+        slot.address.store(pool.first(0) + SLOT_BYTES / 2, Relaxed);
+        assert_eq!(pool.check(), Err("Q1: a block not at an end of its slot"));
+        slot.address.store(block, Relaxed);
+        pool.check().unwrap();
+        pool.head().live.store(9, Relaxed);
+        assert_eq!(pool.check(), Err("Q2: how many are live"));
+    }
+}

@@ -1,0 +1,24 @@
+//! L2: what a report of a bad call, a guard that was hit or a leak is made of, beside its first line.
+//!
+//! | file | what |
+//! |---|---|
+//! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
+//! | `module.rs` | which file an address of code lies in, where in it, and that file's build-id |
+//! | `stack.rs` | who called: return addresses of this thread, without an unwinder |
+//! | `frames.rs` | both, as lines for a person and as JSON |
+//!
+//! All of it may run in a signal handler, in the middle of a malloc, and on a heap that is no longer
+//! what it should be: nothing allocates, takes a lock or asks the loader. What it knows of the process it
+//! reads from `/proc/self/maps` at that moment; memory that may be gone is read by the kernel
+//! ([`crate::os::process::peek`]), which says so where it is. These are unusual system calls: the caller
+//! holds a permit (`os/filter.rs`).
+
+mod frames;
+mod module;
+mod stack;
+mod writer;
+
+pub use frames::{DETAIL, frame_json, frame_line, place_json, place_text, stack_json, stack_lines};
+pub use module::{Module, module_of};
+pub use stack::{FRAMES, Stack};
+pub use writer::Writer;

@@ -1,0 +1,221 @@
+//! Which file an address of code lies in, and where in it: from `/proc/self/maps` and from what is mapped
+//! of the file's own header.
+
+use crate::os::process::{peek, read_lines_by};
+
+/// Bytes of a path that are kept. The kernel's lines are read in pieces of about as much.
+const PATH: usize = 384;
+/// Bytes of a build-id that are kept: a SHA-1 has 20.
+const BUILD_ID: usize = 20;
+
+const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
+const EXECUTABLE: u16 = 2;
+const NOTE: u32 = 4;
+const GNU_BUILD_ID: u32 = 3;
+
+/// A mapped file, and where in it an address lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Module {
+    path: [u8; PATH],
+    path_len: usize,
+    /// The address as the file's own tables count.
+    pub offset: usize,
+    /// Where the file's first byte is mapped.
+    pub base: usize,
+    /// The mapping that the address lies in.
+    pub text: (usize, usize),
+    build_id: [u8; BUILD_ID],
+    build_id_len: usize,
+}
+
+impl Module {
+    /// The file's name; cut off, if it is very long.
+    pub fn path(&self) -> &[u8] {
+        self.path.get(..self.path_len).unwrap_or(&[])
+    }
+
+    /// Its build-id; empty where it has none.
+    pub fn build_id(&self) -> &[u8] {
+        self.build_id.get(..self.build_id_len).unwrap_or(&[])
+    }
+}
+
+/// A line of the kernel's list.
+#[derive(Clone, Copy)]
+struct Mapping<'a> {
+    start: usize,
+    end: usize,
+    executable: bool,
+    offset: usize,
+    path: &'a [u8],
+}
+
+fn hex(text: &[u8]) -> Option<usize> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0usize, |number, &byte| {
+        let digit = (byte as char).to_digit(16)?;
+        number.checked_mul(16)?.checked_add(digit as usize)
+    })
+}
+
+impl Mapping<'_> {
+    /// `start-end rights offset device inode   path`.
+    fn parse(line: &[u8]) -> Option<Mapping<'_>> {
+        let mut fields = line.splitn(6, |&byte| byte == b' ');
+        let range = fields.next()?;
+        let dash = range.iter().position(|&byte| byte == b'-')?;
+        let rights = fields.next()?;
+        let offset = hex(fields.next()?)?;
+        let path = fields.nth(2).unwrap_or(&[]);
+        let begin = path.iter().position(|&byte| byte != b' ').unwrap_or(path.len());
+        Some(Mapping {
+            start: hex(range.get(..dash)?)?,
+            end: hex(range.get(dash + 1..)?)?,
+            executable: rights.contains(&b'x'),
+            offset,
+            path: path.get(begin..)?,
+        })
+    }
+}
+
+/// The file that the code at `address` was mapped from; `None` where no code is, or none of a file.
+pub fn module_of(address: usize) -> Option<Module> {
+    let mut module = Module {
+        path: [0; PATH],
+        path_len: 0,
+        offset: 0,
+        base: 0,
+        text: (0, 0),
+        build_id: [0; BUILD_ID],
+        build_id_len: 0,
+    };
+    let mut found = false;
+    read_lines_by::<512>(c"/proc/self/maps", |line| {
+        let Some(mapping) = Mapping::parse(line) else { return };
+        if found || mapping.start > address {
+            return;
+        }
+        // A file's mappings follow each other, the first of them with the header.
+        let known = mapping.path.get(..PATH).unwrap_or(mapping.path);
+        if known != module.path() {
+            module.path_len =
+                module.path.iter_mut().zip(known).map(|(to, &from)| *to = from).count();
+            module.base = mapping.start.wrapping_sub(mapping.offset);
+        }
+        module.text = (mapping.start, mapping.end);
+        found = address < mapping.end && mapping.executable && mapping.path.first() == Some(&b'/');
+    });
+    if !found {
+        return None;
+    }
+    module.offset = address.wrapping_sub(module.base);
+    module.read_header();
+    Some(module)
+}
+
+fn field<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
+    bytes.get(at..)?.get(..BYTES)?.try_into().ok()
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(u16::from_le_bytes(field(bytes, at)?) as usize)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(u32::from_le_bytes(field(bytes, at)?) as usize)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(u64::from_le_bytes(field(bytes, at)?) as usize)
+}
+
+impl Module {
+    /// The build-id; and in a program that is at the addresses it was linked for, those count.
+    fn read_header(&mut self) -> Option<()> {
+        let mut header = [0u8; 64];
+        if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {
+            return None;
+        }
+        let fixed = half(&header, 16)? == EXECUTABLE as usize;
+        if fixed {
+            self.offset = self.offset.wrapping_add(self.base);
+        }
+        let (table, size, count) = (long(&header, 32)?, half(&header, 54)?, half(&header, 56)?);
+        for number in 0..count {
+            let mut entry = [0u8; 56];
+            let at = self.base.wrapping_add(table).wrapping_add(number * size);
+            if peek(at, &mut entry) != entry.len() {
+                return None;
+            }
+            if word(&entry, 0)? != NOTE as usize {
+                continue;
+            }
+            let address = long(&entry, 16)?;
+            let address = if fixed { address } else { self.base.wrapping_add(address) };
+            self.read_notes(address, long(&entry, 32)?);
+        }
+        Some(())
+    }
+
+    fn read_notes(&mut self, address: usize, bytes: usize) -> Option<()> {
+        let mut notes = [0u8; 256];
+        let wanted = notes.get_mut(..bytes.min(256))?;
+        let got = peek(address, wanted);
+        let mut rest = notes.get(..got)?;
+        while let (Some(name), Some(description)) = (word(rest, 0), word(rest, 4)) {
+            let begin = 12 + name.checked_next_multiple_of(4)?;
+            let id = rest.get(begin..)?.get(..description)?;
+            if word(rest, 8)? == GNU_BUILD_ID as usize && rest.get(12..16)? == b"GNU\0" {
+                self.build_id_len =
+                    self.build_id.iter_mut().zip(id).map(|(to, &from)| *to = from).count();
+                return Some(());
+            }
+            rest = rest.get(begin + description.checked_next_multiple_of(4)?..)?;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel_are_read() {
+        let line =
+            b"7f00-7f80 r-xp 00001000 fe:00 12345                      /usr/lib/with space.so";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00, 0x7f80, 0x1000));
+        assert!(mapping.executable && mapping.path == b"/usr/lib/with space.so");
+        assert!(Mapping::parse(b"7f00-7f80 rw-p 00000000 00:00 0").unwrap().path.is_empty());
+        assert!(Mapping::parse(b"nonsense").is_none() && Mapping::parse(b"").is_none());
+    }
+
+    #[test]
+    fn code_of_this_program_is_found_and_data_is_not() {
+        let here = code_of_this_program_is_found_and_data_is_not as *const () as usize;
+        let module = module_of(here).unwrap();
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(module.path(), own.as_os_str().as_encoded_bytes());
+        assert_eq!(
+            module.base.wrapping_add(module.offset),
+            here,
+            "a program that may lie anywhere"
+        );
+        let local = 0u64;
+        assert!(module_of((&raw const local).addr()).is_none());
+        assert!(module_of(1).is_none());
+    }
+
+    #[test]
+    fn the_build_id_is_the_file_s() {
+        // libc's own, as in every distribution.
+        let module = module_of(libc::getpid as *const () as usize).unwrap();
+        assert!(module.path().windows(4).any(|part| part == b"libc"), "{:?}", module.path());
+        let bytes = std::fs::read(std::str::from_utf8(module.path()).unwrap()).unwrap();
+        assert_eq!(module.build_id().len(), 20);
+        assert!(bytes.windows(20).any(|part| part == module.build_id()));
+    }
+}

@@ -1,0 +1,392 @@
+//! Who called: return addresses of the calling thread.
+//!
+//! The library has no frame pointers, so that its own frames cannot be followed. But what lies on the
+//! stack between here and the program's call is known: words of the library's frames. The first word that
+//! is a return address into the program is the call; the program's frame pointer is in a register, or where
+//! one of the library's functions has saved it. From there on frame pointers lead, where the program has
+//! them: each higher than the one before, each with a return address above it.
+//!
+//! A return address is one that lies behind an instruction that calls. Words of the stack are read by the
+//! kernel, which refuses what is not there.
+
+use super::module::{Module, module_of};
+use crate::os::process::peek;
+
+/// Return addresses that are kept.
+pub const FRAMES: usize = 12;
+/// Bytes above the stack pointer that are searched for the program's call.
+const REACH: usize = 8192;
+/// The same, where it is a matter of its own frames only.
+const SITE_REACH: usize = 4096;
+/// The largest frame that is believed.
+const LARGEST_FRAME: usize = 1 << 20;
+/// So far from the start of a function an instruction is taken to be its.
+const NEAR: usize = 4096;
+/// Return addresses that are guessed, where no frame pointer leads on.
+const GUESSES: usize = 6;
+/// Bytes above the program's call that are searched for them.
+const GUESS_REACH: usize = 2048;
+
+const WORD: usize = size_of::<usize>();
+
+/// Return addresses, the innermost first, ended by zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stack {
+    frames: [usize; FRAMES],
+    /// How many of them are certain; those behind lie on the stack and may be left from an earlier call.
+    certain: usize,
+}
+
+impl Stack {
+    /// No frames.
+    pub const EMPTY: Stack = Stack { frames: [0; FRAMES], certain: 0 };
+
+    /// Each return address, and whether it is certain.
+    pub fn frames(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        let known = self.frames.iter().take_while(|&&address| address != 0);
+        known.enumerate().map(|(number, &address)| (address, number < self.certain))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.frames().next().is_none()
+    }
+
+    fn len(&self) -> usize {
+        self.frames().count()
+    }
+
+    fn push(&mut self, address: usize, certain: bool) -> bool {
+        let len = self.len();
+        let Some(place) = self.frames.get_mut(len) else { return false };
+        *place = address;
+        if certain {
+            self.certain = len + 1;
+        }
+        true
+    }
+
+    /// The stack of a call that returns to `site`, as the shims know it. Only what is certain.
+    #[inline(never)]
+    pub fn of_site(site: usize) -> Stack {
+        let (pointer, frame) = registers();
+        let mut stack = Stack::EMPTY;
+        stack.push(site, true);
+        // The library's frames may hold it as well, below where the call has put it.
+        let (mut slot, mut from) = (None, pointer);
+        while let Some(next) =
+            find(from, (pointer + SITE_REACH).saturating_sub(from), |word| word == site)
+        {
+            (slot, from) = (Some(next), next + WORD);
+        }
+        if let Some(slot) = slot {
+            stack.follow(pointer, frame, slot);
+        }
+        stack
+    }
+
+    /// Known return addresses, all of them certain.
+    pub fn of_frames(addresses: impl Iterator<Item = usize>) -> Stack {
+        let mut stack = Stack::EMPTY;
+        for address in addresses.take_while(|&address| address != 0) {
+            stack.push(address, true);
+        }
+        stack
+    }
+
+    /// The stack of the program's call that led here, found with few system calls: whatever is a return address
+    /// and not into `own` code counts as the call. Only what is certain, but for the first.
+    #[inline(never)]
+    pub fn of_caller_soon(own: (usize, usize)) -> Stack {
+        let (pointer, frame) = registers();
+        let is_programs = |word: usize| !(own.0..own.1).contains(&word) && is_return(word);
+        let mut stack = Stack::EMPTY;
+        let Some(slot) = find_call(pointer, own, is_programs) else { return stack };
+        stack.push(read(slot).unwrap_or(0), true);
+        stack.follow(pointer, frame, slot);
+        stack
+    }
+
+    /// The stack of a signal that interrupted an instruction: it, and from there on by frame pointers.
+    pub fn of_context(instruction: usize, pointer: usize, frame: usize) -> Stack {
+        let mut stack = Stack::EMPTY;
+        // As if it were a return address: those lie behind the instruction that they are of.
+        stack.push(instruction.wrapping_add(1), true);
+        // A function without a frame, as memcpy, or one that calls none: its caller's address is on top.
+        if let Some(top) = read(pointer).filter(|&word| is_return(word))
+            && called_by(top).is_some_and(|to| instruction.wrapping_sub(to) < NEAR)
+        {
+            stack.push(top, true);
+        }
+        // A function that calls none may have its frame where the stack ends.
+        stack.follow(pointer, frame, pointer.wrapping_sub(WORD));
+        stack
+    }
+
+    /// The code of this library, where that is a file of its own; else nowhere.
+    pub fn own_code() -> (usize, usize) {
+        let own = module_of(Stack::own_code as *const () as usize).filter(is_library);
+        own.map_or((0, 0), |module| module.text)
+    }
+
+    /// The stack of the program's call that led here; where no frame pointer leads on, guesses.
+    ///
+    /// `companion` says that the program called a library that belongs to this one, and that called us.
+    #[inline(never)]
+    pub fn of_caller(companion: bool) -> Stack {
+        let (mut pointer, frame) = registers();
+        let own = module_of(Stack::of_caller as *const () as usize).filter(is_library);
+        let is_programs = |word: usize| {
+            is_return(word)
+                && module_of(word).is_some_and(|module| {
+                    own.is_none_or(|own| own.base != module.base) && !is_companion(&module)
+                })
+        };
+        let mut stack = Stack::EMPTY;
+        let mut code = own.map_or((0, 0), |module| module.text);
+        if companion {
+            let is_its = |word| {
+                is_return(word)
+                    && module_of(word).is_some_and(|module| {
+                        is_companion(&module) && own.is_none_or(|own| own.base != module.base)
+                    })
+            };
+            if let Some(slot) = find(pointer, REACH, is_its)
+                && let Some(module) = read(slot).and_then(module_of)
+            {
+                (pointer, code) = (slot + WORD, module.text);
+            }
+        }
+        let Some(slot) = find_call(pointer, code, is_programs) else { return stack };
+        stack.push(read(slot).unwrap_or(0), own.is_some());
+        if own.is_some() {
+            stack.follow(pointer, frame, slot);
+        }
+        if stack.len() > 1 {
+            return stack;
+        }
+        let mut from = slot + WORD;
+        let end = from + GUESS_REACH;
+        while stack.len() <= GUESSES
+            && let Some(slot) = find(from, end.saturating_sub(from), is_programs)
+        {
+            stack.push(read(slot).unwrap_or(0), false);
+            from = slot + WORD;
+        }
+        stack
+    }
+
+    /// Goes on by frame pointers from a call whose return address lies at `slot`.
+    fn follow(&mut self, pointer: usize, register: usize, slot: usize) {
+        let is_frame = |word: usize| {
+            let distance = word.wrapping_sub(slot);
+            word.is_multiple_of(16)
+                && (WORD..LARGEST_FRAME).contains(&distance)
+                && read(word + WORD).is_some_and(is_return)
+        };
+        // The nearest of all that may be it: others would be frames further out.
+        let mut frame = Some(register).filter(|&word| is_frame(word));
+        find(pointer, slot.saturating_sub(pointer), |word| {
+            if is_frame(word) && frame.is_none_or(|nearest| word < nearest) {
+                frame = Some(word);
+            }
+            false
+        });
+        while let Some(at) = frame {
+            let Some(address) = read(at + WORD).filter(|&address| is_return(address)) else {
+                return;
+            };
+            if !self.push(address, true) {
+                return;
+            }
+            frame = read(at).filter(|&next| {
+                next > at && next - at < LARGEST_FRAME && next.is_multiple_of(WORD)
+            });
+        }
+    }
+}
+
+/// Whether this library is a file of its own, and not a part of the program.
+fn is_library(module: &Module) -> bool {
+    let path = module.path();
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    name.windows(3).any(|part| part == b".so")
+}
+
+/// Whether a file is a library that belongs to this one (`libtoft_checked.so`).
+fn is_companion(module: &Module) -> bool {
+    let path = module.path();
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).starts_with(b"libtoft")
+}
+
+/// The stack pointer and the frame pointer, or what the register for that holds.
+#[inline(always)]
+fn registers() -> (usize, usize) {
+    let (pointer, frame): (usize, usize);
+    // SAFETY: reads two registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("mov {}, rsp", "mov {}, rbp", out(reg) pointer, out(reg) frame, options(nomem, nostack));
+    }
+    // SAFETY: as above. (Untested.)
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!("mov {}, sp", "mov {}, x29", out(reg) pointer, out(reg) frame, options(nomem, nostack));
+    }
+    (pointer, frame)
+}
+
+/// A word of memory, if it is there.
+fn read(address: usize) -> Option<usize> {
+    let mut bytes = [0u8; WORD];
+    (peek(address, &mut bytes) == WORD).then(|| usize::from_ne_bytes(bytes))
+}
+
+/// The address of the first word of a range for which `is` says yes.
+fn find(from: usize, reach: usize, mut is: impl FnMut(usize) -> bool) -> Option<usize> {
+    const PIECE: usize = 256;
+    let from = from.next_multiple_of(WORD);
+    for at in (from..from.saturating_add(reach)).step_by(PIECE) {
+        let mut piece = [0u8; PIECE];
+        let wanted = piece.get_mut(..(from + reach - at).min(PIECE))?;
+        let got = peek(at, wanted);
+        for (number, bytes) in piece.get(..got)?.chunks_exact(WORD).enumerate() {
+            let word = usize::from_ne_bytes(bytes.try_into().unwrap_or([0; WORD]));
+            if is(word) {
+                return Some(at + number * WORD);
+            }
+        }
+        if got < PIECE {
+            return None;
+        }
+    }
+    None
+}
+
+/// The word of the stack that holds the return address of the program's call: the first behind a call into `code`,
+/// if that can be seen; else the first of all. What this library's frames leave unset may hold others from
+/// before.
+fn find_call(
+    pointer: usize,
+    code: (usize, usize),
+    is_programs: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    let calls = |word| called_by(word).is_some_and(|to| (code.0..code.1).contains(&to));
+    find(pointer, REACH, |word| is_programs(word) && calls(word))
+        .or_else(|| find(pointer, REACH, is_programs))
+}
+
+/// Where the call before a return address goes: directly, by a word of memory, or by a stub that jumps by one, as
+/// linkers make them.
+#[cfg(target_arch = "x86_64")]
+fn called_by(address: usize) -> Option<usize> {
+    let mut before = [0u8; 6];
+    if peek(address.wrapping_sub(before.len()), &mut before) != before.len() {
+        return None;
+    }
+    let distance =
+        |bytes: &[u8]| Some(i32::from_le_bytes(bytes.try_into().ok()?) as isize as usize);
+    if before.starts_with(&[0xFF, 0x15]) {
+        return read(address.wrapping_add(distance(before.get(2..)?)?));
+    }
+    if before.get(1) != Some(&0xE8) {
+        return None;
+    }
+    let target = address.wrapping_add(distance(before.get(2..)?)?);
+    let mut stub = [0u8; 16];
+    if peek(target, &mut stub) != stub.len() {
+        return Some(target);
+    }
+    // endbr64 and a prefix may stand before the jump.
+    for at in [0, 1, 4, 5] {
+        if stub.get(at..at + 2) == Some(&[0xFF, 0x25]) {
+            let place = target.wrapping_add(at + 6);
+            return read(place.wrapping_add(distance(stub.get(at + 2..at + 6)?)?));
+        }
+    }
+    Some(target)
+}
+
+/// Not looked for: frame records are reliable there. (Untested.)
+#[cfg(target_arch = "aarch64")]
+fn called_by(_address: usize) -> Option<usize> {
+    None
+}
+
+/// Whether an address lies behind an instruction that calls.
+#[cfg(target_arch = "x86_64")]
+fn is_return(address: usize) -> bool {
+    // The lowest page is never mapped, and the upper half is the kernel's.
+    if !(0x1000..1 << 47).contains(&address) {
+        return false;
+    }
+    let mut before = [0u8; 7];
+    if peek(address - before.len(), &mut before) != before.len() {
+        return false;
+    }
+    // call rel32, or FF with 2 in the middle of its second byte, in any of its lengths.
+    before.get(2) == Some(&0xE8)
+        || before.windows(2).take(6).any(|pair| matches!(pair, [0xFF, mode] if mode >> 3 & 7 == 2))
+}
+
+/// The same. (Untested.)
+#[cfg(target_arch = "aarch64")]
+fn is_return(address: usize) -> bool {
+    let mut before = [0u8; 4];
+    if address < 0x1000 || peek(address - before.len(), &mut before) != before.len() {
+        return false;
+    }
+    let instruction = u32::from_le_bytes(before);
+    instruction >> 26 == 0b10_0101 || instruction & 0xFFFF_FC1F == 0xD63F_0000
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Its own return address, as a shim would pass it on; with a frame pointer.
+    #[unsafe(naked)]
+    extern "C" fn stack_here(_stack: &mut Stack) {
+        core::arch::naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "call {}",
+            "pop rbp",
+            "ret",
+            sym stack_of_inner,
+        );
+    }
+
+    #[unsafe(naked)]
+    extern "C" fn stack_of_inner(_stack: &mut Stack) {
+        core::arch::naked_asm!("mov rsi, [rsp]", "jmp {}", sym fill);
+    }
+
+    extern "C" fn fill(stack: &mut Stack, site: usize) {
+        *stack = Stack::of_site(site);
+    }
+
+    #[test]
+    fn frame_pointers_lead_from_the_site_to_its_caller() {
+        let mut stack = Stack::EMPTY;
+        stack_here(&mut stack);
+        let frames: std::vec::Vec<_> = stack.frames().collect();
+        let first = stack_here as *const () as usize;
+        assert!(frames.len() >= 2, "{frames:x?}");
+        assert!((first..first + 32).contains(&frames[0].0), "{frames:x?} {first:x}");
+        let module = module_of(frames[1].0).expect("code of this test");
+        assert_eq!(module.base, module_of(first).unwrap().base);
+        assert!(frames[1].1 && !(first..first + 32).contains(&frames[1].0));
+    }
+
+    #[test]
+    fn a_return_address_lies_behind_a_call() {
+        // call +0; nop; call [rip + 0]; nop
+        static CODE: [u8; 16] =
+            [0x90, 0x90, 0x90, 0xE8, 0, 0, 0, 0, 0x90, 0xFF, 0x15, 0, 0, 0, 0, 0x90];
+        let code = CODE.as_ptr().addr();
+        assert!(is_return(code + 8) && is_return(code + 15));
+        assert!(!is_return(code + 9) && !is_return(8) && !is_return(usize::MAX));
+    }
+}

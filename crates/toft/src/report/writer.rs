@@ -1,0 +1,150 @@
+//! Text for a descriptor, written through a fixed buffer.
+
+use crate::os::process;
+
+/// A descriptor and what it has not been given yet. A line that fits the buffer goes in one call, so that
+/// lines of several processes do not run into each other.
+#[derive(Debug)]
+pub struct Writer<const BYTES: usize = 1024> {
+    descriptor: i32,
+    buffer: [u8; BYTES],
+    len: usize,
+    accepted: bool,
+}
+
+impl<const BYTES: usize> Writer<BYTES> {
+    /// Nothing written yet.
+    pub fn new(descriptor: i32) -> Writer<BYTES> {
+        Writer { descriptor, buffer: [0; BYTES], len: 0, accepted: true }
+    }
+
+    /// Appends text.
+    pub fn text(&mut self, text: &str) -> &mut Writer<BYTES> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Appends bytes as they are.
+    #[inline(never)]
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Writer<BYTES> {
+        for &byte in bytes {
+            if self.len == self.buffer.len() {
+                self.flush();
+            }
+            if let Some(place) = self.buffer.get_mut(self.len) {
+                *place = byte;
+                self.len += 1;
+            }
+        }
+        self
+    }
+
+    /// Appends a number in digits of a base of at most 16.
+    #[inline(never)]
+    pub fn digits(&mut self, mut number: u64, base: u64) -> &mut Writer<BYTES> {
+        let mut digits = [b'0'; 20];
+        let mut first = digits.len();
+        for place in digits.iter_mut().rev() {
+            let digit = (number % base.max(1)) as u8;
+            *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+            first -= 1;
+            number /= base.max(1);
+            if number == 0 {
+                break;
+            }
+        }
+        self.bytes(digits.get(first..).unwrap_or(&[]))
+    }
+
+    /// Appends `,"name":value`.
+    #[inline(never)]
+    pub fn field(&mut self, name: &str, value: u64) -> &mut Writer<BYTES> {
+        self.text(",\"").text(name).text("\":").digits(value, 10)
+    }
+
+    /// Appends `,"name":"value"`.
+    #[inline(never)]
+    pub fn word(&mut self, name: &str, value: &[u8]) -> &mut Writer<BYTES> {
+        self.text(",\"").text(name).text("\":").string(value)
+    }
+
+    /// Appends `,"name":"0xvalue"`: JSON's numbers are too short for addresses.
+    #[inline(never)]
+    pub fn address(&mut self, name: &str, value: usize) -> &mut Writer<BYTES> {
+        self.text(",\"").text(name).text("\":\"0x").digits(value as u64, 16).text("\"")
+    }
+
+    /// Appends a string of JSON.
+    #[inline(never)]
+    pub fn string(&mut self, value: &[u8]) -> &mut Writer<BYTES> {
+        self.text("\"");
+        for &byte in value {
+            match byte {
+                b'"' | b'\\' => self.bytes(&[b'\\', byte]),
+                0..=0x1f => self
+                    .text("\\u00")
+                    .digits(u64::from(byte >> 4), 16)
+                    .digits(u64::from(byte & 15), 16),
+                _ => self.bytes(&[byte]),
+            };
+        }
+        self.text("\"")
+    }
+
+    /// Writes what there is; says whether everything so far was taken.
+    #[inline(never)]
+    pub fn flush(&mut self) -> bool {
+        let bytes = self.buffer.get(..self.len).unwrap_or(&[]);
+        self.accepted &= process::write_all(self.descriptor, bytes);
+        self.len = 0;
+        self.accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::{AsRawFd, FromRawFd};
+
+    /// What arrives at the other end of a pipe.
+    fn written(write: impl FnOnce(&mut Writer<64>)) -> std::string::String {
+        let mut ends = [0; 2];
+        // SAFETY: libc writes two descriptors, which the files below own.
+        let (mut reader, file) = unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            (std::fs::File::from_raw_fd(ends[0]), std::fs::File::from_raw_fd(ends[1]))
+        };
+        let mut writer = Writer::new(file.as_raw_fd());
+        write(&mut writer);
+        assert!(writer.flush());
+        drop(file);
+        let mut text = std::string::String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn more_than_the_buffer_arrives() {
+        let text = "0123456789".repeat(50);
+        assert_eq!(
+            written(|w| {
+                w.text(&text);
+            }),
+            text
+        );
+    }
+
+    #[test]
+    fn strings_are_escaped_and_numbers_are_whole() {
+        let text = written(|w| {
+            w.word("a", b"x\"y\\z\n\x1b").field("b", u64::MAX).address("c", 0xfe0);
+        });
+        assert_eq!(text, r#","a":"x\"y\\z\u000a\u001b","b":18446744073709551615,"c":"0xfe0""#);
+    }
+
+    #[test]
+    fn a_closed_descriptor_is_told() {
+        let mut writer: Writer<8> = Writer::new(-1);
+        assert!(!writer.text("lost").flush());
+    }
+}

@@ -1,0 +1,8 @@
+// The same as guarded_everything.c with a sample of the blocks, on the fast paths.
+// flags: -pthread
+// env: TOFT_GUARDED=100
+// env: TOFT_GUARDED_SLOTS=50
+// run: 1
+// run: 4
+// timeout: 120
+#include "guarded_everything.c"
