@@ -15,7 +15,7 @@
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
 //! | 3 | `slab`, `large` | slots in a run of address space; one block to an extent |
-//! | 2 | `region` | which addresses are ours and whose they are |
+//! | 2 | `region`, `harden` | which addresses are ours and whose they are; what the hardened build does to bytes |
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
@@ -45,6 +45,8 @@ pub mod slab;
 pub mod bin;
 #[cfg(not(loom))]
 pub mod entry;
+#[cfg(not(loom))]
+pub mod harden;
 #[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("slab", 3),
     ("large", 3),
     ("region", 2),
+    ("harden", 2),
     ("os", 1),
     ("options", 0),
     ("sync", 0),

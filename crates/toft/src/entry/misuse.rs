@@ -22,6 +22,8 @@ pub enum Call {
     Realloc,
     /// `malloc_usable_size`.
     UsableSize,
+    /// Whatever hands out memory.
+    Malloc,
     /// Seen by the owner when it collected the frees of other threads.
     RemoteFree,
 }
@@ -35,6 +37,7 @@ impl Call {
             Call::FreeAlignedSized => "free_aligned_sized",
             Call::Realloc => "realloc",
             Call::UsableSize => "malloc_usable_size",
+            Call::Malloc => "malloc",
             Call::RemoteFree => "free by another thread",
         }
     }
@@ -174,7 +177,8 @@ impl<O: Os> Allocator<O> {
             line.text(", partition ").number(slab.partition() as u64);
         } else {
             head(line, "double free", call, address);
-            line.text("this ").number(slab.size() as u64).text("-byte block is already free (");
+            line.text("this ").number(slab.block_bytes(slot) as u64);
+            line.text("-byte block is already free (");
             line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
             line.text(", partition ").number(slab.partition() as u64);
         }
@@ -191,7 +195,8 @@ impl<O: Os> Allocator<O> {
     ) {
         let begin = slab.base() + slot * slab.size();
         head(line, "invalid free", call, begin + inside);
-        line.number(inside as u64).text(" bytes inside the ").number(slab.size() as u64);
+        line.number(inside as u64).text(" bytes inside the ");
+        line.number(slab.block_bytes(slot) as u64);
         line.text("-byte block at ").address(begin).text(" (").text(tier(slab));
         line.text(" slab, slot ").number(slot as u64);
         line.text(", partition ").number(slab.partition() as u64);
@@ -203,7 +208,7 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(slab.site()).text(")");
     }
 
-    fn conclude(&self, line: &mut Line) {
+    pub(super) fn conclude(&self, line: &mut Line) {
         self.os.report(line.end());
         if self.misuses_are_fatal() {
             self.os.abort();
@@ -216,11 +221,11 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-fn head(line: &mut Line, what: &str, call: Call, address: usize) {
+pub(super) fn head(line: &mut Line, what: &str, call: Call, address: usize) {
     line.text("toft: ").text(what).text(": ").text(call.name());
     line.text("(").address(address).text("): ");
 }
 
-fn tier(slab: &Slab) -> &'static str {
+pub(super) fn tier(slab: &Slab) -> &'static str {
     if slab.class().is_small() { "small" } else { "medium" }
 }

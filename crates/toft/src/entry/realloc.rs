@@ -2,10 +2,11 @@
 
 use super::allocator::Found;
 use super::limit::Grant;
-use super::malloc::SIZE_MAX;
+use super::malloc::{SIZE_MAX, large_size, room};
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
 use crate::os::Os;
+use crate::policy::{CANARY, HARDENED, SLACK_MIN};
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
 
@@ -26,9 +27,17 @@ impl<O: Os> Allocator<O> {
     /// The block is found once, and the old one is freed without asking again.
     pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
         let found = self.find(address);
-        let usable = match found {
-            Found::Slot(slab, slot) if slab.is_in_use(slot) => slab.size(),
-            Found::Large(block) if block.state() == BlockState::Live => block.bytes(),
+        // Bytes that the program has, and bytes that it can have in the same place.
+        let (usable, most) = match found {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => {
+                if CANARY {
+                    self.verify(slab, slot, address, Call::Realloc);
+                }
+                (slab.block_bytes(slot), slab.size().saturating_sub(SLACK_MIN))
+            }
+            Found::Large(block) if block.state() == BlockState::Live => {
+                (block.bytes(), block.bytes())
+            }
             _ => {
                 self.misused(Call::Realloc, address);
                 return Resized::Misused;
@@ -38,21 +47,28 @@ impl<O: Os> Allocator<O> {
             return Resized::NoMemory;
         }
         if let Found::Large(block) = found
-            && size > MEDIUM_MAX
+            && room(size) > MEDIUM_MAX
         {
             let grant = Grant::new(self, heap);
-            match self.large.resize(&self.os, block, size, &|bytes| grant.admit(bytes)) {
+            match self.large.resize(&self.os, block, large_size(size), &|bytes| grant.admit(bytes))
+            {
                 Resize::InPlace => return Resized::At(address),
                 Resize::Moved(to) => return Resized::At(to),
                 Resize::No => {}
             }
         }
-        if size <= usable && is_worth_keeping(size, usable) {
-            return Resized::At(address);
+        let in_place = || {
+            if HARDENED && let Found::Slot(slab, slot) = found {
+                self.resize_slot(slab, slot, address, size);
+            }
+            Resized::At(address)
+        };
+        if size <= most && (is_worth_keeping(size, most) || size == usable) {
+            return in_place();
         }
         let Some(to) = self.allocate(heap, size, site) else {
             // A smaller size always fits where the block is.
-            return if size <= usable { Resized::At(address) } else { Resized::NoMemory };
+            return if size <= most { in_place() } else { Resized::NoMemory };
         };
         let from: *const u8 = core::ptr::with_exposed_provenance(address);
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
