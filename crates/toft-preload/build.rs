@@ -1,9 +1,11 @@
 //! Link options of `libtoft.so`.
 
 fn main() {
+    // Programs may link against it: libtoft.so.0 is the name of this interface.
+    let hardened = std::env::var_os("CARGO_FEATURE_HARDENED").is_some();
+    let name = if hardened { "libtoft-secure.so.0" } else { "libtoft.so.0" };
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{name}");
     for argument in [
-        // Programs may link against it: libtoft.so.0 is the name of this interface.
-        "-Wl,-soname,libtoft.so.0",
         // Blocks outlive whoever loaded the library, and so must the code that takes them back.
         "-Wl,-z,nodelete",
         // Relocations are done at load time and their memory is read-only afterwards.

@@ -1,5 +1,6 @@
 // The reclaimer's thread compacts what lies idle, with nobody asking and every thread of the program asleep; and
 // what becomes empty afterwards comes apart by itself.
+// build: default the hardened one shares no pages
 // flags: -pthread
 // env: TOFT_COMPACT=1
 // env: TOFT_DECAY=20

@@ -1,6 +1,7 @@
 // Huge pages with TOFT_HUGE: `off`, the default, and `dense` advise slabs against them, where the system makes
 // some by itself, `kernel` does not; `dense` makes them where everything is live, in slabs and in large blocks, and what is freed
 // there goes back all the same.
+// build: default slots that are taken at random leave slabs less dense
 // libc: skip it has no such option
 // stderr-any: it may say that the kernel has no huge pages to ask for
 // timeout: 180

@@ -40,10 +40,11 @@ static void one_size(size_t size)
     /* A slot is up to a third larger than the block, and descriptors are an eighth of the smallest. */
     CHECK(got > LIMIT / 2 && got < LIMIT);
     if (list) {
-        void *same = realloc(list, size / 2);
+        /* With the byte that is looked at behind its head. */
+        void *same = realloc(list, size / 2 + 1);
         CHECK(same);
         list = same;
-        list->size = size / 2;
+        list->size = size / 2 + 1;
     }
     errno = 0;
     CHECK(!calloc(1, launder_size((size_t)LIMIT + 1)) && errno == ENOMEM);

@@ -17,6 +17,7 @@
 //! // setuid: WHY               linked to the library, not preloaded, and run setuid by another user
 //! // checked: WHY             libtoft_checked.so is preloaded as well
 //! // libc: skip WHY            holds for Toft and not for the C library
+//! // build: hardened WHY       for `libtoft-secure.so` only; or `default WHY`: for `libtoft.so` only
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! ```
 
@@ -87,6 +88,8 @@ pub struct Source {
     pub checked: bool,
     /// Why it cannot hold on the C library's own malloc.
     pub libc_skip: Option<String>,
+    /// The only build that it is for, `hardened` or not, and why.
+    pub only_hardened: Option<(bool, String)>,
     /// Programs it needs, with their Debian packages.
     pub needs: Vec<(String, String)>,
 }
@@ -148,6 +151,7 @@ impl Source {
             setuid: false,
             checked: false,
             libc_skip: None,
+            only_hardened: None,
             needs: Vec::new(),
         };
         for line in text.lines().take_while(|l| l.starts_with("//")) {
@@ -198,6 +202,15 @@ impl Source {
                 let why = value.strip_prefix("skip ").ok_or(format!("not `skip WHY`: {value}"))?;
                 self.libc_skip = Some(why.to_owned());
             }
+            "build" => {
+                let (build, why) = value.split_once(' ').ok_or(format!("no reason: {value}"))?;
+                let hardened = match build {
+                    "hardened" => true,
+                    "default" => false,
+                    _ => return Err(format!("neither hardened nor default: {build}")),
+                };
+                self.only_hardened = Some((hardened, why.to_owned()));
+            }
             "needs" => {
                 let (tool, package) =
                     value.split_once(' ').ok_or(format!("not TOOL PACKAGE: {value}"))?;
@@ -244,7 +257,7 @@ mod tests {
             "// What: prose, with a colon: ignored.\n// flags: -O2 -pthread\n// run: 1 2\n// run: 3\n\
              // env: A=b=c\n// ulimit: -v 10\n// timeout: 5\n// expect: signal ABRT\n// stderr: a: b\n\
              // promise: 4 30\n// twin: frees once\n// libc: skip because\n// needs: nm binutils\n\
-             int x; // flags: ignored\n",
+             // build: hardened it is\nint x; // flags: ignored\n",
         )
         .unwrap();
         assert_eq!(source.flags, ["-O2", "-pthread"]);
@@ -258,6 +271,7 @@ mod tests {
         assert!(source.twin);
         assert_eq!(source.libc_skip.as_deref(), Some("because"));
         assert_eq!(source.needs, [("nm".to_owned(), "binutils".to_owned())]);
+        assert_eq!(source.only_hardened, Some((true, "it is".to_owned())));
         let twin = source.as_twin();
         assert_eq!(twin.ending, Ending::Exit(0));
         assert_eq!(twin.stderr, Stderr::Lines(Vec::new()));
@@ -268,5 +282,6 @@ mod tests {
         assert!(parse("// expct: exit 0\n").unwrap_err().contains("expct"));
         assert!(parse("// expect: exits 0\n").is_err());
         assert!(parse("// ulimit: -q 3\n").is_err());
+        assert!(parse("// build: soft and warm\n").is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! What the library's file says about itself, through `nm` and `readelf`.
 
+use crate::library::is_hardened;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -85,8 +86,9 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
     let dynamic = output("readelf", &["-dW"], library)?;
     let segments = output("readelf", &["-lW"], library)?;
     let mut wrong = Vec::new();
-    if !dynamic.contains("soname: [libtoft.so.0]") {
-        wrong.push("the soname is not libtoft.so.0".to_owned());
+    let soname = if is_hardened() { "libtoft-secure.so.0" } else { "libtoft.so.0" };
+    if !dynamic.contains(&format!("soname: [{soname}]")) {
+        wrong.push(format!("the soname is not {soname}"));
     }
     if dynamic.contains("TEXTREL") {
         wrong.push("it has text relocations".to_owned());

@@ -21,6 +21,21 @@ impl Library {
             Library::Libc => None,
         }
     }
+
+    /// Whether it is the hardened build: it says so in its name, as programs ask for it.
+    pub fn is_hardened(&self) -> bool {
+        let name = b"libtoft-secure.so.0\0";
+        self.path().is_some_and(|path| {
+            let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            bytes.windows(name.len()).any(|part| part == name)
+        })
+    }
+}
+
+/// Whether the library under test is the hardened build.
+pub fn is_hardened() -> bool {
+    static HARDENED: OnceLock<bool> = OnceLock::new();
+    *HARDENED.get_or_init(|| library().is_hardened())
 }
 
 /// The root of the repository.

@@ -26,7 +26,8 @@ pub fn include_dir() -> PathBuf {
 /// Compiles `abi/linked/api.c` against the header in either language, links it so, and runs it.
 pub fn links(library: &Path, link: Link, cpp: bool) -> Result<(), String> {
     let source = Source::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/linked/api.c"))?;
-    let dir = library.parent().ok_or("the library is in no folder")?;
+    let stem = library.file_stem().ok_or("the library has no name")?.to_string_lossy();
+    let archive = library.with_extension("a");
     let scratch = scratch_dir("linked");
     let binary = scratch.join(format!("{link:?}-{}", if cpp { "cpp" } else { "c" }));
     let mut compile = compiler(cpp);
@@ -41,17 +42,17 @@ pub fn links(library: &Path, link: Link, cpp: bool) -> Result<(), String> {
     match link {
         Link::Shared => {
             // A program asks for the soname, which a build folder does not have.
-            let object = scratch.join("libtoft.so.0");
-            let next = scratch.join(format!("libtoft.so.0-{cpp}"));
+            let object = scratch.join(format!("{stem}.so.0"));
+            let next = scratch.join(format!("{stem}.so.0-{cpp}"));
             std::fs::copy(library, &next).map_err(|e| format!("{}: {e}", next.display()))?;
             std::fs::rename(&next, &object).map_err(|e| format!("{}: {e}", object.display()))?;
             compile.arg(&object).arg(format!("-Wl,-rpath,{}", scratch.display()));
         }
         Link::Archive => {
-            compile.arg(dir.join("libtoft.a"));
+            compile.arg(&archive);
         }
         Link::Static => {
-            compile.arg("-static").arg(dir.join("libtoft.a"));
+            compile.arg("-static").arg(&archive);
         }
     }
     compile.arg("-o").arg(&binary);

@@ -41,7 +41,8 @@ pub fn run_setuid(source: &Source) -> Result<(), String> {
     let dir = &folder.0;
     create_dir_all(dir).map_err(said)?;
     set_permissions(dir, Permissions::from_mode(0o755)).map_err(said)?;
-    let (object, binary) = (dir.join("libtoft.so.0"), dir.join(&source.name));
+    let stem = library.file_stem().ok_or("the library has no name")?.to_string_lossy();
+    let (object, binary) = (dir.join(format!("{stem}.so.0")), dir.join(&source.name));
     copy(library, &object).map_err(said)?;
     set_permissions(&object, Permissions::from_mode(0o755)).map_err(said)?;
     let out = compiler(source.is_cpp())

@@ -1,7 +1,7 @@
 //! A folder of sources as the trials of a test binary.
 
 use crate::directives::Source;
-use crate::library::{Library, library};
+use crate::library::{Library, is_hardened, library};
 use crate::need;
 use crate::suite::{run_source, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -46,6 +46,14 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
     };
     if let (Library::Libc, Some(why)) = (library(), &source.libc_skip) {
         return trial(format!("{} (not on libc: {why})", source.name), || Ok(()))
+            .with_ignored_flag(true)
+            .with_kind(kind);
+    }
+    if let Some((hardened, why)) = &source.only_hardened
+        && *hardened != is_hardened()
+    {
+        let build = if *hardened { "hardened" } else { "default" };
+        return trial(format!("{} (for the {build} build: {why})", source.name), || Ok(()))
             .with_ignored_flag(true)
             .with_kind(kind);
     }

@@ -15,7 +15,8 @@ static volatile int stop;
 
 static size_t some_size(struct rng *r)
 {
-    return 1 + rng_below(r, rng_below(r, 40) ? 800 : rng_below(r, 10) ? 20000 : 400000);
+    /* Each has room for its number. */
+    return sizeof(size_t) + rng_below(r, rng_below(r, 40) ? 800 : rng_below(r, 10) ? 20000 : 400000);
 }
 
 static void *worker(void *arg)

@@ -1,5 +1,6 @@
 // 100 000 short threads, each of which allocates, frees and leaves one block for the main thread to
 // free; neither resident memory nor bytes in use grow.
+// build: default quarantines fill up for longer than it looks
 // flags: -pthread
 // timeout: 180
 // promise: 25

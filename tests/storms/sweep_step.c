@@ -2,6 +2,7 @@
 // all memory that is free, and is stopped at a system call of that; the first goes on, and writes; then
 // the second goes on. No block that is live has changed, calloc returns zeros, nothing is handed out twice,
 // and nobody is told that there is no memory. A tracer, which is another process, stops both.
+// build: default what is in quarantine is not swept
 // flags: -pthread
 // timeout: 120
 // libc: skip asks for toft_purge

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
+//! | `secure.rs` | building the hardened library |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
@@ -19,6 +20,7 @@ mod licences;
 mod packages;
 mod pages;
 mod place;
+mod secure;
 mod step;
 mod suites;
 mod tally;
@@ -40,7 +42,7 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, loom; all when none is named
+        /// Suites to run: workspace, whole, hardened, hardened-core, loom; all when none is named
         suites: Vec<String>,
         /// Do not install Debian packages: tests that need missing ones are left out
         #[arg(long)]
@@ -48,6 +50,8 @@ enum Task {
     },
     /// Run all tests, and check format, lints, documentation and licences
     Ci,
+    /// Build the hardened library: libtoft-secure.so and libtoft-secure.a
+    Secure,
     /// Check the licences of all dependencies
     Licences,
     /// Compare the machine code of the fast paths with what was recorded
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
             suites::run(&suites, !no_install).map(|tally| close(&tally))
         }
         Task::Ci => ci().map(|tally| close(&tally)),
+        Task::Secure => secure::main(),
         Task::Licences => licences::check().map(|count| {
             println!("{count} packages, all under licences that are allowed");
             ExitCode::SUCCESS

@@ -9,36 +9,62 @@ use std::time::Duration;
 struct Plan {
     name: &'static str,
     minutes: u64,
-    command: fn() -> Command,
+    command: fn() -> Result<Command, String>,
 }
 
 const PLANS: &[Plan] = &[
     Plan { name: "workspace", minutes: 20, command: workspace },
     Plan { name: "whole", minutes: 30, command: whole },
+    Plan { name: "hardened", minutes: 15, command: hardened },
+    Plan { name: "hardened-core", minutes: 15, command: hardened_core },
     Plan { name: "loom", minutes: 15, command: loom },
 ];
 
 /// Unit, property and documentation tests of every crate.
-fn workspace() -> Command {
+fn workspace() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--workspace", "--exclude", "toft-tests", "--no-fail-fast"]);
     cargo.args(["--features", "toft/fake-os,toft-arena/all"]);
-    cargo
+    Ok(cargo)
 }
 
 /// C, C++ and whole programs on the built library.
-fn whole() -> Command {
+fn whole() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
-    cargo
+    Ok(cargo)
+}
+
+/// The programs in C and C++ on the hardened library.
+fn hardened() -> Result<Command, String> {
+    let library = crate::secure::build()?;
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
+    for test in ["abi", "misuse", "storms"] {
+        cargo.args(["--test", test]);
+    }
+    cargo.env("TOFT_TEST_LIBRARY", library);
+    Ok(cargo)
+}
+
+/// The core's unit and property tests, with the hardened build's policy.
+fn hardened_core() -> Result<Command, String> {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,hardened"]);
+    // What compares slots one by one is about the default build's order.
+    cargo.arg("--lib");
+    for test in ["hardened", "model", "fuzz_smoke", "laws", "limit", "cold", "idle", "sweep"] {
+        cargo.args(["--test", test]);
+    }
+    Ok(cargo)
 }
 
 /// The models of what threads do to each other. Everything is compiled otherwise, so apart.
-fn loom() -> Command {
+fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft", "--release", "--test", "loom", "--test", "loom_hold"]);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", place::target_dir().join("loom"));
-    cargo
+    Ok(cargo)
 }
 
 /// Runs the suites of these names, or all.
@@ -52,8 +78,14 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let complete = packages::prepare(install)?;
     let mut tally = Tally::default();
     for plan in PLANS.iter().filter(chosen) {
-        let mut command = (plan.command)();
-        if plan.name == "whole" && complete {
+        let mut command = match (plan.command)() {
+            Ok(command) => command,
+            Err(why) => {
+                tally.push(Suite::broken(plan.name, why));
+                continue;
+            }
+        };
+        if matches!(plan.name, "whole" | "hardened") && complete {
             // A test that finds something missing has failed. Only these tests clear their
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");

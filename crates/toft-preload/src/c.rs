@@ -154,24 +154,24 @@ pub unsafe extern "C" fn __libc_free(address: Pointer) {
     unsafe { process::free(address) }
 }
 
-/// C23's `free_sized`. The size is believed in this build.
+/// C23's `free_sized`. The hardened build compares the size, the default one believes it.
 ///
 /// # Safety
 /// 1. As for C's free.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(address: Pointer, _size: usize) {
+pub unsafe extern "C" fn free_sized(address: Pointer, size: usize) {
     // SAFETY: (1) the caller's.
-    unsafe { process::free_for(address, Call::FreeSized) }
+    unsafe { process::free_sized_for(address, size, 1, Call::FreeSized) }
 }
 
-/// C23's `free_aligned_sized`. Alignment and size are believed in this build.
+/// C23's `free_aligned_sized`. As `free_sized`.
 ///
 /// # Safety
 /// 1. As for C's free.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(address: Pointer, _align: usize, _size: usize) {
+pub unsafe extern "C" fn free_aligned_sized(address: Pointer, align: usize, size: usize) {
     // SAFETY: (1) the caller's.
-    unsafe { process::free_for(address, Call::FreeAlignedSized) }
+    unsafe { process::free_sized_for(address, size, align, Call::FreeAlignedSized) }
 }
 
 /// `malloc_usable_size`: exact, and constant for the life of the block.

@@ -191,7 +191,7 @@ macro_rules! new_aligned_nothrow {
 new_aligned_nothrow!(_ZnwmSt11align_val_tRKSt9nothrow_t, new_single_aligned_nothrow);
 new_aligned_nothrow!(_ZnamSt11align_val_tRKSt9nothrow_t, new_array_aligned_nothrow);
 
-/// `delete!(names)`: sizes and alignments are believed in this build.
+/// `delete!(names)`: the plain forms. No size is named, and alignments are believed.
 macro_rules! delete {
     ($($name:ident)*) => {
         $(
@@ -208,11 +208,30 @@ macro_rules! delete {
     };
 }
 
+/// `delete_sized!(name(size, other arguments), alignment)`: the default build believes the size, the
+/// hardened one compares it.
+macro_rules! delete_sized {
+    ($name:ident($size:ident $(, $more:ident)?), $align:expr) => {
+        #[doc = concat!("`", stringify!($name), "`, a form of `operator delete`.")]
+        ///
+        /// # Safety
+        /// 1. As for C's free.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(address: Pointer, $size: usize $(, $more: usize)?) {
+            // SAFETY: (1) the caller's.
+            unsafe { process::free_sized_for(address, $size, $align, Call::Delete) }
+        }
+    };
+}
+
 delete! {
     _ZdlPv _ZdaPv
-    _ZdlPvm _ZdaPvm
     _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
     _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t
-    _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t
     _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
 }
+
+delete_sized!(_ZdlPvm(size), 1);
+delete_sized!(_ZdaPvm(size), 1);
+delete_sized!(_ZdlPvmSt11align_val_t(size, align), align);
+delete_sized!(_ZdaPvmSt11align_val_t(size, align), align);

@@ -16,7 +16,7 @@
 //! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
 //! | 3 | `slab`, `large` | slots in a run of address space; one block to an extent |
 //! | 3 | `guarded` | sampled blocks between guard pages |
-//! | 2 | `region` | which addresses are ours and whose they are |
+//! | 2 | `region`, `harden` | which addresses are ours and whose they are; what the hardened build does to bytes |
 //! | 2 | `report` | what a report says of code: stacks, files, build-ids |
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
@@ -49,6 +49,8 @@ pub mod bin;
 pub mod entry;
 #[cfg(not(loom))]
 pub mod guarded;
+#[cfg(not(loom))]
+pub mod harden;
 #[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]

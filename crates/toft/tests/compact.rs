@@ -85,6 +85,7 @@ fn compact(allocator: &Allocator<Fake>) -> usize {
 }
 
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn sparse_slabs_share_and_part() {
     for size in [16, 48, 64, 200, 256, 768, 1024, 1500, 3000] {
         let (fake, allocator) = allocator(OPTIONS);
@@ -142,6 +143,7 @@ fn without_the_option_nothing_is_shared() {
 
 /// What others have freed and a sleeping owner has not collected is as free as anything.
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn an_owner_that_sleeps_is_no_obstacle() {
     let (_fake, allocator) = allocator(OPTIONS);
     let (mine, asleep) = (birth(&allocator), birth(&allocator));
@@ -166,6 +168,7 @@ fn an_owner_that_sleeps_is_no_obstacle() {
 
 /// Only what has lain idle from one pass to the next is compacted by the way.
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn what_is_busy_is_left_alone() {
     let (_fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -184,6 +187,7 @@ fn what_is_busy_is_left_alone() {
 
 /// An owner that is in the middle of something, or claims while others look, keeps what is its.
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn what_an_owner_is_changing_is_let_go_of() {
     for busy in [false, true] {
         let (fake, allocator) = allocator(OPTIONS);
@@ -242,6 +246,7 @@ fn others_go_on_meanwhile() {
 }
 
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn a_freed_address_whose_memory_is_lent_is_named() {
     let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
     let heap = birth(&allocator);
@@ -264,6 +269,7 @@ fn a_freed_address_whose_memory_is_lent_is_named() {
 }
 
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn a_fork_makes_everything_private() {
     let (fake, allocator) = allocator(OPTIONS);
     let (mine, other) = (birth(&allocator), birth(&allocator));
@@ -292,6 +298,7 @@ fn a_fork_makes_everything_private() {
 }
 
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 #[should_panic(expected = "cannot be made private")]
 fn a_fork_that_cannot_make_everything_private_does_not_happen() {
     let (fake, allocator) = allocator(OPTIONS);
@@ -306,6 +313,7 @@ fn a_fork_that_cannot_make_everything_private_does_not_happen() {
 /// Each call that compaction makes fails in its turn, and all from one on: what is there stays, and later it
 /// works.
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn the_system_may_refuse_anything() {
     let kinds = [Request::BeginSharing, Request::Share, Request::ShareWith, Request::Renew];
     for kind in kinds.into_iter().chain([Request::EmptyStore]) {
@@ -342,6 +350,7 @@ fn the_system_may_refuse_anything() {
 
 /// Without barriers there is no compaction.
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn without_barriers_nothing_is_shared() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
@@ -355,6 +364,7 @@ fn without_barriers_nothing_is_shared() {
 
 /// Everything that a program can do, with compaction in between, against the shadow.
 #[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn random_programs_notice_nothing() {
     let mut shared = 0;
     for seed in 0..12 {

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("guarded", 3),
     ("region", 2),
     ("report", 2),
+    ("harden", 2),
     ("os", 1),
     ("options", 0),
     ("sync", 0),

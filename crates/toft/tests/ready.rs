@@ -48,6 +48,10 @@ impl Program {
 /// The fifth slab in a row is readied, and each one after it, more and more of them: a sixteenth of what was
 /// filled. Nobody touches any of it.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn steady_growth_is_readied() {
     let program = Program::new(true);
     let mut readied = 0;
@@ -68,6 +72,10 @@ fn steady_growth_is_readied() {
 
 /// Where there are pages of 64 KiB, whole slabs are put into one, which is asked for there and then only.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn middle_pages_are_used_for_what_is_readied() {
     for (ready, huge, used) in
         [(true, Huge::Off, true), (true, Huge::Kernel, false), (false, Huge::Off, false)]
@@ -95,6 +103,10 @@ fn middle_pages_are_used_for_what_is_readied() {
 
 /// Of blocks that are larger than a page a program may touch the first one only.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn what_may_not_be_touched_is_not_readied() {
     let program = Program::new(true);
     (0..4000).for_each(|_| _ = program.take(5000, 1));
@@ -129,6 +141,10 @@ fn it_can_be_switched_off() {
 
 /// What was readied and is not used is given back when it has lain idle, though nobody has had it.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn what_is_not_used_goes_back() {
     let program = Program::new(true);
     for _ in 0..20 * 64 + 1 {
@@ -153,6 +169,10 @@ fn what_is_not_used_goes_back() {
 
 /// A system that cannot: everything is as if it were off.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn a_system_without_it_is_no_worse() {
     let program = Program::new(true);
     program.fake.set_fault(Some(Fault::from(0).only(Request::Populate)));
@@ -167,6 +187,10 @@ fn a_system_without_it_is_no_worse() {
 /// A slab that has got the pages of an empty one needs no others; and one that has lost its own in the attempt
 /// must not be touched. (The fake panics.)
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn slabs_that_were_given_pages_are_not_readied() {
     for fails in [false, true] {
         let program = Program::new(true);
@@ -189,6 +213,10 @@ fn slabs_that_were_given_pages_are_not_readied() {
 
 /// A slab that another bin has filled many like is no sign that this one will.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn a_slab_that_changes_hands_brings_no_row() {
     let program = Program::new(true);
     let blocks: Vec<usize> = (0..20 * 64).map(|_| program.take(1024, 1)).collect();

@@ -9,16 +9,20 @@
 //! The slab is kept as its distance from a slab of nothing that lies before the bins. Fresh memory
 //! is therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
 //! needs no null check. The address of the next slot is worked out one call ahead: malloc returns it
-//! without waiting for the multiplication, and so does what its caller does with it.
+//! without waiting for the multiplication, and so does what its caller does with it. The hardened build takes
+//! any claimed slot, by a throw of the heap's dice, and has no use for it.
 //!
 //! Invariants:
 //! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
 //! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or when
 //!   another heap takes it over.
-//! - B3 where the current slab has claimed slots, `next` is the address of the lowest.
+//! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Not where slots are
+//!   handed out in random order.
 //! - B4 nobody writes to the slab of nothing.
 //! - B5 each slab of a list but the first knows the one before it.
 
+use crate::harden::Dice;
+use crate::policy::RANDOM_ORDER;
 use crate::slab::{CLASSES, SMALL_STEPS, Slab, Violation, small_classes};
 use crate::sync::{AtomicUsize, Ordering};
 use Ordering::Relaxed;
@@ -45,12 +49,24 @@ pub struct BinsHead {
     nothing: Slab,
     /// A small request's class in words, by `(size + 15) / 16`.
     small: [u8; SMALL_STEPS],
+    /// Thrown by the holder of the heap.
+    dice: Dice,
 }
 
 impl BinsHead {
     /// The head of empty bins.
     pub const fn new() -> BinsHead {
-        BinsHead { nothing: Slab::nothing(), small: const { small_classes(BIN_WORDS as u8) } }
+        BinsHead {
+            nothing: Slab::nothing(),
+            small: const { small_classes(BIN_WORDS as u8) },
+            dice: Dice::new(),
+        }
+    }
+
+    /// The heap's dice.
+    #[inline(always)]
+    pub fn dice(&self) -> &Dice {
+        &self.dice
     }
 
     /// The class of a request of at most [`crate::slab::SMALL_MAX`] bytes, in words.
@@ -141,6 +157,12 @@ impl Bins {
         if claim == 0 {
             return None;
         }
+        if RANDOM_ORDER {
+            // SAFETY: `behind`: the head is a part of the heap.
+            let turn = unsafe { (*self.head).dice() }.throw() as u32 & 63;
+            let number = (claim.rotate_right(turn).trailing_zeros() + turn) & 63;
+            return Some(slab.hand_out_any(claim, number as usize));
+        }
         let address = bin.next.load(Relaxed);
         bin.next.store(address.wrapping_add(slab.hand_out(claim)), Relaxed);
         Some(address)
@@ -157,7 +179,7 @@ impl Bins {
     /// what is claimed, it is the next to be handed out.
     #[inline(always)]
     pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
-        if self.draws_from(index, slab) {
+        if !RANDOM_ORDER && self.draws_from(index, slab) {
             slab.claim_freed(slot, || self.bin(index).next.store(address, Relaxed));
         }
     }
@@ -287,7 +309,7 @@ impl Bins {
             before = slab;
         }
         match self.current(index).next_claimed() {
-            Some(address) if address != self.bin(index).next.load(Relaxed) => {
+            Some(address) if !RANDOM_ORDER && address != self.bin(index).next.load(Relaxed) => {
                 Err(Violation("B3: next"))
             }
             _ => Ok(()),

@@ -1,17 +1,19 @@
 //! The allocator: all its parts, built once, over any operating system.
 
 use crate::guarded::{Guarded, Slot};
+use crate::harden::Secret;
 use crate::large::Blocks;
 use crate::options::{Huge, Options};
 use crate::os::filter::Filter;
 use crate::os::{Error, HugeHabit, Os};
+use crate::policy::HARDENED;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::thread::{Heap, Heaps};
+use crate::thread::{Heap, Heaps, Quarantine};
 
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
@@ -41,6 +43,10 @@ pub struct Allocator<O> {
     pub(super) guarded: Guarded,
     /// Whether slow paths have something to do with blocks that they hand out.
     pub(super) watchful: bool,
+    /// What canaries are made from.
+    pub(super) secret: Secret,
+    /// The share of its places that a quarantine uses.
+    pub(super) quarantine_share: usize,
     pub(super) os: O,
     pub(super) options: Options,
     /// Whether the system is told to make no huge pages of slabs by itself: where it would.
@@ -106,6 +112,8 @@ impl<O> Allocator<O> {
             hash: SiteHash::single(),
             guarded: Guarded::none(),
             watchful: false,
+            secret: Secret::none(),
+            quarantine_share: 0,
             os,
             options: Options::DEFAULT,
             small_pages: false,
@@ -119,8 +127,10 @@ impl<O> Allocator<O> {
 impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
-        let options =
-            Options { partitions: crate::experiment::partitions(options.partitions), ..options };
+        // Slots that share memory with others cannot be told from what was written after a free.
+        let compact = options.compact && !HARDENED;
+        let partitions = crate::experiment::partitions(options.partitions);
+        let options = Options { partitions, compact, ..options };
         let windows = Windows::choose(&os, options.partitions)?;
         let layout = Layout::new(windows, os.page_size());
         let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
@@ -141,6 +151,7 @@ impl<O: Os> Allocator<O> {
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
         let hash = SiteHash::new(partitions, os.random()?);
+        let secret = Secret::new(&os)?;
         let keep = options.large_keep;
         let heap_window = (layout.heaps, layout.end);
         let states = layout.tables + STATES_OFFSET;
@@ -169,7 +180,7 @@ impl<O: Os> Allocator<O> {
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
                 Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
-                Heaps::new(&os, heap_window, states, partitions, hash, heaps_at),
+                Heaps::new(&os, heap_window, states, partitions, (hash, secret), heaps_at),
             )
         };
         // What the kernel sees fit needs no asking.
@@ -193,6 +204,8 @@ impl<O: Os> Allocator<O> {
             hash,
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
+            secret,
+            quarantine_share: Quarantine::share(options.quarantine),
             os,
             options,
             small_pages,
@@ -371,6 +384,8 @@ impl<O: Os> Allocator<O> {
     /// In the child of a fork.
     pub fn after_fork_in_child(&self, mine: &Heap) {
         self.heaps.repair(&self.os);
+        self.heaps.seed_anew(self.os.process());
+        self.reopen_quarantines();
         self.small.repair(&self.os);
         self.medium.repair(&self.os);
         self.large.repair(&self.os);

@@ -5,11 +5,12 @@ use super::{Allocator, Call};
 use crate::experiment::VALIDATE;
 use crate::large::{Block, BlockState};
 use crate::os::Os;
+use crate::policy::HARDENED;
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
 use crate::slab::{MEDIUM, Put, SMALL, Slab, Spent, Tier, TierNumber};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::Heap;
+use crate::thread::{Heap, Seat};
 
 impl<O: Os> Allocator<O> {
     /// Takes back the block at `address`; names what is wrong with it otherwise.
@@ -91,6 +92,9 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) {
+        if HARDENED {
+            return self.take_back(heap, slab, slot, address, call);
+        }
         if slab.owner.load(Relaxed) == heap.address() {
             return match slab.put(slot) {
                 Put::Done if TIER == MEDIUM => heap.push(slab, slot, address),
@@ -157,20 +161,24 @@ impl<O: Os> Allocator<O> {
     /// signal handler has interrupted a change of the lists, it waits for its next time.
     #[cold]
     #[inline(never)]
-    fn credit_spent(&self, heap: &Heap, slab: &Slab) {
+    pub(super) fn credit_spent(&self, heap: &Heap, slab: &Slab) {
         // A signal handler that came between the state and the credit may have emptied the slab and let
         // go of it.
         if !heap.owns(slab) {
             return;
         }
         let Some(seat) = heap.sit() else { return slab.postpone() };
+        self.credit_follows(heap, &seat, slab);
+        self.tend(heap, &seat);
+    }
+
+    pub(super) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().load(Relaxed) != 0;
         match slab.credit_spent(pressure) {
-            Spent::List => heap.relist(&seat, slab),
-            Spent::Empty => self.part_with(heap, &seat, slab),
+            Spent::List => heap.relist(seat, slab),
+            Spent::Empty => self.part_with(heap, seat, slab),
             Spent::Nothing => {}
         }
-        self.tend(heap, &seat);
     }
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {
@@ -183,7 +191,7 @@ impl<O: Os> Allocator<O> {
     /// Bytes that the program may use at `address`; names what is wrong with it otherwise.
     pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
         match self.find(address) {
-            Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.size()),
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
             _ => {

@@ -1,6 +1,6 @@
 //! Toft as a Rust global allocator.
 
-use super::process;
+use super::{Call, process};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::c_void;
 
@@ -94,9 +94,9 @@ unsafe impl GlobalAlloc for Toft {
         block
     }
 
-    unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: (1) the caller's.
-        unsafe { process::free(block.cast()) }
+        unsafe { process::free_sized_for(block.cast(), layout.size(), layout.align(), Call::Free) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {

@@ -85,6 +85,7 @@ impl<O: Os> Allocator<O> {
             if let Ok(promise) = self.promise(bytes) {
                 return Some(promise);
             }
+            self.empty_quarantines(Some(heap), seat);
             if let (Some(seat), Some(bin)) = (seat, bin) {
                 self.list_bin(heap, seat, bin);
                 if done() {
@@ -141,7 +142,7 @@ impl<O: Os> Allocator<O> {
 
     /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that costs
     /// nothing, and a program that has room waits until there are more.
-    fn list_bin(&self, heap: &Heap, seat: &Seat, bin: usize) {
+    pub(super) fn list_bin(&self, heap: &Heap, seat: &Seat, bin: usize) {
         self.for_each_slab(|slab| {
             if heap.owns(slab)
                 && Heap::bin_of(slab) == bin

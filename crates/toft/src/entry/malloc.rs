@@ -4,6 +4,7 @@ use super::limit::{Grant, slot_bytes};
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os};
+use crate::policy::{HARDENED, QUARANTINE, SLACK_MIN, WIPE};
 use crate::slab::{
     Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
     class_of_small,
@@ -14,6 +15,18 @@ use crate::thread::{Heap, Seat};
 /// The largest request that any allocation honours: a pointer difference must be able to span it.
 pub(super) const SIZE_MAX: usize = isize::MAX as usize;
 
+/// Bytes that a slot must have for a request.
+#[inline(always)]
+pub(super) fn room(size: usize) -> usize {
+    size.saturating_add(SLACK_MIN)
+}
+
+/// Bytes to ask for a large block, where the request is too large for a slot.
+#[inline(always)]
+pub(super) fn large_size(size: usize) -> usize {
+    if SLACK_MIN == 0 { size } else { size.max(MEDIUM_MAX + 1) }
+}
+
 impl<O: Os> Allocator<O> {
     /// `size` bytes for the call site `site`; `None` when there is no memory.
     ///
@@ -21,19 +34,39 @@ impl<O: Os> Allocator<O> {
     /// load each. No atomic read-modify-write, no lock, no search.
     #[inline(always)]
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
-        let class = if size <= SMALL_MAX {
-            class_of_small(size)
-        } else if size <= MEDIUM_MAX {
-            class_of_medium(size)
+        let bytes = room(size);
+        let class = if bytes <= SMALL_MAX {
+            class_of_small(bytes)
+        } else if bytes <= MEDIUM_MAX {
+            class_of_medium(bytes)
         } else {
-            return self.allocate_large(heap, size, 1, site).map(|(address, _)| address);
+            let (address, dirty) = self.allocate_large(heap, large_size(size), 1, site)?;
+            if WIPE {
+                clear(address, size.min(dirty));
+            }
+            return Some(address);
         };
-        heap.pop(heap.bin(class, site)).or_else(|| self.allocate_slow(heap, class, site))
+        self.allocate_class(heap, class, size, site)
+    }
+
+    /// A slot of a class, for `size` bytes.
+    #[inline(always)]
+    fn allocate_class(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
+        let address =
+            heap.pop(heap.bin(class, site)).or_else(|| self.allocate_slow(heap, class, site));
+        if HARDENED {
+            self.prepare(heap, address?, size);
+        }
+        address
     }
 
     /// As `allocate`, with every byte zero. Pages that nobody has written are not written here.
     #[inline]
     pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        if WIPE {
+            // All new memory is zero.
+            return self.allocate(heap, size, site);
+        }
         if size > MEDIUM_MAX {
             let (address, dirty) = self.allocate_large(heap, size, 1, site)?;
             clear(address, size.min(dirty));
@@ -63,11 +96,14 @@ impl<O: Os> Allocator<O> {
         if align <= 16 {
             return self.allocate(heap, size, site);
         }
-        let Some(class) = Class::of_aligned(size, align) else {
-            return self.allocate_large(heap, size, align, site).map(|(address, _)| address);
+        let Some(class) = Class::of_aligned(room(size), align) else {
+            let (address, dirty) = self.allocate_large(heap, size, align, site)?;
+            if WIPE {
+                clear(address, size.min(dirty));
+            }
+            return Some(address);
         };
-        let class = class.index();
-        heap.pop(heap.bin(class, site)).or_else(|| self.allocate_slow(heap, class, site))
+        self.allocate_class(heap, class.index(), size, site)
     }
 
     /// The bin has no claimed slot left. With a seat, everything else is tried in order of cost.
@@ -140,6 +176,14 @@ impl<O: Os> Allocator<O> {
             // 7. what can be had back where there is no more
             None => {
                 self.relieve(heap, Some(seat));
+                if QUARANTINE {
+                    // What was in quarantine may be what is needed.
+                    self.collect(heap, seat);
+                    self.list_bin(heap, seat, index);
+                    if bins.advance(index, wake) {
+                        return bins.pop(index);
+                    }
+                }
                 self.new_slab(heap, index, site)?
             }
         };
@@ -247,6 +291,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
         self.pressure().store(1, Relaxed);
+        self.empty_quarantines(Some(heap), seat);
         self.large.drop_kept(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
         self.small.retract(&self.os);

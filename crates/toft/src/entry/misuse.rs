@@ -24,6 +24,8 @@ pub enum Call {
     Realloc,
     /// `malloc_usable_size`.
     UsableSize,
+    /// Whatever hands out memory.
+    Malloc,
     /// Seen by the owner when it collected the frees of other threads.
     RemoteFree,
     /// `memcpy`, of `libtoft_checked.so`.
@@ -53,6 +55,7 @@ impl Call {
             Call::FreeAlignedSized => "free_aligned_sized",
             Call::Realloc => "realloc",
             Call::UsableSize => "malloc_usable_size",
+            Call::Malloc => "malloc",
             Call::RemoteFree => "free by another thread",
             Call::Memcpy => "memcpy",
             Call::Mempcpy => "mempcpy",
@@ -220,7 +223,8 @@ impl<O: Os> Allocator<O> {
             line.text(", partition ").number(slab.partition() as u64);
         } else {
             head(line, "double free", call, address);
-            line.text("this ").number(slab.size() as u64).text("-byte block is already free (");
+            line.text("this ").number(slab.block_bytes(slot) as u64);
+            line.text("-byte block is already free (");
             line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
             line.text(", partition ").number(slab.partition() as u64);
         }
@@ -237,7 +241,8 @@ impl<O: Os> Allocator<O> {
     ) {
         let begin = slab.base() + slot * slab.size();
         head(line, "invalid free", call, begin + inside);
-        line.number(inside as u64).text(" bytes inside the ").number(slab.size() as u64);
+        line.number(inside as u64).text(" bytes inside the ");
+        line.number(slab.block_bytes(slot) as u64);
         line.text("-byte block at ").address(begin).text(" (").text(tier(slab));
         line.text(" slab, slot ").number(slot as u64);
         line.text(", partition ").number(slab.partition() as u64);

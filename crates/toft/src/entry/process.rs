@@ -8,6 +8,7 @@ use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Linux, process};
+use crate::policy::HARDENED;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
@@ -30,7 +31,7 @@ fn no_memory() -> Pointer {
 }
 
 /// Runs `body` with the thread's heap, or with a borrowed one where the thread has none any more.
-#[cold]
+#[cfg_attr(not(feature = "hardened"), cold)]
 fn with_heap<R>(body: impl FnOnce(&Allocator<Linux>, &Heap) -> Option<R>) -> Option<R> {
     let heap = heap_or_start()?;
     body(allocator(), heap)
@@ -42,6 +43,9 @@ fn with_heap<R>(body: impl FnOnce(&Allocator<Linux>, &Heap) -> Option<R>) -> Opt
 /// 1. None beyond those of C's malloc; `site` may be any number.
 #[inline(always)]
 pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
+    if HARDENED {
+        return pointer(with_heap(|allocator, heap| allocator.allocate(heap, size, site)));
+    }
     if size > SMALL_MAX {
         return malloc_medium(size, site);
     }
@@ -110,7 +114,8 @@ extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
 pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
     let heap = current_heap();
-    if bytes <= SMALL_MAX
+    if !HARDENED
+        && bytes <= SMALL_MAX
         && let Some(address) = heap.pop(heap.small_bin(bytes, site))
     {
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
@@ -143,14 +148,20 @@ pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
 #[inline(always)]
 pub unsafe fn free_for(address: Pointer, call: Call) {
     let address = address.addr();
-    if !allocator().free_small(current_heap, address, call) {
+    if !allocator().free_small(heap_to_free, address, call) {
         free_not_small(address, call);
     }
 }
 
+/// In the hardened build a thread that only frees has a quarantine, too, and so a heap.
+#[inline(always)]
+fn heap_to_free() -> &'static Heap {
+    if HARDENED { heap_or_start().unwrap_or_else(current_heap) } else { current_heap() }
+}
+
 #[inline(never)]
 fn free_not_small(address: usize, call: Call) {
-    if !allocator().free_medium(current_heap, address, call) {
+    if !allocator().free_medium(heap_to_free, address, call) {
         free_not_a_slot(address, call);
     }
 }
@@ -163,6 +174,22 @@ fn free_not_a_slot(address: usize, call: Call) {
         ready();
         allocator().free_other(address, call);
     }
+}
+
+/// free, of a block of `size` bytes at a multiple of `align`. Only the hardened build looks at those.
+///
+/// # Safety
+/// 1. As for [`free_for`].
+#[inline(always)]
+pub unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call) {
+    if HARDENED && !address.is_null() {
+        ready();
+        if !allocator().size_fits(address.addr(), size, align, call) {
+            return;
+        }
+    }
+    // SAFETY: (1) the caller's.
+    unsafe { free_for(address, call) }
 }
 
 /// free.

@@ -3,10 +3,11 @@
 use super::allocator::Found;
 use super::guarded::Stands;
 use super::limit::Grant;
-use super::malloc::SIZE_MAX;
+use super::malloc::{SIZE_MAX, large_size, room};
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
 use crate::os::Os;
+use crate::policy::{CANARY, HARDENED, SLACK_MIN};
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
 
@@ -27,10 +28,20 @@ impl<O: Os> Allocator<O> {
     /// The block is found once, and the old one is freed without asking again.
     pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
         let found = self.find(address);
-        let usable = match found {
-            Found::Slot(slab, slot) if slab.is_in_use(slot) => slab.size(),
-            Found::Large(block) if block.state() == BlockState::Live => block.bytes(),
-            Found::Guarded(slot) if self.guarded.live_at(address).is_some() => slot.bytes(),
+        // Bytes that the program has, and bytes that it can have in the same place.
+        let (usable, most) = match found {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => {
+                if CANARY {
+                    self.verify_canary(slab, slot, address, Call::Realloc);
+                }
+                (slab.block_bytes(slot), slab.size().saturating_sub(SLACK_MIN))
+            }
+            Found::Large(block) if block.state() == BlockState::Live => {
+                (block.bytes(), block.bytes())
+            }
+            Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
+                (slot.bytes(), slot.bytes())
+            }
             _ => {
                 self.misused(Call::Realloc, address);
                 return Resized::Misused;
@@ -40,21 +51,28 @@ impl<O: Os> Allocator<O> {
             return Resized::NoMemory;
         }
         if let Found::Large(block) = found
-            && size > MEDIUM_MAX
+            && room(size) > MEDIUM_MAX
         {
             let grant = Grant::new(self, heap);
-            match self.large.resize(&self.os, block, size, &|bytes| grant.admit(bytes)) {
+            match self.large.resize(&self.os, block, large_size(size), &|bytes| grant.admit(bytes))
+            {
                 Resize::InPlace => return Resized::At(address),
                 Resize::Moved(to) => return Resized::At(to),
                 Resize::No => {}
             }
         }
-        if size <= usable && is_worth_keeping(size, usable) {
-            return Resized::At(address);
+        let in_place = || {
+            if HARDENED && let Found::Slot(slab, slot) = found {
+                self.resize_slot(slab, slot, address, size);
+            }
+            Resized::At(address)
+        };
+        if size <= most && (is_worth_keeping(size, most) || size == usable) {
+            return in_place();
         }
         let Some(to) = self.allocate(heap, size, site) else {
             // A smaller size always fits where the block is.
-            return if size <= usable { Resized::At(address) } else { Resized::NoMemory };
+            return if size <= most { in_place() } else { Resized::NoMemory };
         };
         let to = self.sample(heap, to, 16, site, Stands::Alone);
         let from: *const u8 = core::ptr::with_exposed_provenance(address);

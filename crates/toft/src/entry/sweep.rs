@@ -195,6 +195,7 @@ impl<O: Os> Allocator<O> {
     /// calling one, who has `heap`, what it has claimed, too. Says how many bytes of pages went.
     pub fn purge(&self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
+        self.empty_quarantines(heap, None);
         if let Some(heap) = heap
             && let Some(seat) = heap.sit()
         {

@@ -133,6 +133,12 @@ pub const TABLE: &[Entry] = &[
         doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
     },
     Entry {
+        name: "TOFT_QUARANTINE",
+        default: "3m",
+        kind: Kind::Size,
+        doc: "in the hardened build, most bytes of blocks that a thread has freed and that are not handed out again yet (docs/hardened.md); more than the default changes nothing",
+    },
+    Entry {
         name: "TOFT_READY",
         default: "1",
         kind: Kind::Flag,
@@ -327,6 +333,8 @@ pub struct Options {
     pub cold: u32,
     /// Where slabs have huge pages.
     pub huge: Huge,
+    /// Bytes of blocks that a thread has freed and that are not free yet.
+    pub quarantine: usize,
     /// Whether pages are readied for steady growth.
     pub ready: bool,
     /// Whether children do not inherit the library.
@@ -367,6 +375,7 @@ impl Options {
         limit: LimitTo::Nothing,
         cold: 0,
         huge: Huge::Off,
+        quarantine: 3 << 20,
         ready: true,
         program_only: false,
         report_descriptor: None,
@@ -426,6 +435,10 @@ impl Options {
             "TOFT_DECAY" => match parse_number(value) {
                 Some(n) if n <= DECAY_MAX => self.decay = n as u32,
                 _ => return bad,
+            },
+            "TOFT_QUARANTINE" => match parse_size(value) {
+                Some(bytes) => self.quarantine = bytes,
+                None => return bad,
             },
             "TOFT_COMPACT" => match parse_flag(value) {
                 Some(flag) => self.compact = flag,
@@ -532,19 +545,20 @@ mod tests {
             ("TOFT_LIMIT=80%", 7),
             ("TOFT_COLD=60", 8),
             ("TOFT_HUGE=dense", 9),
-            ("TOFT_READY=0", 10),
-            ("TOFT_SCOPE=program", 11),
-            ("TOFT_REPORT_FD=7", 12),
-            ("TOFT_REPORT=line", 13),
-            ("TOFT_REPORT_FILE=/tmp/reports", 14),
-            ("TOFT_GUARDED=1", 15),
-            ("TOFT_GUARDED_SLOTS=1", 16),
-            ("TOFT_FILL=alloc", 17),
-            ("TOFT_VERIFY=1", 18),
-            ("TOFT_LEAKS=1", 19),
-            ("TOFT_STATS=1", 20),
+            ("TOFT_QUARANTINE=0", 10),
+            ("TOFT_READY=0", 11),
+            ("TOFT_SCOPE=program", 12),
+            ("TOFT_REPORT_FD=7", 13),
+            ("TOFT_REPORT=line", 14),
+            ("TOFT_REPORT_FILE=/tmp/reports", 15),
+            ("TOFT_GUARDED=1", 16),
+            ("TOFT_GUARDED_SLOTS=1", 17),
+            ("TOFT_FILL=alloc", 18),
+            ("TOFT_VERIFY=1", 19),
+            ("TOFT_LEAKS=1", 20),
+            ("TOFT_STATS=1", 21),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 21),
+            ("TOFT_EXPERIMENT_ARENAS=1", 22),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();

@@ -3,6 +3,7 @@
 use super::lookup::Lookup;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
+use crate::policy::SLAB_BYTES;
 
 /// The most heaps' worth of metadata address space, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -84,8 +85,8 @@ impl Layout {
         // Behind its descriptors each tier has what finding them asks for.
         let (small_lookup, medium_lookup) =
             (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
-        let medium_slabs = small_slabs + (span >> 16) * 512 + small_lookup + gap;
-        let large_blocks = medium_slabs + (span >> 19) * 512 + medium_lookup + gap;
+        let medium_slabs = small_slabs + (span >> 16) * SLAB_BYTES + small_lookup + gap;
+        let large_blocks = medium_slabs + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
         let heaps = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }

@@ -43,6 +43,11 @@ impl SiteHash {
         (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
     }
 
+    /// Words in all rows of bins together.
+    pub fn bins(&self) -> usize {
+        self.mask as usize + ROW_WORDS
+    }
+
     /// The site's partition.
     #[inline]
     pub fn partition(&self, site: usize) -> usize {

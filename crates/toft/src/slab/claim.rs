@@ -3,7 +3,7 @@
 
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
-use super::states::{DIRTY, LIVE};
+use super::states::{DIRTY, LEFT, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
@@ -50,6 +50,19 @@ impl Slab {
         // The highest bit stands for "none": what comes of it is not used.
         let following = (rest | 1 << 63).trailing_zeros() as usize;
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
+    }
+
+    /// Hands out a slot of the claim by its number in the group, whichever it is; says its address.
+    /// Owner only.
+    #[inline(always)]
+    pub fn hand_out_any(&self, claim: u64, number: usize) -> usize {
+        debug_assert!(claim >> number & 1 != 0);
+        // In this order, as in `hand_out`.
+        store_beside_exchanges(self.claimed_state(number), LIVE);
+        // hand out.
+        self.claim.store(claim & !(1 << number), Release);
+        let slot = self.claimed_group() * GROUP_SLOTS + number;
+        self.base() + slot * self.slot_size.load(Relaxed) as usize
     }
 
     #[cfg(not(loom))]
@@ -99,7 +112,7 @@ impl Slab {
         debug_assert!(slot < SLOTS_MAX);
         let state = self.state_of(slot);
         // SAFETY: (1) only the owner writes states, and the caller is the owner.
-        if VALIDATE && unsafe { state.settled() } != LIVE {
+        if VALIDATE && unsafe { state.settled() } != LEFT {
             return Put::NotLive;
         }
         state.store(DIRTY, Relaxed);

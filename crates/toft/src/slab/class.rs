@@ -152,6 +152,11 @@ impl Class {
         Some(class)
     }
 
+    /// Bytes in a slot of the class of an index, for constants.
+    pub const fn size_of(index: usize) -> usize {
+        SIZES[index] as usize
+    }
+
     /// All classes.
     pub fn all() -> impl Iterator<Item = Class> {
         (0..CLASSES).map(Class::new)

@@ -21,7 +21,7 @@
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
-    DIRTY, DIRTY_FRESH, HELD, LIVE, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN,
+    DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN,
     ZERO_FRESH,
 };
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -93,7 +93,7 @@ impl Slab {
     /// be other than zero.
     pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
-            LIVE => self.is_remote(slot).then_some(true),
+            LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
             state if state & TAKEN == 0 => {
                 let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
@@ -117,13 +117,13 @@ impl Slab {
         if seen & TAKEN == 0 {
             return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
         }
-        if seen != LIVE && seen != REMOTE_CLEAN || !self.take_remote(slot) {
+        if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
             return false;
         }
         // Now the slot is ours alone, unless the program frees it a second time: then its bit says so
         // again, and the owner will name it.
         let seen = state.load(Acquire);
-        let held = (seen == LIVE || seen == REMOTE_CLEAN)
+        let held = (seen == LEFT || seen == REMOTE_CLEAN)
             && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
         if !held {
             self.set_remote(slot);
@@ -217,7 +217,7 @@ impl Slab {
             return None;
         }
         // Nobody else writes it: to everybody else a slot in this state is not live.
-        state.store(if zero { REMOTE_CLEAN } else { LIVE }, Release);
+        state.store(if zero { REMOTE_CLEAN } else { LEFT }, Release);
         Some(self.set_remote(slot))
     }
 
@@ -261,6 +261,7 @@ impl Slab {
 mod tests {
     use super::*;
     use crate::slab::Class;
+    use crate::slab::states::LIVE;
     use std::boxed::Box;
     extern crate std;
 

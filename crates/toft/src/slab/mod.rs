@@ -1,6 +1,7 @@
 //! L3: slots in a run of address space: size classes, the descriptor with its states, `check()`.
 
 mod aside;
+mod asked;
 #[cfg(feature = "experiment-parallel")]
 mod cached;
 mod check;

@@ -2,7 +2,7 @@
 
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
-use super::states::{DIRTY, LIVE, REMOTE_CLEAN, ZERO_CLEAN};
+use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, ZERO_CLEAN};
 use crate::experiment::VALIDATE;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -59,7 +59,7 @@ impl Slab {
                 let state = self.state_of(slot).load(Relaxed);
                 if state == REMOTE_CLEAN {
                     self.state_of(slot).store(ZERO_CLEAN, Release);
-                } else if !VALIDATE || state == LIVE {
+                } else if !VALIDATE || state == LEFT {
                     self.state_of(slot).store(DIRTY, Release);
                 } else {
                     bad(slot);

@@ -7,6 +7,7 @@
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
 //! line 7     owner writes     previous  seen  tidy_at  row;  shares calm warmth stamp dense: the reclaimer
+//! (hardened: lines 8-15, bytes behind the end of each block: `asked.rs`)
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`]):
@@ -62,7 +63,7 @@ pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 pub(super) const ASIDE: u8 = 2;
 /// Bytes in a descriptor.
-pub const SLAB_BYTES: usize = 512;
+pub use crate::policy::SLAB_BYTES;
 
 /// Flag in `owner`: another thread has freed a slot here and the slab is on the pending stack.
 /// Heaps are aligned, so that this bit of their address is zero.
@@ -190,6 +191,9 @@ pub struct Slab {
     /// What the claim looked like when its pages had gone; zero since `tidy_at` was written, until they have.
     /// Whoever sweeps; a hint.
     pub(super) unused_at: AtomicU16,
+
+    /// Of the hardened build: `asked.rs`.
+    pub(super) slacks: super::asked::Slacks,
 }
 
 #[cfg(not(loom))]

@@ -15,6 +15,12 @@ pub const DIRTY_FRESH: u8 = 6;
 /// Freed, and its memory has been given back since: it is zero again.
 pub const ZERO_CLEAN: u8 = 4;
 
+/// Freed by the program and not free yet: in quarantine, or marked in its slab by another thread. Of the
+/// hardened build only.
+pub const QUARANTINED: u8 = 0x53;
+/// What a slot is that the program has freed, when it becomes free.
+pub const LEFT: u8 = if crate::policy::HARDENED { QUARANTINED } else { LIVE };
+
 /// Set in the state of a free slot whose pages the reclaimer is giving back: nobody may claim it.
 pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
 const HELD_BIT: u32 = 3;

@@ -6,6 +6,7 @@
 //! then    the head of the bins, and the bins: partitions x 64, zero at first
 //! ```
 
+use super::Quarantine;
 use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
 use crate::site::SiteHash;
@@ -73,6 +74,28 @@ impl Heap {
     pub(crate) fn new(hash: SiteHash, number: u32, now: u32) -> Heap {
         let tended_at = AtomicU32::new(now);
         Heap { hash, number, busy: Busy::new(), tended_at, ..Heap::empty() }
+    }
+
+    /// Throws the dice anew from here on. Holder only.
+    pub(crate) fn seed(&self, random: u64) {
+        self.bins.dice().seed(random);
+    }
+
+    /// What this heap's thread has freed and what is not free yet. Of the hardened build.
+    #[inline(always)]
+    pub(crate) fn quarantine(&self) -> &'static Quarantine {
+        let bins = self.address() + size_of::<Heap>();
+        // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first; the two
+        // constant heaps are not asked, because nobody ever has their seats.
+        unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
+    }
+
+    /// Puts something into the quarantine, and says what leaves it for that, or zero; nothing, where the
+    /// heap cannot be used now. Holder only.
+    #[inline(always)]
+    pub(crate) fn exchange(&self, class: usize, entry: usize, share: usize) -> Option<usize> {
+        let seat = self.sit()?;
+        self.quarantine().exchange(&seat, class, entry, share, self.bins.dice())
     }
 
     /// The heap's address, as slabs keep it in `owner`.

@@ -9,9 +9,11 @@
 //! Each heap's state is one byte of its own table. The change from ORPHAN is a compare and exchange,
 //! so exactly one thread becomes the holder.
 
-use super::Heap;
+use super::{Heap, Quarantine};
 use crate::bin::ROW_WORDS;
+use crate::harden::Secret;
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 use crate::region::{Carve, STEP};
 use crate::site::SiteHash;
 use crate::sync::{AtomicU8, AtomicU32, Ordering};
@@ -67,6 +69,7 @@ pub struct Heaps {
     states: usize,
     partitions: usize,
     hash: SiteHash,
+    secret: Secret,
     state: *const State,
 }
 
@@ -83,6 +86,7 @@ impl Heaps {
             states: 0,
             partitions: 1,
             hash: SiteHash::single(),
+            secret: Secret::none(),
             state: core::ptr::null(),
         }
     }
@@ -99,11 +103,13 @@ impl Heaps {
         (base, end): (usize, usize),
         states: usize,
         partitions: usize,
-        hash: SiteHash,
+        (hash, secret): (SiteHash, Secret),
         tables: usize,
     ) -> Heaps {
         let page_size = os.page_size();
         let bytes = size_of::<Heap>() + partitions * ROW_WORDS * size_of::<usize>();
+        // Behind the bins of the hardened build.
+        let bytes = bytes + Quarantine::BYTES;
         let stride = bytes.next_multiple_of(page_size);
         Heaps {
             base,
@@ -112,6 +118,7 @@ impl Heaps {
             states,
             partitions,
             hash,
+            secret,
             state: core::ptr::with_exposed_provenance(tables),
         }
     }
@@ -215,6 +222,7 @@ impl Heaps {
             // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
             // the state says otherwise nobody else looks at it, not even the child of a fork.
             unsafe { heap.write(Heap::new(self.hash, number, os.ticks())) };
+            self.seed(self.heap(number), 0);
             self.state_of(number).store(HeapState::Live as u8, Release);
             return Ok(self.heap(number));
         }
@@ -295,6 +303,21 @@ impl Heaps {
             orphans += 1;
         }
         self.state().orphans.store(orphans, Relaxed);
+    }
+
+    /// In the child of a fork: its dice fall otherwise than its parent's.
+    pub(crate) fn seed_anew(&self, process: u32) {
+        if HARDENED {
+            self.all().for_each(|heap| self.seed(heap, process));
+        }
+    }
+
+    /// Without a system call, which a filter might forbid: the secret is the kernel's, and no two heaps of
+    /// two processes have a number and a process in common.
+    fn seed(&self, heap: &Heap, process: u32) {
+        if HARDENED {
+            heap.seed(self.secret.word((process as usize) << 32 | heap.number as usize));
+        }
     }
 
     /// Where heaps are found from outside the process.

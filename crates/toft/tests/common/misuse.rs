@@ -35,28 +35,28 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         }
         BadPointer::Inside => {
             let block = world.shadow.pick(which)?;
-            Some(inside(block.address, block.usable, offset))
+            Some(inside(block.address, block.usable, block.room, offset))
         }
         BadPointer::InsideFreed => {
             let freed = world.shadow.pick_freed(which)?;
-            Some(inside(freed.address, freed.usable, offset))
+            Some(inside(freed.address, freed.usable, freed.room, offset))
         }
         BadPointer::NeverHandedOut => {
             let block = world.shadow.pick(which)?;
             if block.tier == Tier::Large {
                 return None;
             }
-            let (slab, end) = home(block.address, block.usable, block.tier);
-            let slots = ((end - slab) / block.usable).min(SLOTS_MAX);
+            let (slab, end) = home(block.address, block.room, block.tier);
+            let slots = ((end - slab) / block.room).min(SLOTS_MAX);
             let number = offset % slots;
-            let address = slab + number * block.usable;
+            let address = slab + number * block.room;
             if world.shadow.was_handed_out(address) {
                 return None;
             }
             let words = format!(
                 "never handed out ({}{}-byte slot {number}, ",
                 words_of(block.tier),
-                block.usable
+                block.room
             );
             Some(Bad { address, head: "invalid free", words })
         }
@@ -80,8 +80,8 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
     }
 }
 
-fn inside(begin: usize, usable: usize, offset: usize) -> Bad {
-    let offset = 1 + offset % (usable - 1);
+fn inside(begin: usize, usable: usize, room: usize, offset: usize) -> Bad {
+    let offset = 1 + offset % (room - 1);
     let words = format!("{offset} bytes inside the {usable}-byte block at {begin:#x} (");
     Bad { address: begin + offset, head: "invalid free", words }
 }

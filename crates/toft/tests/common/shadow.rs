@@ -12,6 +12,8 @@ use toft::slab::{self, MEDIUM, SMALL};
 pub struct Block {
     pub address: usize,
     pub usable: usize,
+    /// Bytes of its slot: more than are usable, where what was asked for is kept exactly.
+    pub room: usize,
     pub tier: Tier,
     /// What the pattern is made from.
     token: u64,
@@ -24,6 +26,7 @@ pub struct Block {
 pub struct Freed {
     pub address: usize,
     pub usable: usize,
+    pub room: usize,
     pub tier: Tier,
 }
 
@@ -141,23 +144,29 @@ impl Shadow {
     }
 
     /// The allocator has handed out `address`, to a call site if the partition follows from it.
-    pub fn born(&mut self, address: usize, usable: usize, kind: Kind, site: Option<usize>) {
-        self.check_apart(address, usable);
-        self.check_kind(address, usable, kind);
+    pub fn born(
+        &mut self,
+        address: usize,
+        (usable, room): (usize, usize),
+        kind: Kind,
+        site: Option<usize>,
+    ) {
+        self.check_apart(address, room);
+        self.check_kind(address, room, kind);
         if let Some(site) = site {
             let partition = *self.partitions.entry(site).or_insert(kind.partition);
             assert_eq!(partition, kind.partition, "site {site} has changed its partition");
         }
         self.tokens += 1;
         let place = self.order.len();
-        let block = Block { address, usable, tier: kind.tier, token: self.tokens, place };
+        let block = Block { address, usable, room, tier: kind.tier, token: self.tokens, place };
         block.fill();
         self.live.insert(address, block);
         self.order.push(address);
         self.ever.insert(address);
-        self.live_bytes += usable;
+        self.live_bytes += room;
         self.freed.retain(|freed| {
-            freed.address + freed.usable <= address || address + usable <= freed.address
+            freed.address + freed.room <= address || address + room <= freed.address
         });
     }
 
@@ -169,20 +178,21 @@ impl Shadow {
         if let Some(moved) = self.order.get(block.place) {
             self.live.get_mut(moved).expect("the shadow knows the block").place = block.place;
         }
-        self.live_bytes -= block.usable;
-        self.freed.push(Freed { address, usable: block.usable, tier: block.tier });
+        self.live_bytes -= block.room;
+        let Block { usable, room, tier, .. } = block;
+        self.freed.push(Freed { address, usable, room, tier });
         if self.freed.len() > 100 {
             self.freed.remove(0);
         }
     }
 
     /// A block has another usable size where it is.
-    pub fn resized(&mut self, address: usize, usable: usize) {
+    pub fn resized(&mut self, address: usize, (usable, room): (usize, usize)) {
         let old = self.live.remove(&address).expect("the shadow knows the block");
-        self.live_bytes = self.live_bytes - old.usable + usable;
-        self.check_apart(address, usable);
+        self.live_bytes = self.live_bytes - old.room + room;
+        self.check_apart(address, room);
         self.tokens += 1;
-        let block = Block { usable, token: self.tokens, ..old };
+        let block = Block { usable, room, token: self.tokens, ..old };
         block.fill();
         self.live.insert(address, block);
     }
@@ -192,7 +202,7 @@ impl Shadow {
         let end = address.checked_add(usable).expect("a block ends within the address space");
         if let Some((_, before)) = self.live.range(..end).next_back() {
             assert!(
-                before.address + before.usable <= address,
+                before.address + before.room <= address,
                 "{usable} bytes at {address:#x} overlap the {}-byte block at {:#x}",
                 before.usable,
                 before.address

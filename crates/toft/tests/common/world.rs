@@ -28,8 +28,8 @@ pub struct World {
     pub fake: Fake,
     pub shadow: Shadow,
     heaps: Vec<&'static Heap>,
-    /// Partitions of slabs, by their first address.
-    slabs: HashMap<usize, usize>,
+    /// Partitions of slabs and bytes of their slots, by their first address.
+    slabs: HashMap<usize, (usize, usize)>,
     /// Whether requests of a reasonable size must be met.
     pub must_succeed: bool,
     /// Whether the system has done, and will do, whatever it was asked for.
@@ -220,27 +220,34 @@ impl World {
             self.allocator.free(heap, address, Call::Free);
             return None;
         }
-        let kind = self.kind(address, usable, size);
-        self.shadow.born(address, usable, kind, Some(site));
+        let (kind, room) = self.kind(address, usable, size);
+        self.shadow.born(address, (usable, room), kind, Some(site));
         Some(address)
     }
 
-    /// A slot's partition and size; a large block's partition and class.
-    fn kind(&mut self, address: usize, usable: usize, request: usize) -> Kind {
+    /// A slot's partition and size; a large block's partition and class. And the bytes of either.
+    fn kind(&mut self, address: usize, usable: usize, request: usize) -> (Kind, usize) {
         if let Some(block) = self.allocator.large().block_at(address) {
             let bytes = request.next_multiple_of(self.fake.page_size());
             let class = large_class(bytes.max((128 << 10) + 1));
-            return Kind { tier: Tier::Large, partition: block.partition(), class };
+            return (Kind { tier: Tier::Large, partition: block.partition(), class }, usable);
         }
-        let tier = if usable <= SMALL_MAX { Tier::Small } else { Tier::Medium };
-        let (slab, _) = home(address, usable, tier);
-        if !self.slabs.contains_key(&slab) {
+        let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));
+        // A small slab's first address may lie in the middle of a medium one, but not the other way round.
+        let known = |slabs: &HashMap<usize, (usize, usize)>| {
+            homes.iter().find_map(|&(slab, tier)| {
+                let &(partition, room) = slabs.get(&slab)?;
+                ((room <= SMALL_MAX) == (tier == Tier::Small)).then_some((tier, partition, room))
+            })
+        };
+        if known(&self.slabs).is_none() {
             let slabs = &mut self.slabs;
             self.allocator.for_each_slab(|slab| {
-                slabs.insert(slab.base(), slab.partition());
+                slabs.insert(slab.base(), (slab.partition(), slab.size()));
             });
         }
-        Kind { tier, partition: self.slabs[&slab], class: usable }
+        let (tier, partition, room) = known(&self.slabs).expect("a slot lies in a slab");
+        (Kind { tier, partition, class: room }, room)
     }
 
     fn usable(&self, address: usize) -> usize {
@@ -279,16 +286,17 @@ impl World {
                 assert!(usable >= size, "{usable} usable bytes for a request of {size}");
                 block.verify(to, block.usable.min(size));
                 if to == block.address {
-                    self.shadow.resized(to, usable);
+                    let room = if block.tier == Tier::Large { usable } else { block.room };
+                    self.shadow.resized(to, (usable, room));
                     return;
                 }
                 assert_ne!(size, block.usable, "realloc to the usable size must not move");
-                let kind = self.kind(to, usable, size);
+                let (kind, room) = self.kind(to, usable, size);
                 // A large block whose pages move stays with its own partition, whoever asks.
                 let pages_moved = block.tier == Tier::Large && kind.tier == Tier::Large;
                 let site = (!pages_moved).then_some(site);
                 self.shadow.died(block.address);
-                self.shadow.born(to, usable, kind, site);
+                self.shadow.born(to, (usable, room), kind, site);
             }
         }
     }
@@ -299,7 +307,9 @@ impl World {
         let allocator = self.allocator.clone();
         if self.sweeping {
             // This is another thread than the one that sweeps.
-            assert_eq!(allocator.sweep(Which::Free), None);
+            // The hardened build has a barrier of its own before, to empty quarantines.
+            let swept = allocator.sweep(Which::Free);
+            assert!(swept.is_none() || cfg!(feature = "hardened"), "{swept:?}");
             return;
         }
         let kind = self.steps % 3;

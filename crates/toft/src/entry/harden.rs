@@ -1,0 +1,308 @@
+//! Where the hardened build does more: when a block comes, when it goes, when it is resized.
+//!
+//! ```text
+//! prepare     a slot was taken for malloc: is it still zero?  remember what was asked for, arm the canary
+//! take_back   a block is freed: claim it, look at its canary and at the byte before it, clear it
+//! wait        it goes into the quarantine of the thread that frees it, and another leaves that
+//! release     what leaves becomes free: in its slab, or as a mark for the thread that owns the slab
+//! ```
+//!
+//! Each free goes this way, whoever calls it: there is no cache in front of it. Every byte of a slot
+//! that is not in use is zero; that is what `prepare` relies on.
+
+use super::allocator::Found;
+use super::damage::Damage;
+use super::malloc::room;
+use super::{Allocator, Call};
+use crate::bin::{address_of, slab_at};
+use crate::harden::{Canary, first_nonzero, touch, wipe};
+use crate::large::BlockState;
+use crate::os::{Os, wait_for};
+use crate::policy::{CANARY, CHECK_LEAVING, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
+use crate::remote::{Marked, announce, mark_remote};
+use crate::slab::{Class, Put, SLOTS_MAX, Slab};
+use crate::sync::Ordering::Relaxed;
+use crate::thread::{Heap, HeapState, Seat};
+
+const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
+
+/// Quarantines that are emptied behind one barrier.
+const BATCH: u32 = 64;
+
+impl<O: Os> Allocator<O> {
+    #[inline(always)]
+    fn canary(&self, address: usize) -> Canary {
+        Canary::new(self.secret.word(address))
+    }
+
+    /// A slot was just handed out for `size` bytes.
+    #[inline]
+    pub(super) fn prepare(&self, heap: &Heap, address: usize, size: usize) {
+        let Found::Slot(slab, slot) = self.find(address) else { return };
+        let bytes = slab.size();
+        if WIPE && !is_untouched(heap, slab, slot, address) {
+            if !slab.was_handed_out(slot) {
+                // SAFETY: (1) a slot that malloc has taken and not given to anybody yet.
+                unsafe { touch(address) };
+            }
+            self.find_writes(slab, slot, address);
+        }
+        let asked = slab.note_asked(slot, size);
+        if CANARY {
+            // SAFETY: (1) as above.
+            unsafe { self.canary(address).arm(address, asked, bytes) };
+        }
+    }
+
+    /// The program gives a block back.
+    #[inline]
+    pub(super) fn take_back(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) {
+        // From here on the slot is this call's alone. A wild pointer may lie in a slab that its owner is
+        // just opening, and then the slot was found with half of the numbers.
+        let taken = if heap.owns(slab) {
+            slab.take_own(slot)
+        } else {
+            slab.has_slot_at(slot, address) && slab.take_others(slot)
+        };
+        if !taken {
+            return self.misused(call, address);
+        }
+        if CANARY {
+            self.verify_canary(slab, slot, address, call);
+            self.verify_before(slab, slot, address, call);
+        }
+        if WIPE {
+            // SAFETY: (1) the slot of a live block, which the program has given back.
+            unsafe { wipe(address, slab.size()) };
+        }
+        if QUARANTINE {
+            self.wait(heap, slab, slot);
+        } else {
+            self.release(heap, None, slab, slot);
+        }
+    }
+
+    /// Looks at the canary of a live block.
+    #[inline(always)]
+    pub(super) fn verify_canary(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+        let (asked, bytes) = (slab.block_bytes(slot), slab.size());
+        if asked < bytes {
+            // SAFETY: (1) the slot of a live block that is the caller's to free or to resize.
+            let damage = unsafe { self.canary(address).damage(address, asked, bytes) };
+            if let Some(place) = damage {
+                self.damaged(call, slab, slot, Damage::Behind(place));
+            }
+        }
+    }
+
+    /// Looks at the last byte of the slot before a live block's: it belongs to no block.
+    #[inline(always)]
+    fn verify_before(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if slot == 0 || !slab.was_handed_out(slot - 1) {
+            return;
+        }
+        // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live block.
+        if !unsafe { self.canary(address - slab.size()).fits_last_byte(address) } {
+            self.damaged(call, slab, slot, Damage::Before);
+        }
+    }
+
+    /// Puts what was freed into the quarantine of the thread that has freed it. One that has no heap, or
+    /// a signal handler that has interrupted a change of its own, borrows another. Where even that cannot
+    /// be had, there is no memory, and what is in quarantine would be released anyway.
+    #[inline(always)]
+    fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
+        let (class, entry) = (slab.class().index(), address_of(slab) | slot);
+        let leaves = heap.exchange(class, entry, self.quarantine_share);
+        let leaves = leaves.unwrap_or_else(|| self.wait_elsewhere(class, entry));
+        if leaves != 0 {
+            self.release_entry(heap, None, leaves);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_elsewhere(&self, class: usize, entry: usize) -> usize {
+        let put = |heap: &Heap| heap.exchange(class, entry, self.quarantine_share);
+        self.with_borrowed_heap(put).flatten().unwrap_or(entry)
+    }
+
+    #[inline(always)]
+    fn release_entry(&self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
+        let Some(slab) = slab_at(entry & !(SLAB_BYTES - 1)) else { return };
+        let slot = entry & (SLAB_BYTES - 1);
+        if CHECK_LEAVING {
+            self.find_writes(slab, slot, slab.base() + slot * slab.size());
+        }
+        self.release(heap, seat, slab, slot);
+    }
+
+    /// Names a byte of a slot that was written to since it was cleared, and clears it again.
+    #[inline(always)]
+    fn find_writes(&self, slab: &Slab, slot: usize, address: usize) {
+        let bytes = slab.size();
+        // SAFETY: (1) a slot that nobody has: malloc has taken it and not given it to anybody, or it has left
+        // the quarantine and is not free yet. Who writes to it is the mistake that is looked for.
+        if let Some(place) = unsafe { first_nonzero(address, bytes) } {
+            self.damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
+            // SAFETY: (1) as above.
+            unsafe { wipe(address, bytes) };
+        }
+    }
+
+    /// What the program has freed becomes free. With the seat, where the caller has it.
+    #[inline(always)]
+    fn release(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
+        if heap.owns(slab) {
+            match (slab.put(slot), seat) {
+                (Put::Done, _) => {}
+                (Put::Spent, None) => self.credit_spent(heap, slab),
+                (Put::Spent, Some(seat)) => self.credit_follows(heap, seat, slab),
+                (Put::NotLive, _) => self.freed_twice(slab, slot, Call::RemoteFree),
+            }
+            return;
+        }
+        match mark_remote(slab, slot) {
+            Marked::Done => {}
+            Marked::Twice => self.freed_twice(slab, slot, Call::RemoteFree),
+            Marked::Unannounced => {
+                // Between setting PENDING and the push, a fork must find this heap torn.
+                let _seat = heap.sit();
+                announce(slab);
+                self.wake_reclaimer();
+            }
+        }
+    }
+
+    /// A block was resized where it is.
+    pub(super) fn resize_slot(&self, slab: &Slab, slot: usize, address: usize, size: usize) {
+        let (before, bytes) = (slab.block_bytes(slot), slab.size());
+        let canary = self.canary(address);
+        if CANARY {
+            // SAFETY: (1) the slot of a live block that is the caller's to resize.
+            unsafe { canary.disarm(address, before, bytes) };
+        }
+        if size < before && WIPE {
+            let rest: *mut u8 = core::ptr::with_exposed_provenance_mut(address + size);
+            // SAFETY: bytes of the block that its owner has given back.
+            unsafe { rest.write_bytes(0, before - size) };
+        }
+        let asked = slab.note_asked(slot, size);
+        if CANARY {
+            // SAFETY: (1) as above.
+            unsafe { canary.arm(address, asked, bytes) };
+        }
+    }
+
+    /// A block is about to be freed as one of `size` bytes at a multiple of `align`: names it, where a
+    /// request for that would have come to another class. Says whether it may be freed.
+    pub fn size_fits(&self, address: usize, size: usize, align: usize, call: Call) -> bool {
+        if !CHECK_SIZES {
+            return true;
+        }
+        let align = if align.is_power_of_two() { align } else { 1 };
+        let class = |size| Class::of_aligned(room(size), align);
+        match self.find(address) {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => {
+                let asked = slab.block_bytes(slot);
+                if size == asked || class(size) == class(asked) {
+                    return true;
+                }
+                self.damaged(call, slab, slot, Damage::Size(size));
+                false
+            }
+            Found::Large(block) if block.state() == BlockState::Live => {
+                // Where memory was short, a block may have stayed large that has become small.
+                let small = class(size).is_some() && self.pressure().load(Relaxed) == 0;
+                if size <= block.bytes() && !small {
+                    return true;
+                }
+                self.large_size_differs(block, address, size, call);
+                false
+            }
+            // Freeing it names it.
+            _ => true,
+        }
+    }
+
+    /// Lets everything leave the quarantines: of `heap`, with the seat where the caller has it, of threads
+    /// that have ended, and of running ones.
+    pub(super) fn empty_quarantines(&self, heap: Option<&Heap>, seat: Option<&Seat>) {
+        if !QUARANTINE {
+            return;
+        }
+        let mine = heap.filter(|heap| !heap.is_nobodys());
+        if let Some(heap) = mine {
+            let own = if seat.is_none() { heap.sit() } else { None };
+            if let Some(seat) = seat.or(own.as_ref()) {
+                self.empty_quarantine(heap, heap, Some(seat));
+            }
+        }
+        for number in 0..self.heaps.count() {
+            self.heaps.with_orphan(number, |orphan| {
+                if let Some(seat) = orphan.sit() {
+                    self.empty_quarantine(orphan, orphan, Some(&seat));
+                }
+            });
+        }
+        let releaser = mine.unwrap_or_else(|| crate::thread::EXITED_HEAP.heap());
+        for first in (0..self.heaps.count()).step_by(BATCH as usize) {
+            self.empty_others(releaser, seat, first);
+        }
+    }
+
+    /// The quarantines of running threads, of some numbers: shut, a barrier, and then those are emptied
+    /// whose holder is not in the middle of something.
+    fn empty_others(&self, releaser: &Heap, seat: Option<&Seat>, first: u32) {
+        let mut shut = 0u64;
+        let numbers = || first..self.heaps.count().min(first + BATCH);
+        for number in numbers() {
+            if self.heaps.who(number) != HeapState::Live {
+                continue;
+            }
+            let heap = self.heaps.heap(number);
+            if !core::ptr::eq(heap, releaser) && heap.quarantine().shut() {
+                shut |= 1 << (number - first);
+            }
+        }
+        if shut == 0 {
+            return;
+        }
+        let can = self.barrier();
+        for number in numbers().filter(|number| shut >> (number - first) & 1 != 0) {
+            let heap = self.heaps.heap(number);
+            if can && wait_for(&self.os, || !heap.is_torn()) {
+                self.empty_quarantine(heap, releaser, seat);
+            }
+            heap.quarantine().open();
+        }
+    }
+
+    fn empty_quarantine(&self, heap: &Heap, releaser: &Heap, seat: Option<&Seat>) {
+        heap.quarantine().empty(|entry| self.release_entry(releaser, seat, entry));
+    }
+
+    /// In the child of a fork: nobody is about any quarantine.
+    pub(super) fn reopen_quarantines(&self) {
+        if QUARANTINE {
+            self.heaps.all().for_each(|heap| heap.quarantine().open());
+        }
+    }
+}
+
+/// Whether nobody has ever had a medium slot, and its memory is as the system has given it: it need
+/// not be looked at, which would touch its pages.
+#[inline(always)]
+fn is_untouched(heap: &Heap, slab: &Slab, slot: usize, address: usize) -> bool {
+    !slab.class().is_small()
+        && !slab.was_handed_out(slot)
+        && heap.owns(slab)
+        && slab.handed_out_zero(address)
+}

@@ -1,0 +1,239 @@
+//! The canary in the slack of a live block: the bytes between what was asked for and the slot's end.
+//!
+//! ```text
+//! slack      1        T                             T, the last byte, is never zero
+//!            2..8     0 c c c T                     the first is zero, so that strlen stops there
+//!            9..16    0 c c c c c c c ... c c T     two words, the second over the first
+//!            more     0 c c c c c c c  ......  c c c c c c c T      what lies between is not looked at
+//! ```
+//!
+//! `c` and `T` are bytes of a word that is made from the secret and the slot's address. So a slack
+//! of one byte has all but 8 random bits (one of 255 values), one of two bytes the same, one of `n`
+//! bytes 8 more for each up to 56 and at least 56 from 8 bytes on. The last byte of a slot that is
+//! not in use is zero, and of one that is in use it is `T`: whoever frees the slot behind it sees by
+//! that one byte, without knowing anything of the slot, whether something was written in front of
+//! its own.
+//!
+//! What the leading zero costs: a zero that is written there is not seen, where the slack is more
+//! than a byte. It changes nothing either.
+
+/// What the slack of one slot carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Canary {
+    word: u64,
+}
+
+const LAST: u32 = 56;
+
+impl Canary {
+    /// The canary of a slot, from its random word.
+    #[inline(always)]
+    pub fn new(word: u64) -> Canary {
+        let zero = word >> LAST == 0;
+        Canary { word: word | u64::from(zero) << 63 }
+    }
+
+    /// Whether the last byte of the slot is as it must be, in use or not.
+    ///
+    /// # Safety
+    /// 1. `end` is the address behind a slot's last byte, which is mapped.
+    #[inline(always)]
+    pub unsafe fn fits_last_byte(self, end: usize) -> bool {
+        let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
+        // SAFETY: duty 1. Volatile: another thread may just be handing the slot out, or freeing it.
+        let byte = unsafe { last.read_volatile() };
+        byte == 0 || u64::from(byte) == self.word >> LAST
+    }
+
+    /// The bits of the last word that belong to a slack of 1 to 8 bytes, and what they must be.
+    #[inline(always)]
+    fn tail(self, slack: usize) -> (u64, u64) {
+        let covered = u64::MAX << (64 - 8 * slack.min(8));
+        let random = u64::MAX << (64 - 8 * (slack - 1).clamp(1, 8));
+        (covered, self.word & random)
+    }
+
+    /// The first word of a longer slack.
+    #[inline(always)]
+    fn head(self) -> u64 {
+        self.word << 8
+    }
+
+    /// Writes the canary behind `size` bytes at `begin`, in a slot of `slot_bytes`, which are more.
+    ///
+    /// # Safety
+    /// 1. The slot is mapped and aligned to 16, and nobody else uses it.
+    #[inline(always)]
+    pub unsafe fn arm(self, begin: usize, size: usize, slot_bytes: usize) {
+        let slack = slot_bytes - size;
+        let (covered, value) = self.tail(slack);
+        // SAFETY: duty 1: the first word of a slack of more than 8 bytes; and the last of the slot.
+        // One aligned store, so that others see the last byte zero or right.
+        unsafe {
+            if slack > 8 {
+                word_at(begin + size).write_unaligned(self.head());
+            }
+            let last = word_at(begin + slot_bytes - 8);
+            last.write_volatile(last.read() & !covered | value);
+        }
+    }
+
+    /// Makes zero what `arm` has written.
+    ///
+    /// # Safety
+    /// 1. As for `arm`.
+    #[inline]
+    pub unsafe fn disarm(self, begin: usize, size: usize, slot_bytes: usize) {
+        let slack = slot_bytes - size;
+        let (covered, _) = self.tail(slack);
+        // SAFETY: duty 1, as in `arm`.
+        unsafe {
+            if slack > 8 {
+                word_at(begin + size).write_unaligned(0);
+            }
+            let last = word_at(begin + slot_bytes - 8);
+            last.write_volatile(last.read() & !covered);
+        }
+    }
+
+    /// Which byte behind the `size` bytes asked for is not as `arm` has left it, if one is not.
+    ///
+    /// # Safety
+    /// 1. As for `arm`.
+    #[inline(always)]
+    pub unsafe fn damage(self, begin: usize, size: usize, slot_bytes: usize) -> Option<usize> {
+        let slack = slot_bytes - size;
+        let (covered, value) = self.tail(slack);
+        // SAFETY: duty 1, as in `arm`.
+        let wrong = unsafe { word_at(begin + slot_bytes - 8).read() } & covered ^ value;
+        let mut head = 0;
+        if slack > 8 {
+            // Of the first word, what the last has not covered.
+            let own = u64::MAX >> (64 - 8 * (slack - 8).min(8));
+            // SAFETY: as above.
+            head = (unsafe { word_at(begin + size).read_unaligned() } ^ self.head()) & own;
+        }
+        if wrong | head == 0 {
+            return None;
+        }
+        if head != 0 {
+            return Some(head.trailing_zeros() as usize / 8);
+        }
+        Some(slack + wrong.trailing_zeros() as usize / 8 - 8)
+    }
+}
+
+#[inline(always)]
+fn word_at(address: usize) -> *mut u64 {
+    core::ptr::with_exposed_provenance_mut(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(16))]
+    struct Slot([u8; 96]);
+
+    const SLOT: usize = 96;
+
+    fn slot(size: usize, word: u64) -> (Slot, Canary) {
+        let mut slot = Slot([0; SLOT]);
+        slot.0[..size].fill(0xAA);
+        let canary = Canary::new(word);
+        // SAFETY: (1) our own memory.
+        unsafe { canary.arm(slot.0.as_mut_ptr().expose_provenance(), size, SLOT) };
+        (slot, canary)
+    }
+
+    fn damage(slot: &mut Slot, canary: Canary, size: usize) -> Option<usize> {
+        // SAFETY: (1) our own memory.
+        unsafe { canary.damage(slot.0.as_mut_ptr().expose_provenance(), size, SLOT) }
+    }
+
+    #[test]
+    fn any_byte_of_a_short_slack_is_seen_and_named() {
+        for size in 80..SLOT {
+            let (mut slot, canary) = slot(size, 0x1122_3344_5566_7788);
+            assert!(slot.0[..size].iter().all(|&byte| byte == 0xAA), "{size}");
+            assert_eq!(damage(&mut slot, canary, size), None);
+            for place in size..SLOT {
+                slot.0[place] ^= 0x40;
+                assert_eq!(damage(&mut slot, canary, size), Some(place - size), "of {size}");
+                slot.0[place] ^= 0x40;
+            }
+        }
+    }
+
+    #[test]
+    fn both_ends_of_a_long_slack_are_seen() {
+        let (mut slot, canary) = slot(10, 0x1122_3344_5566_7788);
+        for place in (10..18).chain(SLOT - 8..SLOT) {
+            slot.0[place] ^= 1;
+            assert_eq!(damage(&mut slot, canary, 10), Some(place - 10));
+            slot.0[place] ^= 1;
+        }
+        // What lies between absorbs.
+        slot.0[40] = 1;
+        assert_eq!(damage(&mut slot, canary, 10), None);
+    }
+
+    #[test]
+    fn the_first_byte_is_zero_and_the_last_is_not() {
+        for size in 0..SLOT {
+            for word in [0, 1, u64::MAX, 0x0011_2233_4455_6677, 0xFF00_0000_0000_0000] {
+                let (slot, canary) = slot(size, word);
+                assert!(size == SLOT - 1 || slot.0[size] == 0, "{size}");
+                assert_ne!(slot.0[SLOT - 1], 0, "{size}");
+                let end = slot.0.as_ptr().expose_provenance() + SLOT;
+                // SAFETY: (1) our own memory.
+                assert!(unsafe { canary.fits_last_byte(end) });
+            }
+        }
+    }
+
+    /// Promise 7: 8 bits where there is one byte, 56 where there is room.
+    #[test]
+    fn as_many_bits_are_random_as_there_is_room_for() {
+        let random = |slack: usize| {
+            let slots = [0x0123_4567_89AB_CDEF_u64, !0x0123_4567_89AB_CDEF].map(|word| {
+                let (slot, _) = slot(SLOT - slack, word);
+                slot.0
+            });
+            let differ = (SLOT - slack..SLOT).map(|n| (slots[0][n] ^ slots[1][n]).count_ones());
+            differ.sum::<u32>() as usize
+        };
+        for slack in 1..8 {
+            assert_eq!(random(slack), 8 * (slack - 1).max(1), "slack {slack}");
+        }
+        assert_eq!(random(8), 56);
+        for slack in 9..SLOT {
+            assert!(random(slack) >= 56, "slack {slack}");
+        }
+    }
+
+    #[test]
+    fn disarming_leaves_zeros_behind_and_nothing_else_changed() {
+        for size in 0..SLOT {
+            let (mut slot, canary) = slot(size, u64::MAX);
+            // SAFETY: (1) our own memory.
+            unsafe { canary.disarm(slot.0.as_mut_ptr().expose_provenance(), size, SLOT) };
+            assert!(slot.0[..size].iter().all(|&byte| byte == 0xAA), "{size}");
+            assert!(slot.0[size..].iter().all(|&byte| byte == 0), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_written_last_byte_is_seen_from_behind() {
+        let (mut slot, canary) = slot(SLOT - 1, 0x1122_3344_5566_7788);
+        let start = slot.0.as_mut_ptr();
+        // Zero: it may be free.
+        for (byte, fits) in [(0x12, false), (0, true), (0x11, true), (0x91, false)] {
+            // SAFETY: (1) our own memory.
+            unsafe {
+                start.add(SLOT - 1).write(byte);
+                assert_eq!(canary.fits_last_byte(start.expose_provenance() + SLOT), fits);
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What was asked for, slot by slot, in the hardened build: bytes of the slot behind the block's end.
+//!
+//! It lies in the descriptor, out of the program's reach, and says two things: where the block ends,
+//! and whether the slot was ever handed out. The default build keeps nothing of it: there a block is
+//! its whole slot.
+
+use super::slab::{SLOTS_MAX, Slab};
+use super::states::{LIVE, QUARANTINED};
+use crate::policy::{HARDENED, SLACK_MIN};
+use crate::sync::AtomicU16;
+use crate::sync::Ordering::{AcqRel, Relaxed};
+
+/// Slots of which something is kept.
+const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
+
+/// Bytes behind the end of each block; zero, where the slot was never handed out. Written by the
+/// holder of the slab before it hands out the slot, and by whoever resizes the block; read by who
+/// frees it, to whom the program has handed it over.
+pub(super) type Slacks = [AtomicU16; KEPT];
+
+impl Slab {
+    /// Bytes that the program may use of a slot that it has, or had last.
+    #[inline(always)]
+    pub fn block_bytes(&self, slot: usize) -> usize {
+        let slack = self.slacks.get(slot).map_or(0, |slack| slack.load(Relaxed) as usize);
+        self.size().saturating_sub(slack)
+    }
+
+    /// The program gets a slot for so many bytes; says how many it may use. That is more where the
+    /// rest of the slot is larger than can be remembered: a small block at a very large alignment.
+    #[inline(always)]
+    pub fn note_asked(&self, slot: usize, bytes: usize) -> usize {
+        let Some(kept) = self.slacks.get(slot) else { return self.size() };
+        let slack = self.size().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize);
+        kept.store(slack as u16, Relaxed);
+        self.size() - slack
+    }
+
+    /// Whether the program has ever had the slot. No, where nothing is kept.
+    #[inline(always)]
+    pub fn was_handed_out(&self, slot: usize) -> bool {
+        self.slacks.get(slot).is_some_and(|slack| slack.load(Relaxed) != 0)
+    }
+
+    /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone.
+    /// Owner of the slab.
+    #[inline(always)]
+    pub fn take_own(&self, slot: usize) -> bool {
+        let state = self.state_of(slot);
+        let live = state.load(Relaxed) == LIVE;
+        if live {
+            state.store(QUARANTINED, Relaxed);
+        }
+        live
+    }
+
+    /// The same, for any thread.
+    #[inline(always)]
+    pub fn take_others(&self, slot: usize) -> bool {
+        self.state_of(slot).compare_exchange(LIVE, QUARANTINED, AcqRel, Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,237 @@
+//! The quarantine of one heap: what its thread has freed and what is not free yet.
+//!
+//! ```text
+//! for each class   random[r]  a block that comes takes the place of one of these, by a throw of dice
+//!                  line[l]    and that one the place of the oldest of these, which leaves
+//! ```
+//!
+//! Of up to 256 bytes `r` is 256, so that 8 bits of dice say when a block leaves; of more it is what
+//! 16 KiB hold. `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a
+//! block see freed before it leaves, at least. Both are one at least, so no block is free at once. All
+//! places together hold [`Quarantine::BYTES_MOST`] bytes of blocks, and `TOFT_QUARANTINE` makes them fewer in
+//! proportion.
+//!
+//! An entry is a word of the caller's that is not zero. The holder of the heap uses the places with its
+//! seat. Another thread may empty them where it has *shut* the quarantine first, has made every thread pass
+//! a barrier, and has seen the seat empty then: whoever sits down later finds it shut, and goes another
+//! way. So the usual way takes no atomic.
+
+use crate::harden::Dice;
+use crate::policy::QUARANTINE;
+use crate::slab::{CLASSES, Class};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, AtomicUsize, Seat};
+
+/// Bytes of blocks of a class in each of the two parts.
+const PART: usize = 16 << 10;
+/// Blocks of up to so many bytes leave at one of 256 throws.
+const SMALLEST: usize = 256;
+const RANDOM_MOST: usize = 256;
+const LINE_MOST: usize = 1024;
+
+/// Where the places of a class are.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    first: u16,
+    random: u16,
+    line: u16,
+}
+
+/// The shape of every class, how many places there are, and bytes of blocks in all of them.
+const LAYOUT: ([Shape; CLASSES], usize, usize) = {
+    let mut shapes = [Shape { first: 0, random: 0, line: 0 }; CLASSES];
+    let (mut places, mut bytes, mut class) = (0, 0, 0);
+    while class < CLASSES {
+        let size = Class::size_of(class);
+        let fit = if PART / size == 0 { 1 } else { PART / size };
+        let random = if size <= SMALLEST { RANDOM_MOST } else { fit };
+        let line = if fit < LINE_MOST { fit } else { LINE_MOST };
+        shapes[class] = Shape { first: places as u16, random: random as u16, line: line as u16 };
+        places += random + line;
+        bytes += (random + line) * size;
+        class += 1;
+    }
+    assert!(places <= u16::MAX as usize);
+    (shapes, places, bytes)
+};
+
+static SHAPES: [Shape; CLASSES] = LAYOUT.0;
+
+/// All shares are of this many.
+pub(crate) const WHOLE: usize = 1 << 16;
+
+/// Lies behind a heap's bins, zero at first.
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    /// Not zero while another thread empties it. Any thread, by exchange.
+    shut: AtomicU32,
+    /// The oldest of each class's line. Holder of the heap.
+    oldest: [AtomicU32; CLASSES],
+    /// Entries, or zero. Holder of the heap; or who has shut it.
+    places: [AtomicUsize; LAYOUT.1],
+}
+
+impl Quarantine {
+    /// Bytes that it takes.
+    pub(crate) const BYTES: usize = if QUARANTINE { size_of::<Quarantine>() } else { 0 };
+    /// Bytes of blocks that it may hold.
+    pub(crate) const BYTES_MOST: usize = LAYOUT.2;
+
+    /// The share of the places that hold so many bytes of blocks at most.
+    pub(crate) fn share(bytes: usize) -> usize {
+        let bytes = bytes.min(Self::BYTES_MOST);
+        (bytes as u128 * WHOLE as u128 / Self::BYTES_MOST as u128) as usize
+    }
+
+    /// The quarantine at an address.
+    ///
+    /// # Safety
+    /// 1. There are `BYTES` bytes for it alone that live for ever, and were zero at first.
+    #[inline(always)]
+    pub(crate) unsafe fn at(address: usize) -> &'static Quarantine {
+        // SAFETY: duty 1; zero bytes are one.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// Puts something in, and says what leaves it for that, or zero; nothing, where another thread is at
+    /// it.
+    #[inline(always)]
+    pub(crate) fn exchange(
+        &self,
+        _seat: &Seat,
+        class: usize,
+        entry: usize,
+        share: usize,
+        dice: &Dice,
+    ) -> Option<usize> {
+        // pairs: open.
+        if self.shut.load(Acquire) != 0 {
+            return None;
+        }
+        let (Some(shape), Some(oldest)) = (SHAPES.get(class), self.oldest.get(class)) else {
+            return Some(entry);
+        };
+        let of = |places: u16| places as usize * share / WHOLE;
+        let (random, line) = (of(shape.random), of(shape.line));
+        let mut leaves = entry;
+        if random != 0 {
+            leaves = self.replace(shape.first as usize + dice.below(random), leaves);
+        }
+        if line != 0 && leaves != 0 {
+            let at = oldest.load(Relaxed) as usize;
+            oldest.store(if at + 1 < line { at as u32 + 1 } else { 0 }, Relaxed);
+            leaves = self.replace((shape.first + shape.random) as usize + at, leaves);
+        }
+        Some(leaves)
+    }
+
+    #[inline(always)]
+    fn replace(&self, place: usize, entry: usize) -> usize {
+        let Some(place) = self.places.get(place) else { return entry };
+        let before = place.load(Relaxed);
+        place.store(entry, Relaxed);
+        before
+    }
+
+    /// Takes everything out, an entry at a time. Holder of the heap with its seat, or who has shut it.
+    pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
+        for place in &self.places {
+            // Away before it is used: a fork in between loses one block, and frees none twice.
+            let entry = place.load(Relaxed);
+            if entry != 0 {
+                place.store(0, Relaxed);
+                each(entry);
+            }
+        }
+    }
+
+    /// Keeps its holder out, from the next time that every thread has passed a barrier. Whether nobody
+    /// else does.
+    pub(crate) fn shut(&self) -> bool {
+        self.shut.compare_exchange(0, 1, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Ends that; or what a thread has begun that is no more.
+    pub(crate) fn open(&self) {
+        // open: who finds it open again sees what was taken out.
+        self.shut.store(0, Release);
+    }
+}
+
+#[cfg(all(test, feature = "hardened"))]
+mod tests {
+    use super::*;
+    use crate::sync::Busy;
+    use std::boxed::Box;
+    use std::collections::VecDeque;
+    extern crate std;
+
+    fn quarantine() -> Box<Quarantine> {
+        Box::new(Quarantine {
+            shut: AtomicU32::new(0),
+            oldest: [const { AtomicU32::new(0) }; CLASSES],
+            places: [const { AtomicUsize::new(0) }; LAYOUT.1],
+        })
+    }
+
+    /// Law 4, and promise 13: so many others are freed before a block leaves, and as many as there is
+    /// room for are in it.
+    #[test]
+    fn a_block_stays_for_as_many_frees_as_are_promised() {
+        let (busy, dice) = (Busy::new(), Dice::new());
+        dice.seed(77);
+        for class in Class::all() {
+            let quarantine = quarantine();
+            let least = (PART / class.size()).clamp(1, LINE_MOST);
+            let (mut came, mut inside) = (VecDeque::new(), 0usize);
+            let mut sum = 0;
+            for entry in 1..=20_000usize {
+                came.push_back(entry);
+                let seat = busy.sit().unwrap();
+                let left = quarantine.exchange(&seat, class.index(), entry, WHOLE, &dice).unwrap();
+                inside += 1;
+                if left != 0 {
+                    inside -= 1;
+                    assert!(entry - left >= least, "{class:?}: {left} leaves at {entry}");
+                    sum += entry - left;
+                }
+            }
+            let shape = SHAPES[class.index()];
+            assert_eq!(inside, (shape.random + shape.line) as usize, "{class:?}");
+            let mean = sum / (20_000 - inside);
+            assert!(mean.abs_diff(inside) <= inside / 4 + 2, "{class:?}: {mean} of {inside}");
+            let mut emptied = 0;
+            quarantine.empty(|_| emptied += 1);
+            assert_eq!(emptied, inside);
+            quarantine.empty(|_| panic!("it is empty"));
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_bounded_and_can_be_fewer() {
+        const { assert!(Quarantine::BYTES_MOST <= 3 << 20) };
+        assert_eq!(Quarantine::share(usize::MAX), WHOLE);
+        assert_eq!(Quarantine::share(0), 0);
+        let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
+        let share = Quarantine::share(1 << 20);
+        let mut bytes = 0;
+        for class in Class::all() {
+            for entry in 1..5000 {
+                let seat = busy.sit().unwrap();
+                let left = quarantine.exchange(&seat, class.index(), entry, share, &dice).unwrap();
+                bytes += class.size() * usize::from(left == 0);
+            }
+        }
+        assert!(bytes <= 1 << 20 && bytes > 1 << 19, "{bytes}");
+    }
+
+    #[test]
+    fn nobody_comes_in_while_it_is_shut() {
+        let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
+        let seat = busy.sit().unwrap();
+        assert!(quarantine.shut() && !quarantine.shut());
+        assert_eq!(quarantine.exchange(&seat, 0, 9, WHOLE, &dice), None);
+        quarantine.open();
+        assert_eq!(quarantine.exchange(&seat, 0, 9, WHOLE, &dice), Some(0));
+    }
+}

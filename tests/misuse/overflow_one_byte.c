@@ -1,0 +1,36 @@
+// One byte behind what was asked for is written, whatever the size.
+// build: hardened the default one does not look
+// run: 1
+// run: 8
+// run: 15
+// run: 16
+// run: 24
+// run: 25
+// run: 64
+// run: 100
+// run: 1000
+// run: 1024
+// run: 4000
+// run: 4096
+// run: 40000
+// run: 131071
+// expect: signal ABRT
+// stderr: toft: heap overflow: free({p}): byte 0 behind this {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
+// twin: writes the last byte
+// promise: 7 30
+#include "common.h"
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    size_t size = strtoul(argv[1], NULL, 10);
+    unsigned char *p = launder(malloc(size));
+    CHECK(p);
+    announce_block(p);
+    CHECK(malloc_usable_size(p) == size);
+    memset(p, 0xAA, size);
+    CORRECT(p[size - 1] ^= 0x5A;)
+    MISUSE(p[size] ^= 0x5A;)
+    free(launder(p));
+    return END;
+}
