@@ -1,4 +1,4 @@
-// class: 17 Free what is no block: stack, static data, code, a mapping, wild pointers; also where the content looks like a small block's header
+// class: 17 Free what is no block: stack, static data, code, a mapping, wild pointers
 // sizes: 4096
 // variants: stack stack-crafted static static-crafted constant code mapping mapping-crafted one wild non-canonical
 // toft: caught no-block
@@ -9,6 +9,7 @@ static const unsigned char constant[8192] __attribute__((aligned(64))) = {1};
 static unsigned char *q;
 static size_t length;
 
+/* As headers of small blocks of glibc. */
 static void craft(unsigned char *at)
 {
     for (size_t i = 0; i + 8 <= 4096; i += 8)

@@ -1,4 +1,4 @@
-// class: 18 Free a pointer into an aligned block, that is itself as aligned as any
+// class: 18 Free a pointer into an aligned block
 // sizes: 500 20000 262144
 // variants: 64-by-16 64-by-64 4096-by-4096
 // toft: caught inside

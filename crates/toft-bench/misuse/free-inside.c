@@ -1,4 +1,4 @@
-// class: 16 Free a pointer into a block: 1, 8 or 16 bytes in, or 16 in where the content looks like a small block's header
+// class: 16 Free a pointer into a block
 // sizes: 100 1000 40000 262144
 // variants: 1-in 8-in 16-in crafted
 // toft: caught inside
@@ -10,6 +10,7 @@ static void prepare(void)
 {
     p = take(size);
     fill(p, size, 1);
+    /* As the header of a small block of glibc. */
     if (is("crafted"))
         for (size_t i = 0; i + 8 <= size; i += 8)
             memcpy(p + i, "\x71\0\0\0\0\0\0", 8);

@@ -1,4 +1,4 @@
-// class: 29 Reach what the allocator believes by a linear overflow: write over all that lies between blocks of one's own, or put one block's header before another
+// class: 29 Change by a linear overflow what the allocator believes
 // sizes: 24 200 1000
 // variants: zeros header
 // toft: prevented

@@ -1,4 +1,4 @@
-// class: 27 Be given, at another call site, an address that one call site has freed
+// class: 27 Be given an address that another call site has freed
 // sizes: 64 1000
 // variants: half drained wrapper
 // repeat: 20

@@ -1,4 +1,4 @@
-// class: 28 Overwrite every freed block with an address, and be given that address; as it is, or masked as glibc masks its lists
+// class: 28 Overwrite every freed block with an address, and be given that address
 // sizes: 24 64 1000
 // variants: plain masked
 // toft: prevented
@@ -32,6 +32,7 @@ static void fault(void)
     uintptr_t aim = (uintptr_t)target + AREA / 2;
     for (int i = 0; i < BLOCKS; i++)
         for (size_t k = 0; k + 8 <= size; k += 8) {
+            /* glibc masks the addresses in its lists so. */
             uintptr_t word = is("masked") ? aim ^ ((uintptr_t)(block[i] + k) >> 12) : aim;
             memcpy(block[i] + k, &word, sizeof word);
         }

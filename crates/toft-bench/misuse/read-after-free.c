@@ -2,7 +2,7 @@
 // sizes: 24 100 1000 4000
 // variants: first later
 // toft: missed
-// class: 8 Read a large block after it was freed, the first of its size or a later one
+// class: 8 Read a large block after it was freed
 // sizes: 262144 1048576
 // variants: first later
 // toft: missed

@@ -1,4 +1,4 @@
-// class: 19 Resize a pointer into a block, to its own size or to twice as much
+// class: 19 Resize a pointer into a block
 // sizes: 24 100 1000 40000 200000
 // languages: c
 // variants: same-size twice

@@ -1,4 +1,4 @@
-// class: 25 Read what an earlier owner left in a new block, asked for by the same call or by another one
+// class: 25 Read in a new block what an earlier owner left
 // sizes: 24 100 1000 4000 200000
 // variants: same-call other-call
 // threads: same

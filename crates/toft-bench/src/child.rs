@@ -64,9 +64,9 @@ pub struct End {
     /// Its status; `None` when it was killed because the time was up.
     pub status: Option<ExitStatus>,
     /// What it and the children that it waited for used.
-    usage: libc::rusage,
+    pub usage: libc::rusage,
     /// Wall time, from before the fork until it was reaped.
-    seconds: f64,
+    pub seconds: f64,
     /// Its standard output.
     pub output: String,
     /// What it said on its standard error.
