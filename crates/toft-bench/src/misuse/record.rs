@@ -75,7 +75,7 @@ pub struct Counts {
     /// See [`Verdict::Missed`].
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: usize,
-    /// Runs that did not come as far as their fault.
+    /// Runs that did not come as far as their fault, or died where the correct program dies, too.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: usize,
     /// Programs without a fault that did not end well.
@@ -102,6 +102,10 @@ impl Counts {
     fn add(&mut self, tried: &Tried) {
         for (ending, _) in &tried.runs {
             let count = match ending {
+                // Where the correct program dies, too, nothing was caught.
+                Ending::Judged(Verdict::Caught | Verdict::Late, _) if tried.twin.is_err() => {
+                    &mut self.failed
+                }
                 Ending::Judged(Verdict::Caught, _) => &mut self.caught,
                 Ending::Judged(Verdict::Late, _) => &mut self.late,
                 Ending::Judged(Verdict::Prevented, _) => &mut self.prevented,
@@ -217,6 +221,9 @@ impl Record {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::child::{Limits, end};
+    use crate::misuse::verdict::of_fault;
+    use std::time::Duration;
 
     pub(crate) fn example() -> Record {
         let counts = |text: &str| serde_json::from_str::<Counts>(text).unwrap();
@@ -254,6 +261,31 @@ pub(super) mod tests {
                 class(2, "Do | that", &[("toft", r#"{"missed":2}"#), ("glibc", r#"{}"#)]),
             ],
         }
+    }
+
+    #[test]
+    fn a_death_counts_where_the_correct_program_lives() {
+        let run = |script: &str| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", script]);
+            let limits = Limits { timeout: Duration::from_secs(60), pin: None };
+            let end = end(command, limits).unwrap();
+            (of_fault(&end), end)
+        };
+        let runs = || {
+            let late = run("echo begin; echo end; kill -ABRT $$");
+            let missed = run("echo begin; echo end; exit 81");
+            vec![run("echo begin; kill -ABRT $$"), late, missed, run("exit 82")]
+        };
+        let counts = |twin: Result<(), String>| {
+            let mut counts = Counts::default();
+            counts.add(&Tried { runs: runs(), twin });
+            counts
+        };
+        let good = Counts { caught: 1, late: 1, missed: 1, ..Counts::default() };
+        assert_eq!(counts(Ok(())), good);
+        let bad = Counts { failed: 2, missed: 1, false_alarms: 1, ..Counts::default() };
+        assert_eq!(counts(Err("died".to_owned())), bad);
     }
 
     #[test]
