@@ -107,6 +107,8 @@ fn what_cannot_be_run_says_so() {
         (&["--peers", "nomalloc"], "no peer is called nomalloc"),
         (&["--hardened", "/nowhere/lib.so", "--peers", "toft-secure"], "/nowhere/lib.so"),
         (&["--from", "/nowhere/run.json"], "/nowhere/run.json"),
+        // The table of a README has every class.
+        (&["--only", "11", "--readme", "/nowhere/README.md"], "cannot be used with"),
     ] {
         let output = misuse(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");

@@ -58,7 +58,7 @@ pub struct Options {
     json: Option<PathBuf>,
     /// Write the table into this README, between its marks, and what it is made of into docs/figures
     /// beside it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "only")]
     readme: Option<PathBuf>,
     /// Run nothing, and take what an earlier run wrote with --json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "hardened"])]
