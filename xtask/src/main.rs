@@ -69,6 +69,15 @@ enum Task {
         /// The file that --json wrote
         run: PathBuf,
     },
+    /// Run the corpus of misuse on every allocator that is there: which stops which class
+    Misuse {
+        /// Write the table into the README
+        #[arg(long)]
+        readme: bool,
+        /// Passed on to toft-bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Build Toft in several ways, compare them, and write the figures into docs/experiments
     #[command(subcommand)]
     Experiment(experiment::Experiment),
@@ -95,6 +104,7 @@ fn main() -> ExitCode {
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
         Task::Readme { run } => readme(&run),
+        Task::Misuse { readme, arguments } => misuse(readme, &arguments),
         Task::Experiment(experiment) => experiment::run(&experiment),
         Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
     };
@@ -109,6 +119,15 @@ fn readme(run: &Path) -> Result<ExitCode, String> {
     let run = std::path::absolute(run).map_err(|error| format!("{}: {error}", run.display()))?;
     let readme = place::root().join("README.md");
     step::passed_on(bench().arg("report").arg(run).arg("--readme").arg(readme))
+}
+
+fn misuse(readme: bool, arguments: &[String]) -> Result<ExitCode, String> {
+    let mut command = bench();
+    command.arg("misuse").args(arguments);
+    if readme {
+        command.arg("--readme").arg(place::root().join("README.md"));
+    }
+    step::passed_on(&mut command)
 }
 
 fn bench() -> std::process::Command {

@@ -58,36 +58,60 @@ pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// How a process ended, in whatever way.
+#[derive(Debug)]
+pub struct End {
+    /// Its status; `None` when it was killed because the time was up.
+    pub status: Option<ExitStatus>,
+    /// What it and the children that it waited for used.
+    pub usage: libc::rusage,
+    /// Wall time, from before the fork until it was reaped.
+    pub seconds: f64,
+    /// Its standard output.
+    pub output: String,
+    /// What it said on its standard error.
+    pub said: String,
+}
+
+/// Runs a command to its end, well or not.
+///
+/// # Errors
+/// When it cannot be started or waited for.
+pub fn end(mut command: Command, limits: Limits) -> io::Result<End> {
+    let mut stdout = memory_file()?;
+    let mut stderr = memory_file()?;
+    command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+    prepare(&mut command, limits.pin);
+    let start = Instant::now();
+    let child = command.spawn()?;
+    let pid = child.id().cast_signed();
+    let in_time = wait_until(pid, limits.timeout)?;
+    if !in_time {
+        // SAFETY: the group was made by `prepare` for this child, which has not been reaped.
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
+    }
+    let (status, usage) = reap(pid)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let (output, said) = (contents(&mut stdout)?, contents(&mut stderr)?);
+    Ok(End { status: in_time.then_some(status), usage, seconds, output, said })
+}
+
 /// Runs a command to its end.
 ///
 /// # Errors
 /// Says in one line how it failed: not started, killed after the timeout, ended by a signal or with
 /// another status than 0, or the loader could not preload the peer.
-pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
-    let text = |error: io::Error| error.to_string();
-    let mut stdout = memory_file().map_err(text)?;
-    let mut stderr = memory_file().map_err(text)?;
-    command.stdout(stdout.try_clone().map_err(text)?).stderr(stderr.try_clone().map_err(text)?);
-    prepare(&mut command, limits.pin);
-    let start = Instant::now();
-    let child = command.spawn().map_err(text)?;
-    let pid = child.id().cast_signed();
-    let in_time = wait_until(pid, limits.timeout).map_err(text)?;
-    if !in_time {
-        // SAFETY: the group was made by `prepare` for this child, which has not been reaped.
-        unsafe { libc::kill(-pid, libc::SIGKILL) };
-    }
-    let (status, usage) = reap(pid).map_err(text)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let said = contents(&mut stderr).map_err(text)?;
-    if !in_time {
+pub fn run(command: Command, limits: Limits) -> Result<Ended, String> {
+    let End { status, usage, seconds, output, said } =
+        end(command, limits).map_err(|error| error.to_string())?;
+    let Some(status) = status else {
         return Err(format!("killed after {} s", limits.timeout.as_secs()));
-    }
+    };
     if !status.success() {
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
         return Err(format!("{status}: {last}"));
     }
-    if let Some(line) = said.lines().find(|line| line.contains("cannot be preloaded")) {
+    if let Some(line) = not_preloaded(&said) {
         return Err(line.to_owned());
     }
     Ok(Ended {
@@ -95,9 +119,15 @@ pub fn run(mut command: Command, limits: Limits) -> Result<Ended, String> {
         cpu_seconds: processor_seconds(&usage),
         peak_kib: usage.ru_maxrss.cast_unsigned(),
         minor_faults: usage.ru_minflt.cast_unsigned(),
-        output: contents(&mut stdout).map_err(text)?,
+        output,
         said,
     })
+}
+
+/// What the loader says when it goes on without the library of a peer.
+#[must_use]
+pub fn not_preloaded(said: &str) -> Option<&str> {
+    said.lines().find(|line| line.contains("cannot be preloaded"))
 }
 
 /// Processor seconds and page faults without disk of all children that were waited for so far.

@@ -13,7 +13,7 @@ use crate::record::Record;
 use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
-use crate::{bars, callgrind, child, cost, peer_build, peer_table, table, workloads};
+use crate::{bars, callgrind, child, cost, misuse, peer_build, peer_table, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -96,6 +96,8 @@ enum Sub {
         #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
         threshold: f64,
     },
+    /// Run the corpus of misuse: which allocator stops which class
+    Misuse(misuse::Options),
     /// Measure what each idea of Toft costs, and write docs/experiments: wants this repository
     #[command(hide = true)]
     Cost(cost::Options),
@@ -204,6 +206,7 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
             readme.as_ref().map_or(Ok(()), figures)?;
             Ok(0)
         }
+        Some(Sub::Misuse(options)) => misuse::run(options, mount),
         Some(Sub::Cost(options)) => cost::run(options).map(|()| 0),
         Some(Sub::Work { words }) => work(words),
     }
@@ -369,7 +372,11 @@ fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
 
 /// The peers that are asked for. The library that the program carries takes the place of one that
 /// would be looked for in the workspace.
-fn choose_peers(names: &[String], quick: bool, mount: Mount) -> Result<Vec<Peer>, String> {
+pub(crate) fn choose_peers(
+    names: &[String],
+    quick: bool,
+    mount: Mount,
+) -> Result<Vec<Peer>, String> {
     let carried = mount.carried.map(|carried| carried()).transpose()?;
     if names.is_empty() {
         let mut found = if quick { quick_peers() } else { peers::choose(&[])? };
@@ -424,7 +431,7 @@ fn write_readme(path: &Path, record: &Record, report: &Report) -> Result<(), Str
     write(path, &text)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 

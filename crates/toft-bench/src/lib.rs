@@ -19,6 +19,7 @@ pub mod machine;
 pub mod mapped;
 pub mod measured;
 pub mod metrics;
+pub mod misuse;
 pub mod outcome;
 pub mod params;
 pub mod peer_build;

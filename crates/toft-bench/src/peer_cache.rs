@@ -41,6 +41,12 @@ impl Cache {
         Self(user.unwrap_or_else(std::env::temp_dir).join("toft-bench"))
     }
 
+    /// Where compiled programs of the corpus of misuse are kept.
+    #[must_use]
+    pub fn misuse(&self) -> PathBuf {
+        self.0.join("misuse")
+    }
+
     /// The library of a peer that was built from the recipe of this key, and its version.
     #[must_use]
     pub fn find(&self, name: &str, key: &str) -> Option<(PathBuf, String)> {
@@ -66,17 +72,26 @@ impl Cache {
     pub fn begin(&self, name: &str) -> io::Result<Building> {
         let folder = self.0.join(name);
         fs::create_dir_all(&folder)?;
-        let lock = File::open(&folder)?;
-        // SAFETY: the descriptor is open.
-        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let lock = locked(&folder)?;
         let building = Building { folder, name: name.to_owned(), _lock: lock };
         building.clear()?;
         fs::create_dir_all(building.work())?;
         fs::create_dir_all(building.slot())?;
         Ok(building)
     }
+}
+
+/// A folder that nobody else has in hand, until what is returned is closed.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn locked(folder: &Path) -> io::Result<File> {
+    let lock = File::open(folder)?;
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(lock)
 }
 
 impl Building {

@@ -46,6 +46,9 @@ pub struct Recipe {
     /// Only compared when it is asked for by name.
     #[serde(default)]
     pub extra: bool,
+    /// Made to stop misuse.
+    #[serde(default)]
+    pub hardened: bool,
     /// As fast as they come: what others are held against.
     #[serde(default)]
     pub fast: bool,
@@ -276,7 +279,7 @@ fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
 }
 
 /// A library of this workspace: beside this program, or where cargo puts release builds.
-fn built_here(file: &str) -> Option<PathBuf> {
+pub(crate) fn built_here(file: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok()?.parent()?.join(file);
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     let in_tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release").join(file);

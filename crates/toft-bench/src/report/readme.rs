@@ -1,7 +1,7 @@
 //! The section of a README that a run makes: the plot, how every peer stands over all cases, and
 //! where Toft is worst and where it is best. Nobody writes it by hand: a test makes it again.
 
-use super::Report;
+use super::{Marks, Report};
 use crate::measured::Measured;
 use crate::metrics::{Metric, PEAK};
 use crate::record::{Record, SeriesRecord};
@@ -9,10 +9,12 @@ use crate::standing::{Against, Standing, WORSE, is_ours};
 use crate::table::plain;
 use std::fmt::Write;
 
-/// What the section begins with; the rest of its line is a warning to people.
-const BEGIN: &str = "<!-- figures";
-const BEGIN_LINE: &str = "<!-- figures: made by `cargo xtask readme`, do not edit -->";
-const END: &str = "<!-- /figures -->";
+/// The marks between which the section stands.
+const MARKS: Marks = Marks {
+    begin: "<!-- figures",
+    begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
+    end: "<!-- /figures -->",
+};
 
 /// The rows at each end of the comparison.
 const ENDS: usize = 8;
@@ -58,8 +60,7 @@ fn rounded(figure: f64) -> f64 {
 /// # Errors
 /// When there is no place for it.
 pub fn placed(text: &str, section: &str) -> Result<String, String> {
-    let (start, end) = place(text)?;
-    Ok(format!("{}{section}{}", &text[..start], &text[end..]))
+    MARKS.placed(text, section)
 }
 
 /// The section that a text has.
@@ -67,20 +68,14 @@ pub fn placed(text: &str, section: &str) -> Result<String, String> {
 /// # Errors
 /// When it has none.
 pub fn section_of(text: &str) -> Result<&str, String> {
-    place(text).map(|(start, end)| &text[start..end])
-}
-
-fn place(text: &str) -> Result<(usize, usize), String> {
-    let start = text.find(BEGIN).ok_or(format!("there is no line `{BEGIN_LINE}`"))?;
-    let length = text[start..].find(END).ok_or(format!("there is no line `{END}`"))?;
-    Ok((start, start + length + END.len()))
+    MARKS.section_of(text)
 }
 
 /// The section; `folder` is where the plots are.
 #[must_use]
 pub fn section(report: &Report, folder: &str) -> String {
     let standing = Standing::of(&report.measured, &report.peers);
-    let mut text = format!("{BEGIN_LINE}\n{}\n", provenance(report, &standing));
+    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(report, &standing));
     let _ = writeln!(
         text,
         "![Time and peak memory of every allocator, relative to {}]({folder}/peers.svg)\n",
@@ -98,7 +93,7 @@ pub fn section(report: &Report, folder: &str) -> String {
         text.push('\n');
         text.push_str(&ends(report, ours, "peak memory", &|_| Some(PEAK)));
     }
-    text.push_str(END);
+    text.push_str(MARKS.end);
     text
 }
 
@@ -236,7 +231,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(text.starts_with(BEGIN_LINE) && text.ends_with(END));
+        assert!(text.starts_with(MARKS.begin_line) && text.ends_with(MARKS.end));
     }
 
     #[test]
@@ -264,11 +259,13 @@ mod tests {
 
     #[test]
     fn the_section_replaces_the_one_that_is_there() {
-        let text = format!("before\n{BEGIN} old -->\nold\n{END}\nafter\n");
+        let text = format!("before\n{} old -->\nold\n{}\nafter\n", MARKS.begin, MARKS.end);
         let placed = placed(&text, "new").unwrap();
         assert_eq!(placed, "before\nnew\nafter\n");
         assert!(section_of(&placed).unwrap_err().contains("figures"));
-        assert!(super::placed(&format!("{BEGIN} -->"), "x").unwrap_err().contains(END));
+        assert!(
+            super::placed(&format!("{} -->", MARKS.begin), "x").unwrap_err().contains(MARKS.end)
+        );
     }
 
     #[test]

@@ -1,0 +1,272 @@
+//! The corpus of misuse: each class of it is a small program, with a twin that lacks the fault; all are
+//! run on every allocator that is there, and the table says what each comes to.
+//!
+//! | file | what |
+//! |---|---|
+//! | `class.rs` | the classes and their cases, as the heads of the programs say |
+//! | `expect.rs`, `pattern.rs` | what Toft has to come to, and its exact messages |
+//! | `programs.rs` | compiling them |
+//! | `verdict.rs` | how a program ended |
+//! | `trial.rs` | running them |
+//! | `record.rs`, `table.rs` | the JSON file and the table |
+
+pub mod class;
+pub mod expect;
+pub mod pattern;
+pub mod programs;
+pub mod record;
+pub mod table;
+pub mod trial;
+pub mod verdict;
+
+use crate::cli::{Mount, choose_peers, write};
+use crate::peer_cache::Cache;
+use crate::peers::{Peer, Recipe, built_here, recipes};
+use clap::Args;
+use class::{Case, Class, classes};
+use expect::HARDENED;
+use programs::Programs;
+use record::Record;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use trial::{Job, Tried};
+
+/// The file name of the hardened build.
+const HARDENED_LIBRARY: &str = "libtoft-secure.so";
+
+/// Exit status: Toft does not do what the corpus says.
+const DEVIATES: u8 = 1;
+
+/// What of the corpus to run, on what, and what to make of it.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Classes to run, by number or by a word of their titles; all when not given
+    #[arg(long, value_delimiter = ',', value_name = "CLASS")]
+    only: Vec<String>,
+    /// Allocators to run it on: names, or name=/path/of/a/library.so; all that are there when not given
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    peers: Vec<String>,
+    /// The hardened build of Toft, where it does not lie beside this program
+    #[arg(long, value_name = "LIBRARY")]
+    hardened: Option<PathBuf>,
+    /// Seconds after which a run is killed
+    #[arg(long, default_value_t = 20)]
+    timeout: u64,
+    /// Write the verdict of every run to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the table into this README, between its marks, and what it is made of into docs/figures
+    /// beside it
+    #[arg(long, value_name = "FILE", conflicts_with = "only")]
+    readme: Option<PathBuf>,
+    /// Run nothing, and take what an earlier run wrote with --json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "hardened"])]
+    from: Option<PathBuf>,
+    /// List the classes and their cases
+    #[arg(long, conflicts_with_all = ["json", "readme", "from"])]
+    list: bool,
+}
+
+/// Runs what the command line says; returns the exit status.
+///
+/// # Errors
+/// What kept it from running.
+pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
+    let classes = chosen(&options.only)?;
+    if options.list {
+        classes.iter().for_each(list);
+        return Ok(0);
+    }
+    let (record, deviations) = match &options.from {
+        Some(file) => (Record::read(file)?, Vec::new()),
+        None => tried(options, &classes, mount)?,
+    };
+    if let Some(path) = &options.json {
+        write(path, &record.text())?;
+    }
+    println!("{}", table::draw(&record));
+    for line in &deviations {
+        println!("not as expected: {line}");
+    }
+    // A table of something else than was expected may be written, for it is true.
+    options.readme.as_ref().map_or(Ok(()), |path| write_readme(path, &record))?;
+    Ok(u8::from(!deviations.is_empty()) * DEVIATES)
+}
+
+fn tried(
+    options: &Options,
+    classes: &[Class],
+    mount: Mount,
+) -> Result<(Record, Vec<String>), String> {
+    let peers = peers(options, mount)?;
+    eprintln!("compiling the programs");
+    let programs = Programs::build(&Cache::of_the_user().misuse(), classes)?;
+    let cases: Vec<(&Class, Vec<Case>)> =
+        classes.iter().map(|class| (class, class.cases())).collect();
+    let jobs = jobs(&cases, &peers);
+    let tried = trial::run_all(&jobs, &programs, Duration::from_secs(options.timeout), &|done| {
+        progress(done, jobs.len());
+    });
+    let deviations = deviations(&jobs, &tried);
+    Ok((Record::of(&peers, classes, &jobs, &tried), deviations))
+}
+
+/// Every case on every peer, case by case.
+#[must_use]
+pub fn jobs<'a>(cases: &'a [(&'a Class, Vec<Case>)], peers: &'a [Peer]) -> Vec<Job<'a>> {
+    let of_case =
+        |class: &'a Class, case: &'a Case| peers.iter().map(move |peer| Job { class, case, peer });
+    cases
+        .iter()
+        .flat_map(|(class, cases)| cases.iter().flat_map(move |case| of_case(class, case)))
+        .collect()
+}
+
+/// What of some tried cases is not as the corpus says.
+#[must_use]
+pub fn deviations(jobs: &[Job], tried: &[Tried]) -> Vec<String> {
+    jobs.iter().zip(tried).flat_map(|(job, tried)| job.deviations(tried)).collect()
+}
+
+/// To a terminal on one line, elsewhere a line for each tenth.
+fn progress(done: usize, all: usize) {
+    let stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        let _ = write!(stderr.lock(), "\r{done} of {all}{}", if done == all { "\n" } else { "" });
+    } else if done * 10 / all != (done - 1) * 10 / all {
+        eprintln!("{done} of {all}");
+    }
+}
+
+fn chosen(only: &[String]) -> Result<Vec<Class>, String> {
+    let all = classes();
+    let fits = |class: &Class, word: &String| match word.parse::<u32>() {
+        Ok(number) => class.number == number,
+        Err(_) => class.title.to_lowercase().contains(&word.to_lowercase()),
+    };
+    if let Some(unknown) = only.iter().find(|word| !all.iter().any(|class| fits(class, word))) {
+        return Err(format!("no class is called {unknown}; `toft bench misuse --list` lists them"));
+    }
+    let wanted = |class: &Class| only.is_empty() || only.iter().any(|word| fits(class, word));
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+fn list(class: &Class) {
+    println!("{} {} ({})", class.number, class.title, class.source);
+    for case in class.cases() {
+        let times = if class.repeat > 1 { format!(" x {}", class.repeat) } else { String::new() };
+        let build = expect::Build::Default;
+        let toft = class.expectation(build, &case).map_or("", |expectation| &*expectation.value);
+        println!("    {:<32}toft: {toft}", format!("{case}{times}"));
+    }
+}
+
+/// The allocators to run on. What is left out is named.
+fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
+    if options.peers.is_empty() {
+        let mut peers = choose_peers(&["toft".to_owned()], false, mount)?;
+        match hardened(options.hardened.as_deref())? {
+            Some(secure) => peers.push(secure),
+            None => eprintln!(
+                "left out: {HARDENED}, no {HARDENED_LIBRARY} lies beside this program (--hardened names one)"
+            ),
+        }
+        let recipes = recipes();
+        let mut others: Vec<&Recipe> = recipes.iter().filter(|recipe| compared(recipe)).collect();
+        others.sort_by_key(|recipe| !recipe.hardened);
+        for recipe in others {
+            match recipe.find() {
+                Ok(peer) => peers.push(peer),
+                Err(how) => eprintln!("left out: {} is not there: {how}", recipe.name),
+            }
+        }
+        return Ok(peers);
+    }
+    let mut peers = Vec::new();
+    for name in &options.peers {
+        if name == HARDENED {
+            let secure = hardened(options.hardened.as_deref())?;
+            peers.push(secure.ok_or_else(|| format!("{HARDENED}: --hardened has to name it"))?);
+        } else {
+            peers.extend(choose_peers(std::slice::from_ref(name), false, mount)?);
+        }
+    }
+    Ok(peers)
+}
+
+/// The allocators that programs use, each in its latest version, and not with other variables.
+fn compared(recipe: &Recipe) -> bool {
+    let heap = recipe.from_crate.as_ref().is_some_and(|from| from.heap.is_some());
+    !heap && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
+}
+
+fn hardened(named: Option<&Path>) -> Result<Option<Peer>, String> {
+    let library = match named {
+        Some(path) => {
+            let found = path.canonicalize();
+            Some(found.map_err(|error| format!("--hardened {}: {error}", path.display()))?)
+        }
+        None => built_here(HARDENED_LIBRARY),
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Ok(library.map(|path| Peer { name: HARDENED.to_owned(), library: Some(path), version }))
+}
+
+fn write_readme(path: &Path, record: &Record) -> Result<(), String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let kept = record.kept();
+    let text = table::MARKS.placed(&text, &table::section(&kept)).map_err(|error| wrong(&error))?;
+    let folder = path.parent().unwrap_or(Path::new("")).join("docs/figures");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    write(&folder.join("misuse.json"), &kept.text())?;
+    write(path, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_chosen_by_number_or_by_a_word() {
+        let numbers = |only: &[&str]| -> Vec<u32> {
+            let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+            chosen(&only).unwrap().iter().map(|class| class.number).collect()
+        };
+        assert_eq!(numbers(&[]).len(), 33);
+        assert_eq!(numbers(&["7", "28"]), [7, 28]);
+        assert_eq!(numbers(&["MEMCPY"]), [32]);
+        let error = chosen(&["7".into(), "nothing like it".into()]).unwrap_err();
+        assert!(error.contains("nothing like it"), "{error}");
+        assert!(chosen(&["34".into()]).is_err());
+    }
+
+    #[test]
+    fn every_allocator_of_programs_is_compared_and_each_once() {
+        let recipes = recipes();
+        let names: Vec<&str> =
+            recipes.iter().filter(|r| compared(r)).map(|r| r.name.as_str()).collect();
+        for name in ["glibc", "jemalloc53", "tcmalloc", "mimalloc3", "scudo", "hardened_malloc"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        for name in ["toft", "toft-off", "jemalloc", "talc"] {
+            assert!(!names.contains(&name), "{names:?}");
+        }
+        let hardened: Vec<&str> =
+            recipes.iter().filter(|r| r.hardened).map(|r| r.name.as_str()).collect();
+        assert_eq!(
+            hardened,
+            ["snmalloc-checks", "mimalloc3-secure", "scudo", "hardened_malloc", "isoalloc"]
+        );
+    }
+
+    #[test]
+    fn the_hardened_build_is_looked_for_where_it_is_said_to_be() {
+        let error = hardened(Some(Path::new("/nowhere/lib.so"))).unwrap_err();
+        assert!(error.contains("/nowhere/lib.so"), "{error}");
+        let found = hardened(Some(Path::new("/proc/self/exe"))).unwrap().unwrap();
+        assert_eq!(found.name, HARDENED);
+        assert!(found.library.is_some());
+    }
+}

@@ -1,0 +1,309 @@
+//! What is kept of a run of the corpus: the JSON file, written and read back.
+
+use super::class::Class;
+use super::trial::{Job, Tried};
+use super::verdict::{Ending, Verdict};
+use crate::machine::Machine;
+use crate::peers::Peer;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of this format.
+    pub toft_misuse: u32,
+    /// When.
+    pub date: String,
+    /// Where.
+    pub machine: Machine,
+    /// The allocators, in the order of the table.
+    pub peers: Vec<PeerRecord>,
+    /// The classes, by number.
+    pub classes: Vec<ClassRecord>,
+}
+
+/// An allocator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PeerRecord {
+    /// What the table calls it.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// A class on every allocator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClassRecord {
+    /// Its number.
+    pub number: u32,
+    /// What is done.
+    pub title: String,
+    /// How many runs came to what.
+    pub peers: BTreeMap<String, Counts>,
+    /// Every run; left out of what is committed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cases: Vec<CaseRecord>,
+}
+
+/// A case on every allocator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CaseRecord {
+    /// Language, thread, size, variant.
+    pub case: String,
+    /// Verdicts and how each process ended.
+    pub peers: BTreeMap<String, Vec<String>>,
+}
+
+/// How many runs came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// See [`Verdict::Caught`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub caught: usize,
+    /// See [`Verdict::Late`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub late: usize,
+    /// See [`Verdict::Prevented`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub prevented: usize,
+    /// See [`Verdict::Missed`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: usize,
+    /// Runs that did not come as far as their fault, or died where the correct program dies, too.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: usize,
+    /// Programs without a fault that did not end well.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub false_alarms: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Counts {
+    /// The number of runs of a verdict.
+    #[must_use]
+    pub fn of(&self, verdict: Verdict) -> usize {
+        match verdict {
+            Verdict::Caught => self.caught,
+            Verdict::Late => self.late,
+            Verdict::Prevented => self.prevented,
+            Verdict::Missed => self.missed,
+        }
+    }
+
+    fn add(&mut self, tried: &Tried) {
+        for (ending, _) in &tried.runs {
+            let count = match ending {
+                // Where the correct program dies, too, nothing was caught.
+                Ending::Judged(Verdict::Caught | Verdict::Late, _) if tried.twin.is_err() => {
+                    &mut self.failed
+                }
+                Ending::Judged(Verdict::Caught, _) => &mut self.caught,
+                Ending::Judged(Verdict::Late, _) => &mut self.late,
+                Ending::Judged(Verdict::Prevented, _) => &mut self.prevented,
+                Ending::Judged(Verdict::Missed, _) => &mut self.missed,
+                Ending::Failed(_) => &mut self.failed,
+                Ending::NoSuchCall => continue,
+            };
+            *count += 1;
+        }
+        self.false_alarms += usize::from(tried.twin.is_err());
+    }
+}
+
+fn texts(tried: &Tried) -> Vec<String> {
+    let mut texts: Vec<String> = tried
+        .runs
+        .iter()
+        .map(|(ending, _)| match ending {
+            Ending::Judged(verdict, how) => format!("{} {how}", verdict.word()).trim().to_owned(),
+            Ending::NoSuchCall => "no such call".to_owned(),
+            Ending::Failed(how) => format!("failed: {how}"),
+        })
+        .collect();
+    texts.extend(tried.twin.as_ref().err().map(|how| format!("false alarm: {how}")));
+    texts
+}
+
+impl Record {
+    /// The record of what was tried; `jobs` are in the order of the classes.
+    #[must_use]
+    pub fn of(peers: &[Peer], classes: &[Class], jobs: &[Job], tried: &[Tried]) -> Self {
+        let peer =
+            |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
+        let class = |class: &Class| {
+            let mut record = ClassRecord {
+                number: class.number,
+                title: class.title.clone(),
+                peers: BTreeMap::new(),
+                cases: Vec::new(),
+            };
+            let ours = jobs.iter().zip(tried).filter(|(job, _)| job.class.number == class.number);
+            for (job, tried) in ours {
+                record.peers.entry(job.peer.name.clone()).or_default().add(tried);
+                let name = job.case.to_string();
+                if record.cases.last().is_none_or(|last| last.case != name) {
+                    record.cases.push(CaseRecord { case: name, peers: BTreeMap::new() });
+                }
+                if let Some(last) = record.cases.last_mut() {
+                    last.peers.insert(job.peer.name.clone(), texts(tried));
+                }
+            }
+            record
+        };
+        Self {
+            toft_misuse: FORMAT,
+            date: crate::report::now(),
+            machine: Machine::here(),
+            peers: peers.iter().map(peer).collect(),
+            classes: classes.iter().map(class).collect(),
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        let record: Self = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+        if record.toft_misuse == FORMAT {
+            Ok(record)
+        } else {
+            Err(wrong(&format!("format {} is not {FORMAT}", record.toft_misuse)))
+        }
+    }
+
+    /// The same with the counts alone.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let mut kept = self.clone();
+        kept.classes.iter_mut().for_each(|class| class.cases.clear());
+        kept
+    }
+
+    /// The text of the file, a line for each class and each case.
+    ///
+    /// # Panics
+    /// Never: strings and numbers can always be written as JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        fn line(value: &impl Serialize) -> String {
+            serde_json::to_string(value).expect("strings and numbers alone")
+        }
+        let open = |text: String, end: char| text.strip_suffix(end).map(str::to_owned);
+        let head = Self { classes: Vec::new(), ..self.clone() };
+        let mut out = line(&head).replacen("\"classes\":[]}", "\"classes\":[\n", 1);
+        for (place, class) in self.classes.iter().enumerate() {
+            let counts = ClassRecord { cases: Vec::new(), ..class.clone() };
+            let mut text = line(&counts);
+            if !class.cases.is_empty() {
+                let cases: Vec<String> = class.cases.iter().map(line).collect();
+                text = open(text, '}').unwrap_or_default();
+                text.push_str(&format!(",\"cases\":[\n{}]}}", cases.join(",\n")));
+            }
+            out.push_str(&text);
+            out.push_str(if place + 1 < self.classes.len() { ",\n" } else { "\n" });
+        }
+        out + "]}\n"
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::child::{Limits, end};
+    use crate::misuse::verdict::of_fault;
+    use std::time::Duration;
+
+    pub(crate) fn example() -> Record {
+        let counts = |text: &str| serde_json::from_str::<Counts>(text).unwrap();
+        let class = |number, title: &str, cells: &[(&str, &str)]| ClassRecord {
+            number,
+            title: title.to_owned(),
+            peers: cells.iter().map(|(name, text)| ((*name).to_owned(), counts(text))).collect(),
+            cases: vec![CaseRecord {
+                case: "c same 24".to_owned(),
+                peers: [("toft".to_owned(), vec!["caught SIGABRT: x".to_owned()])].into(),
+            }],
+        };
+        let peer = |name: &str, version: &str| PeerRecord {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        };
+        Record {
+            toft_misuse: FORMAT,
+            date: "2026-01-31 12:00 UTC".to_owned(),
+            machine: Machine {
+                cpu: "A CPU".into(),
+                cpus: 2,
+                kernel: "6.1".into(),
+                thp: "never".into(),
+                libc: "2.36".into(),
+                revision: "abc".into(),
+            },
+            peers: vec![peer("toft", "0.1"), peer("glibc", "2.36")],
+            classes: vec![
+                class(
+                    1,
+                    "Do this",
+                    &[("toft", r#"{"caught":4}"#), ("glibc", r#"{"late":1,"missed":3}"#)],
+                ),
+                class(2, "Do | that", &[("toft", r#"{"missed":2}"#), ("glibc", r#"{}"#)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_death_counts_where_the_correct_program_lives() {
+        let run = |script: &str| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", script]);
+            let limits = Limits { timeout: Duration::from_secs(60), pin: None };
+            let end = end(command, limits).unwrap();
+            (of_fault(&end), end)
+        };
+        let runs = || {
+            let late = run("echo begin; echo end; kill -ABRT $$");
+            let missed = run("echo begin; echo end; exit 81");
+            vec![run("echo begin; kill -ABRT $$"), late, missed, run("exit 82")]
+        };
+        let counts = |twin: Result<(), String>| {
+            let mut counts = Counts::default();
+            counts.add(&Tried { runs: runs(), twin });
+            counts
+        };
+        let good = Counts { caught: 1, late: 1, missed: 1, ..Counts::default() };
+        assert_eq!(counts(Ok(())), good);
+        let bad = Counts { failed: 2, missed: 1, false_alarms: 1, ..Counts::default() };
+        assert_eq!(counts(Err("died".to_owned())), bad);
+    }
+
+    #[test]
+    fn a_record_is_read_back_as_it_was() {
+        let record = example();
+        let path = std::env::temp_dir().join(format!("toft-misuse-{}.json", std::process::id()));
+        for record in [record.clone(), record.kept()] {
+            std::fs::write(&path, record.text()).unwrap();
+            let back = Record::read(&path).unwrap();
+            assert_eq!(back.text(), record.text());
+            assert_eq!(back.classes[0].cases.len(), record.classes[0].cases.len());
+            assert_eq!(back.classes[0].peers["glibc"].missed, 3);
+        }
+        assert!(record.kept().classes[0].cases.is_empty());
+        std::fs::write(&path, "{\"toft_misuse\":9}").unwrap();
+        assert!(Record::read(&path).unwrap_err().contains("toft-misuse"));
+        std::fs::write(&path, record.text().replacen(":1,", ":9,", 1)).unwrap();
+        assert!(Record::read(&path).unwrap_err().contains("format 9"));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

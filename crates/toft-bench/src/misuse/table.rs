@@ -1,0 +1,175 @@
+//! The table, class by class: for a terminal, and for a README.
+
+use super::record::{Counts, Record};
+use super::verdict::{VERDICTS, Verdict};
+use crate::report::Marks;
+use comfy_table::{ContentArrangement, Table, presets};
+use std::fmt::Write;
+
+/// The marks between which the table stands in a README.
+pub const MARKS: Marks = Marks {
+    begin: "<!-- misuse",
+    begin_line: "<!-- misuse: made by `cargo xtask misuse --readme`, do not edit -->",
+    end: "<!-- /misuse -->",
+};
+
+/// What a peer came to in a class. One word where every run came to the same.
+#[must_use]
+pub fn cell(counts: Option<&Counts>) -> String {
+    let Some(counts) = counts else { return "–".to_owned() };
+    let mut all: Vec<(&str, usize)> =
+        VERDICTS.iter().map(|verdict| (verdict.word(), counts.of(*verdict))).collect();
+    all.push(("failed", counts.failed));
+    all.retain(|(_, count)| *count > 0);
+    let mut text = match all[..] {
+        [] => "–".to_owned(),
+        [(word, _)] => word.to_owned(),
+        _ => {
+            all.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+        }
+    };
+    if counts.false_alarms > 0 {
+        let _ = write!(text, ", {} false alarms", counts.false_alarms);
+    }
+    text
+}
+
+/// Of how many classes no run was missed or failed, of all that have runs.
+fn clean(record: &Record, peer: &str) -> String {
+    let runs = |counts: &&Counts| VERDICTS.iter().any(|&v| counts.of(v) > 0) || counts.failed > 0;
+    let all: Vec<&Counts> =
+        record.classes.iter().filter_map(|class| class.peers.get(peer)).filter(runs).collect();
+    let good = |counts: &&&Counts| counts.of(Verdict::Missed) == 0 && counts.failed == 0;
+    format!("{} of {}", all.iter().filter(good).count(), all.len())
+}
+
+fn false_alarms(record: &Record, peer: &str) -> usize {
+    record.classes.iter().filter_map(|class| class.peers.get(peer)).map(|c| c.false_alarms).sum()
+}
+
+fn rows(record: &Record) -> Vec<Vec<String>> {
+    let peers = || record.peers.iter().map(|peer| peer.name.as_str());
+    let mut rows: Vec<Vec<String>> = record
+        .classes
+        .iter()
+        .map(|class| {
+            let first = [class.number.to_string(), class.title.clone()];
+            first.into_iter().chain(peers().map(|name| cell(class.peers.get(name)))).collect()
+        })
+        .collect();
+    let first = [String::new(), "Classes in which nothing is missed".to_owned()];
+    rows.push(first.into_iter().chain(peers().map(|name| clean(record, name))).collect());
+    rows
+}
+
+/// The table for a terminal.
+#[must_use]
+pub fn draw(record: &Record) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    let names = record.peers.iter().map(|peer| peer.name.clone());
+    table.set_header(["".to_owned(), "class".to_owned()].into_iter().chain(names));
+    rows(record).into_iter().for_each(|row| _ = table.add_row(row));
+    table.to_string()
+}
+
+/// The section of a README, with its marks.
+#[must_use]
+pub fn section(record: &Record) -> String {
+    let ours = |name: &str| name.starts_with("toft");
+    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(record));
+    let head: Vec<String> = record
+        .peers
+        .iter()
+        .map(|peer| if ours(&peer.name) { format!("**{}**", peer.name) } else { peer.name.clone() })
+        .collect();
+    let _ = writeln!(text, "| | class | {} |", head.join(" | "));
+    let _ = writeln!(text, "|---|---|{}", "---|".repeat(head.len()));
+    for row in rows(record) {
+        let row: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text.push_str(MARKS.end);
+    text
+}
+
+fn provenance(record: &Record) -> String {
+    let machine = &record.machine;
+    let versions: Vec<String> = record
+        .peers
+        .iter()
+        .map(|peer| format!("{} {}", peer.name, peer.version).trim().to_owned())
+        .collect();
+    let alarms: Vec<String> = record
+        .peers
+        .iter()
+        .map(|peer| (&peer.name, false_alarms(record, &peer.name)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    let alarms = if alarms.is_empty() {
+        "Every program without its fault ended well on every allocator.".to_owned()
+    } else {
+        format!("Programs without their fault that did not end well: {}.", alarms.join(", "))
+    };
+    let changed = if machine.revision.ends_with('+') { " with changes" } else { "" };
+    format!(
+        "{} classes on {} × {}: Linux {}, glibc {}; revision {}{changed}, {}. {alarms}\n\n\
+         Versions: {}.\n",
+        record.classes.len(),
+        machine.cpus,
+        machine.cpu,
+        machine.kernel,
+        machine.libc,
+        machine.revision.trim_end_matches('+'),
+        record.date,
+        versions.join(", "),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::misuse::record::tests::example;
+
+    fn text(json: &str) -> String {
+        cell(Some(&serde_json::from_str(json).unwrap()))
+    }
+
+    #[test]
+    fn a_cell_is_a_word_or_says_how_many() {
+        assert_eq!(text(r#"{"caught":9}"#), "caught");
+        assert_eq!(text(r#"{"missed":3,"caught":2,"late":1}"#), "2 caught, 1 late, 3 missed");
+        assert_eq!(text(r#"{"prevented":3,"failed":1}"#), "3 prevented, 1 failed");
+        assert_eq!(text(r#"{"caught":9,"false_alarms":2}"#), "caught, 2 false alarms");
+        assert_eq!(text("{}"), "–");
+        assert_eq!(cell(None), "–");
+    }
+
+    #[test]
+    fn the_section_has_every_class_where_it_was_measured_and_the_sum() {
+        let record = example();
+        let made = section(&record);
+        for part in [
+            "2 classes on 2 × A CPU: Linux 6.1, glibc 2.36; revision abc, 2026-01-31 12:00 UTC",
+            "Every program without its fault ended well",
+            "Versions: toft 0.1, glibc 2.36.",
+            "| | class | **toft** | glibc |",
+            "| 1 | Do this | caught | 1 late, 3 missed |",
+            "| 2 | Do \\| that | missed | – |",
+            "| Classes in which nothing is missed | 1 of 2 | 0 of 1 |",
+        ] {
+            assert!(made.contains(part), "{part} is not in\n{made}");
+        }
+        assert!(made.starts_with(MARKS.begin_line) && made.ends_with(MARKS.end));
+        let mut record = record;
+        record.classes[0].peers.get_mut("glibc").unwrap().false_alarms = 3;
+        assert!(section(&record).contains("did not end well: glibc 3."));
+    }
+
+    #[test]
+    fn the_terminal_gets_the_same_cells() {
+        let drawn = draw(&example());
+        assert!(drawn.contains("1 late, 3 missed") && drawn.contains("Do | that"), "{drawn}");
+    }
+}

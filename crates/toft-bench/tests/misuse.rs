@@ -1,0 +1,129 @@
+//! The corpus of misuse as a person runs it, and the README's table of it, which nobody writes by hand.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use toft_bench::misuse::record::Record;
+use toft_bench::misuse::table::{MARKS, section};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn misuse(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
+    command.arg("misuse").args(words).env_remove("LD_PRELOAD");
+    command.env("TOFT_BENCH_CACHE", folder("misuse cache")).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_readme_is_made_of_the_committed_run() {
+    let record = Record::read(&root().join("docs/figures/misuse.json")).unwrap();
+    assert_eq!(record.classes.len(), 33);
+    for name in ["toft", "glibc", "hardened_malloc", "scudo"] {
+        assert!(record.peers.iter().any(|peer| peer.name == name), "{name} was not run");
+    }
+    let made = section(&record);
+    let readme = read(&root().join("README.md"));
+    let has = MARKS.section_of(&readme).unwrap();
+    for (line, wanted) in has.lines().zip(made.lines()) {
+        assert_eq!(line, wanted, "written by hand? `cargo xtask misuse --readme` makes it");
+    }
+    assert_eq!(has.lines().count(), made.lines().count());
+}
+
+#[test]
+fn the_table_is_written_again_of_what_is_kept() {
+    let folder = folder("misuse readme");
+    let readme = folder.join("README.md");
+    std::fs::write(&readme, "before\n<!-- misuse -->\nold\n<!-- /misuse -->\nafter\n").unwrap();
+    let kept = root().join("docs/figures/misuse.json");
+    let words = ["--from", kept.to_str().unwrap(), "--readme", readme.to_str().unwrap()];
+    let output = misuse(&words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let made = read(&readme);
+    assert!(made.starts_with("before\n") && made.ends_with("\nafter\n") && !made.contains("old"));
+    let root_readme = read(&root().join("README.md"));
+    assert_eq!(MARKS.section_of(&made), MARKS.section_of(&root_readme));
+    assert_eq!(read(&folder.join("docs/figures/misuse.json")), read(&kept));
+    std::fs::write(&readme, "no marks\n").unwrap();
+    let output = misuse(&words);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("README.md: there is no line"));
+}
+
+/// On the system's malloc, which is always there: a class that it catches and one that it does not.
+#[test]
+fn a_class_is_run_and_every_run_is_in_the_file() {
+    let json = folder("misuse run").join("run.json");
+    let words = ["--only", "11,26", "--peers", "glibc", "--json", json.to_str().unwrap()];
+    let output = misuse(&words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    let row = |number: &str| {
+        let found = table.lines().find(|line| line.starts_with(&format!("| {number} ")));
+        found.unwrap_or_else(|| panic!("no row {number} in\n{table}")).to_owned()
+    };
+    assert!(row("11").contains("| caught"), "{table}");
+    assert!(row("26").contains("| missed"), "{table}");
+    assert!(text(&output.stderr).contains(" of "), "progress");
+    let record: Value = serde_json::from_str(&read(&json)).unwrap();
+    let case = &record["classes"][0]["cases"][0];
+    let how = case["peers"]["glibc"][0].as_str().unwrap();
+    assert!(how.starts_with("caught SIGABRT: free(): double free"), "{case}");
+}
+
+/// Any library may be called Toft; what does not do what Toft does is found out.
+#[test]
+fn a_toft_that_does_not_do_what_the_corpus_says_is_status_one() {
+    let libc = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libc = libc.split_whitespace().find(|word| word.ends_with("/libc.so.6")).unwrap();
+    let output = misuse(&["--only", "20", "--peers", &format!("toft={libc}")]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let wanted = "not as expected: toft, class 20 (c same 1): expected caught double-free, was ";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
+fn what_cannot_be_run_says_so() {
+    for (words, reason) in [
+        (&["--only", "99"][..], "no class is called 99"),
+        (&["--peers", "nomalloc"], "no peer is called nomalloc"),
+        (&["--hardened", "/nowhere/lib.so", "--peers", "toft-secure"], "/nowhere/lib.so"),
+        (&["--from", "/nowhere/run.json"], "/nowhere/run.json"),
+        // The table of a README has every class.
+        (&["--only", "11", "--readme", "/nowhere/README.md"], "cannot be used with"),
+    ] {
+        let output = misuse(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(reason), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_list_has_every_class_with_what_toft_comes_to() {
+    let output = misuse(&["--list"]);
+    assert!(output.status.success());
+    let list = text(&output.stdout);
+    for part in
+        ["11 Free a small block twice in a row", "c++ cross 24 first", "toft: caught double-free"]
+    {
+        assert!(list.contains(part), "{part} is not in\n{list}");
+    }
+}
