@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
+//! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
@@ -12,6 +13,7 @@
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
 //! | `pages/` | documentation that is generated, and tests of the rest |
 
+mod arena;
 mod experiment;
 mod gates;
 mod golden;
@@ -48,6 +50,9 @@ enum Task {
     },
     /// Run all tests, and check format, lints, documentation and licences
     Ci,
+    /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, its oldest compiler, nightly's
+    /// `Allocator`, the address sanitizer, Miri
+    Arena,
     /// Check the licences of all dependencies
     Licences,
     /// Compare the machine code of the fast paths with what was recorded
@@ -82,6 +87,7 @@ fn main() -> ExitCode {
             suites::run(&suites, !no_install).map(|tally| close(&tally))
         }
         Task::Ci => ci().map(|tally| close(&tally)),
+        Task::Arena => Ok(close(&arena::run(true))),
         Task::Licences => licences::check().map(|count| {
             println!("{count} packages, all under licences that are allowed");
             ExitCode::SUCCESS
@@ -114,6 +120,7 @@ fn bench() -> std::process::Command {
 
 fn ci() -> Result<Tally, String> {
     let mut tally = gates::run();
+    tally.add(arena::run(false));
     tally.add(suites::run(&[], true)?);
     Ok(tally)
 }
