@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 use toft_arena::source::Once;
 use toft_arena::{Anywhere, Checked, Heap, Narrow, Packed, Shared, Spin, Striped, Swift, Within};
 
-const ROUNDS: u64 = if cfg!(miri) { 2 } else { 300 };
-const OPERATIONS: usize = if cfg!(miri) { 40 } else { 250 };
+const ROUNDS: u64 = if cfg!(miri) { 1 } else { 300 };
+const OPERATIONS: usize = if cfg!(miri) { 20 } else { 250 };
 
 /// Random bytes for the fuzz target's entry, for one of its shapes.
 fn random(shape: u8) {
@@ -115,7 +115,7 @@ fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
 fn threads() {
     fn run(allocator: &(impl std::alloc::GlobalAlloc + Sync)) {
         let (sender, receiver) = std::sync::mpsc::channel::<Box<(usize, Layout)>>();
-        let turns = if cfg!(miri) { 30 } else { 5000 };
+        let turns = if cfg!(miri) { 20 } else { 5000 };
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 for turn in 0..turns {

@@ -10,7 +10,8 @@ use super::shadow::{Op, Shadow};
 use super::shapes::{Lines, Parks, Tiny, anywhere, within};
 use toft_arena::{Bare, Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
 
-const MEMORY: usize = 128 << 10;
+/// Less under Miri, which takes its time to look at each byte.
+const MEMORY: usize = if cfg!(miri) { 40 << 10 } else { 128 << 10 };
 /// An input is as long as a property test.
 const MOST: usize = 300;
 
