@@ -103,6 +103,25 @@ mod heap {
     }
 }
 
+/// talc links `alloc`, which wants one; nothing is ever asked of it.
+#[cfg(feature = "talc")]
+mod none {
+    use core::alloc::{GlobalAlloc, Layout};
+
+    struct None;
+
+    // SAFETY: it has no blocks.
+    unsafe impl GlobalAlloc for None {
+        unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+            core::ptr::null_mut()
+        }
+        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+    }
+
+    #[global_allocator]
+    static NONE: None = None;
+}
+
 #[cfg(feature = "rlsf")]
 mod heap {
     use super::*;
