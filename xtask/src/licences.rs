@@ -27,11 +27,11 @@ const OURS: &str = "MIT OR Apache-2.0";
 /// What runs inside malloc may depend on: the thinnest system-call layer and nothing else.
 const CORE: &[(&str, &[&str])] = &[("toft", &["libc"]), ("toft-preload", &["libc", "toft"])];
 
-/// Checks every package that any target or feature of this workspace, or of the fuzzer's, depends
+/// Checks every package that any target or feature of this workspace, or of those beside it, depends
 /// on; says how many.
 pub fn check() -> Result<usize, String> {
     let mut count = 0;
-    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml", "crates/toft-arena/size/Cargo.toml"] {
         if place::root().join(manifest).is_file() {
             count += check_metadata(&metadata(manifest)?)?;
         }

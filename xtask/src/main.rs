@@ -5,6 +5,7 @@
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
 //! | `secure.rs` | building the hardened library |
+//! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
@@ -13,6 +14,7 @@
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
 //! | `pages/` | documentation that is generated, and tests of the rest |
 
+mod arena;
 mod experiment;
 mod gates;
 mod golden;
@@ -52,6 +54,9 @@ enum Task {
     Ci,
     /// Build the hardened library: libtoft-secure.so and libtoft-secure.a
     Secure,
+    /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, its oldest compiler, nightly's
+    /// `Allocator`, the address sanitizer, Miri
+    Arena,
     /// Check the licences of all dependencies
     Licences,
     /// Compare the machine code of the fast paths with what was recorded
@@ -96,6 +101,7 @@ fn main() -> ExitCode {
         }
         Task::Ci => ci().map(|tally| close(&tally)),
         Task::Secure => secure::main(),
+        Task::Arena => Ok(close(&arena::run(true))),
         Task::Licences => licences::check().map(|count| {
             println!("{count} packages, all under licences that are allowed");
             ExitCode::SUCCESS
@@ -138,6 +144,7 @@ fn bench() -> std::process::Command {
 
 fn ci() -> Result<Tally, String> {
     let mut tally = gates::run();
+    tally.add(arena::run(false));
     tally.add(suites::run(&[], true)?);
     Ok(tally)
 }

@@ -19,6 +19,7 @@
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
+#![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod arena;
@@ -35,15 +36,17 @@ mod word;
 
 pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
-pub use heap::{Block, Counters, Heap, Invariant, Span, Survey};
-pub use shape::{Checked, Checks, Narrow, Packed, Relative, Shape, Standard, Swift};
+pub use heap::{Block, Counters, Heap, Histogram, Invariant, Span, Survey};
+pub use shape::{Bare, Checked, Checks, Narrow, Packed, Relative, Shape, Standard, Swift};
 #[cfg(feature = "lock_api")]
 pub use shared::LockApi;
-#[cfg(target_has_atomic = "8")]
-pub use shared::Spin;
 #[cfg(feature = "std")]
 pub use shared::StdLock;
-pub use shared::{Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Unlocked};
+pub use shared::{
+    ByStack, Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Spread, Striped, Unlocked,
+};
+#[cfg(target_has_atomic = "8")]
+pub use shared::{Spin, Ticket};
 pub use space::{Anywhere, Space, Within};
 pub use table::{Table, Tables};
 pub use word::Word;

@@ -35,6 +35,11 @@ pub trait Shape: 'static {
     /// Whether a large request looks for a close fit even while there is memory in `top`: 1 % more of the
     /// memory is used, and requests of more than `EXACT` bytes take a tenth more time.
     const CAREFUL: bool = true;
+    /// Requests of at least `EXACT` and below this many bytes are rounded up to the smallest size of a bin, so
+    /// that every chunk of it serves, and freed ones are parked for each other: a thirty-second more memory for
+    /// such a block on average, at four `STEPS`, and no search. None are where this is 0; a power of two. What
+    /// cannot be met so is tried without.
+    const ROUNDED: usize = 0;
     /// Whether calls are counted.
     const COUNT: bool = false;
     /// Called with each fault, before the call that found it returns, with the lock of a [`Shared`](crate::Shared)
@@ -51,10 +56,15 @@ pub struct Packed;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard;
 
-/// For speed: blocks are aligned to 32 bytes, so that few differ in size, and small ones that are freed are
-/// parked for the next request of their size. They take at least 24 bytes.
+/// For speed: blocks are aligned to 32 bytes, and from 2 to 64 KiB rounded up to one of 16 sizes for each
+/// doubling, so that few differ in size, and those that are freed are parked for the next request of their
+/// size. They take at least 24 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Swift;
+
+/// As [`Swift`], and nothing is checked: for memory that only trusted code writes, as other arenas take for granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bare;
 
 /// All memory behind one origin and below 4 GiB: a block costs four bytes, and what is written does
 /// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine.
@@ -102,16 +112,30 @@ impl Shape for Standard {
     const STEPS: u32 = 4;
 }
 
-impl Shape for Swift {
-    type Space = Anywhere;
-    #[cfg(target_pointer_width = "64")]
-    type Bins = Table<usize, 448, 7, 64>;
-    #[cfg(not(target_pointer_width = "64"))]
-    type Bins = Table<usize, 320, 10, 64>;
-    const ALIGN: usize = 32;
-    const EXACT: usize = 2048;
-    const STEPS: u32 = 4;
-    const CAREFUL: bool = false;
+/// 64 exact bins, and 16 for each of five doublings, have a list of parked chunks beside them.
+#[cfg(target_pointer_width = "64")]
+type Parking = Table<usize, 448, 7, 144>;
+#[cfg(not(target_pointer_width = "64"))]
+type Parking = Table<usize, 320, 10, 144>;
+
+macro_rules! swift {
+    ($name:ty, $($more:tt)*) => {
+        impl Shape for $name {
+            type Space = Anywhere;
+            type Bins = Parking;
+            const ALIGN: usize = 32;
+            const EXACT: usize = 2048;
+            const STEPS: u32 = 4;
+            const ROUNDED: usize = 64 << 10;
+            const CAREFUL: bool = false;
+            $($more)*
+        }
+    };
+}
+
+swift! { Swift, }
+swift! { Bare,
+    const CHECKS: Checks = Checks::None;
 }
 
 impl Shape for Narrow {
@@ -145,7 +169,16 @@ pub(crate) trait Sizes: Shape {
         assert!(Self::EXACT.is_power_of_two() && Self::EXACT > Self::MIN);
         // A parked chunk has a flag of its own.
         assert!(Self::Bins::PARKS == 0 || Self::ALIGN >= 8);
-        assert!(Self::Bins::PARKS <= Self::EXACT / Self::ALIGN);
+        let exact = Self::EXACT / Self::ALIGN;
+        let rounded = if Self::ROUNDED == 0 {
+            0
+        } else {
+            assert!(Self::ROUNDED.is_power_of_two() && Self::ROUNDED > Self::EXACT);
+            ((Self::ROUNDED / Self::EXACT).trailing_zeros() as usize) << Self::STEPS
+        };
+        assert!(Self::Bins::BINS > exact + rounded);
+        // All that a list has parked is of one size.
+        assert!(Self::Bins::PARKS <= exact + rounded);
         // The first bins of more than one size are not narrower than the step between sizes.
         assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
         assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
@@ -159,6 +192,19 @@ pub(crate) trait Sizes: Shape {
         }
         let size = (bytes + Self::WORD + Self::ALIGN - 1) & !(Self::ALIGN - 1);
         Some(if size < Self::MIN { Self::MIN } else { size })
+    }
+
+    /// From here on a bin may have chunks that are too small for a request that belongs there.
+    const MIXED: usize = if Self::ROUNDED == 0 { Self::EXACT } else { Self::ROUNDED };
+
+    /// The size of the chunk that is looked for first.
+    #[inline(always)]
+    fn rounded(size: usize) -> usize {
+        if size < Self::EXACT || size >= Self::ROUNDED {
+            return size;
+        }
+        let step = 1 << (size.ilog2() - Self::STEPS);
+        (size + step - 1) & !(step - 1)
     }
 
     /// The first place of a chunk at or after this one.

@@ -66,6 +66,12 @@ unsafe impl Space for Anywhere {
     }
 }
 
+/// Memory that has come into being at an address to which no pointer led before.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn grown(address: usize) -> *mut u8 {
+    core::ptr::with_exposed_provenance_mut(address)
+}
+
 /// One allocation, or one mapping: all spans lie behind an origin, from which places are counted.
 ///
 /// What the heap writes does not depend on where the memory is mapped. With `u32` a tag takes four

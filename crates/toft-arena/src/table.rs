@@ -12,7 +12,7 @@ use crate::word::Word;
 pub unsafe trait Tables<W: Word> {
     /// How many bins there are.
     const BINS: usize;
-    /// How many exact bins have a list of parked chunks beside them; none for those that follow.
+    /// How many bins have a list of parked chunks beside them, from the first; none for those that follow.
     const PARKS: usize;
     /// No chunks.
     const EMPTY: Self;
@@ -24,7 +24,7 @@ pub unsafe trait Tables<W: Word> {
     fn replace_first(&mut self, bin: usize, chunk: usize);
     /// Makes a bin empty.
     fn clear(&mut self, bin: usize);
-    /// The first parked chunk of an exact bin, or 0. `bin < PARKS`.
+    /// The first parked chunk of a bin, or 0. `bin < PARKS`.
     fn parked(&self, bin: usize) -> usize;
     /// Another first parked chunk, or 0. `bin < PARKS`.
     fn set_parked(&mut self, bin: usize, chunk: usize);
@@ -172,6 +172,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes long, and touches no memory but its own")]
     fn the_lowest_filled_bin_is_found() {
         model::<usize, 512, 16>();
         model::<u32, 320, 10>();

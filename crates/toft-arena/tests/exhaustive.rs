@@ -5,7 +5,8 @@ mod common;
 use common::shapes::{Parks, Tiny, anywhere, within};
 use common::{Op, Shadow};
 use std::alloc::Layout;
-use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard};
+use std::ptr::NonNull;
+use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
 
 /// Every span of up to 300 bytes at every offset is refused or used to its last chunk.
 fn every_span<S: Shape>(word: usize, heap: fn(*mut u8, usize) -> Heap<S>) {
@@ -165,4 +166,86 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
     unsafe { heap.deallocate(smaller) };
     assert_ne!(one(&mut heap, 1192), smaller);
     assert_eq!(heap.counters().probes, 1);
+}
+
+/// Blocks by size, where they are and where they have been.
+#[test]
+fn a_histogram_counts_blocks_by_size() {
+    let mut shadow = Shadow::new(64 << 10, anywhere::<Packed>);
+    assert!(shadow.claim(0, 64 << 10, false));
+    for size in [8, 20, 100, 100, 1000, 5000] {
+        shadow.allocate(size, 8, false);
+    }
+    let sizes = shadow.heap.histogram();
+    let live: Vec<_> = sizes.live.iter().enumerate().filter(|(_, count)| **count != 0).collect();
+    // Chunks of 24, 32, twice 112, 1008 and 5008 bytes.
+    assert_eq!(live, [(4, &1), (5, &1), (6, &2), (9, &1), (12, &1)]);
+    assert_eq!(sizes.free.iter().sum::<usize>(), 1);
+    shadow.finish();
+    let sizes = shadow.heap.histogram();
+    assert_eq!((sizes.live.iter().sum::<usize>(), sizes.free[15]), (0, 1));
+}
+
+/// Neither what is free below a block nor what is free above is enough for it, but both are.
+#[test]
+fn a_block_grows_both_ways() {
+    fn grows<S: Shape>(heap: fn(*mut u8, usize) -> Heap<S>, align: usize) {
+        // Above the block is a chunk of a bin, the rest, or the top.
+        for kind in 0..3 {
+            let mut shadow = Shadow::new(128 << 10, heap);
+            assert!(shadow.claim(0, 64 << 10, false));
+            // Large enough that nothing of this size is parked.
+            let size = 9000;
+            for _ in 0..6 {
+                shadow.allocate(size, align, false);
+            }
+            let heap = &mut shadow.heap;
+            let mut blocks = Vec::new();
+            heap.walk(|block| blocks.push((block.start, block.live)));
+            blocks.retain(|block| block.1);
+            let block = |number: usize| NonNull::new(blocks[number].0).unwrap();
+            let layout = Layout::from_size_align(size, align).unwrap();
+            // SAFETY: blocks are live, and used as what they are.
+            unsafe {
+                let middle = block(if kind == 2 { 5 } else { 1 });
+                if kind == 2 {
+                    heap.deallocate(block(4));
+                } else {
+                    heap.deallocate(block(0));
+                    heap.deallocate(block(2));
+                    if kind == 1 {
+                        // Of one of both the end is the rest, and then all of it.
+                        let half = Layout::from_size_align(size / 2, 8).unwrap();
+                        let front = heap.allocate(half).unwrap();
+                        heap.deallocate(front);
+                    }
+                }
+                middle.as_ptr().write_bytes(9, size);
+                // There is no room for this anywhere else.
+                let wanted = 2 * size + 4000;
+                let filler: Vec<_> = std::iter::from_fn(|| {
+                    heap.allocate(Layout::from_size_align(wanted, 8).unwrap()).ok()
+                })
+                .collect();
+                let before = heap.survey();
+                let larger = heap.reallocate(middle, layout, wanted);
+                let larger = larger.unwrap_or_else(|_| panic!("kind {kind}: {before:?}"));
+                assert_eq!(larger.as_ptr().addr() % align, 0);
+                assert!(larger < middle);
+                assert!((0..size).all(|place| larger.add(place).read() == 9));
+                heap.check().unwrap();
+                heap.deallocate(larger);
+                for one in filler {
+                    heap.deallocate(one);
+                }
+                heap.check().unwrap();
+                assert_eq!(heap.faults().0, 0);
+            }
+        }
+    }
+    grows::<Packed>(anywhere, 8);
+    grows::<Packed>(anywhere, 64);
+    grows::<Swift>(anywhere, 32);
+    grows::<Narrow>(within, 8);
+    grows::<Tiny>(within, 4);
 }

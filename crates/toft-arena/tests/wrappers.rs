@@ -5,7 +5,7 @@ use std::cell::Cell;
 use toft_arena::source::{Manual, Once, Source};
 use toft_arena::{
     Anywhere, Checked, Exclusive, Heap, Interrupts, NoInterrupts, NoMemory, OneThread, Packed,
-    Shape, Shared, Spin, Standard, Swift, Unlocked,
+    Shape, Shared, Spin, Spread, Standard, Striped, Swift, Ticket, Unlocked,
 };
 
 fn layout(size: usize, align: usize) -> Layout {
@@ -78,6 +78,7 @@ fn every_lock_and_shape_keeps_the_contract() {
     clean::<Packed, _, _>(&Shared::new(Anywhere, once(1 << 20), OneThread::new()));
     clean::<Standard, _, _>(&Shared::new(Anywhere, once(1 << 20), Spin::new()));
     clean::<Checked, _, _>(&Shared::new(Anywhere, once(1 << 20), Spin::new()));
+    clean::<Packed, _, _>(&Shared::new(Anywhere, once(1 << 20), Ticket::new()));
     // SAFETY: one thread.
     clean::<Swift, _, _>(&Shared::new(Anywhere, once(1 << 20), unsafe { Unlocked::new() }));
     #[cfg(feature = "std")]
@@ -204,4 +205,157 @@ fn a_large_block_grows_downwards_where_there_is_no_other_room() {
         shared.deallocate(rest);
     }
     shared.check().unwrap().unwrap();
+}
+
+/// Every caller begins with the first stripe.
+struct First;
+
+impl Spread for First {
+    fn here() -> usize {
+        0
+    }
+}
+
+fn striped<S: Shape<Space = Anywhere>, H: Spread>(size: usize) -> Striped<S, Spin, 4, H> {
+    let memory = Box::leak(vec![0xEE_u8; size].into_boxed_slice());
+    // SAFETY: the memory is never used by anybody else.
+    unsafe { Striped::new(memory.as_mut_ptr(), size, [const { Spin::new() }; 4]) }
+}
+
+fn is_clean<S: Shape<Space = Anywhere>, H: Spread>(striped: &Striped<S, Spin, 4, H>) {
+    for stripe in striped.stripes() {
+        stripe.settle().unwrap();
+    }
+    striped.check().unwrap();
+    let survey = striped.survey();
+    assert_eq!((survey.live_blocks, survey.free_blocks), (0, survey.spans));
+    let faults = |stripe: &Shared<S, _, _>| stripe.look(|arena| arena.heap().faults().0).unwrap();
+    assert_eq!(striped.stripes().map(faults).sum::<u64>(), 0);
+}
+
+#[test]
+fn stripes_keep_the_contract() {
+    let all = striped::<Checked, First>(4 << 20);
+    conforms(&all);
+    is_clean(&all);
+    let all = striped::<Swift, toft_arena::ByStack>(4 << 20);
+    conforms(&all);
+    is_clean(&all);
+}
+
+#[test]
+fn what_one_stripe_has_no_room_for_another_has() {
+    let all = striped::<Checked, First>(256 << 10);
+    let blocks: Vec<_> = std::iter::from_fn(|| all.allocate(layout(1000, 8)).ok()).collect();
+    assert!(blocks.len() > 250, "{}", blocks.len());
+    let full: Vec<_> = all.stripes().map(|one| one.survey().unwrap().live_blocks).collect();
+    assert!(full.iter().all(|&live| live > 60), "{full:?}");
+    // A block that does not fit where it is moves to another stripe, with its bytes.
+    let (last, first) = (*blocks.last().unwrap(), blocks[0]);
+    // SAFETY: all are live, of this layout, and freed once.
+    unsafe {
+        blocks[1..9].iter().for_each(|&block| all.deallocate_sized(block, layout(1000, 8)));
+        last.as_ptr().write_bytes(7, 1000);
+        let moved = all.reallocate(last, layout(1000, 8), 5000).unwrap();
+        assert!(moved > first && moved < blocks[10]);
+        assert!((0..1000).all(|place| moved.add(place).read() == 7));
+        all.deallocate(moved);
+        blocks[9..blocks.len() - 1].iter().for_each(|&block| all.deallocate(block));
+        all.deallocate_sized(first, layout(1000, 8));
+    }
+    is_clean(&all);
+}
+
+#[test]
+fn a_stripe_that_is_held_is_passed_over() {
+    let all = striped::<Checked, First>(256 << 10);
+    let first = all.allocate(layout(100, 8)).unwrap();
+    let stripe = all.stripes().next().unwrap();
+    let elsewhere = stripe.look(|_| all.allocate(layout(100, 8)).unwrap()).unwrap();
+    let apart = elsewhere.addr().get() - first.addr().get();
+    assert!((60 << 10..70 << 10).contains(&apart), "{apart}");
+    // SAFETY: freed once, by whomever.
+    unsafe { all.deallocate(elsewhere) };
+    // Its twin.
+    let near = all.allocate(layout(100, 8)).unwrap();
+    assert!(near.addr().get() - first.addr().get() < 1000);
+    // SAFETY: freed once.
+    unsafe {
+        all.deallocate(near);
+        all.deallocate(first);
+    }
+    is_clean(&all);
+}
+
+#[test]
+fn threads_free_each_others_blocks_of_stripes() {
+    let all = striped::<Checked, toft_arena::ByStack>(4 << 20);
+    let (sender, receiver) = std::sync::mpsc::channel::<(usize, u8)>();
+    let receiver = std::sync::Mutex::new(receiver);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let (all, sender, receiver) = (&all, sender.clone(), &receiver);
+            scope.spawn(move || {
+                for turn in 0..2000_usize {
+                    let size = 16 + turn * 37 % 700;
+                    let block = all.allocate(layout(size, 8)).unwrap();
+                    // SAFETY: the block has that many bytes, and is whoever's receives it.
+                    unsafe { block.as_ptr().write_bytes(thread, 16) };
+                    sender.send((block.as_ptr().expose_provenance(), thread)).unwrap();
+                    let other = receiver.lock().unwrap().recv().unwrap();
+                    let block = std::ptr::with_exposed_provenance_mut::<u8>(other.0);
+                    // SAFETY: as above.
+                    unsafe {
+                        assert!((0..16).all(|place| block.add(place).read() == other.1));
+                        all.deallocate(std::ptr::NonNull::new(block).unwrap());
+                    }
+                }
+            });
+        }
+    });
+    is_clean(&all);
+}
+
+/// Two that add to one number without any other order between them; and what `try_hold` says meanwhile.
+fn excludes(lock: &(impl Exclusive + Sync)) {
+    struct Number(std::cell::UnsafeCell<u64>);
+    // SAFETY: used under the lock.
+    unsafe impl Sync for Number {}
+    let number = Number(std::cell::UnsafeCell::new(0));
+    let add = |tries: bool| {
+        let number = &number;
+        move || {
+            // SAFETY: under the lock.
+            let add = || unsafe {
+                let seen = *number.0.get();
+                // Here the other would come in, if it could, also where there is one processor.
+                if seen % 64 == 0 {
+                    std::thread::yield_now();
+                }
+                *number.0.get() = seen + 1;
+            };
+            for _ in 0..20_000 {
+                if !tries || lock.try_hold(add).is_none() {
+                    lock.hold(add);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(add(false));
+        scope.spawn(add(true));
+    });
+    assert_eq!(lock.hold(|| lock.try_hold(|| ())), Some(None));
+    assert_eq!(lock.try_hold(|| ()), Some(()));
+    assert_eq!(number.0.into_inner(), 40_000);
+}
+
+#[test]
+fn locks_let_in_one_at_a_time() {
+    excludes(&Spin::new());
+    excludes(&Ticket::new());
+    #[cfg(feature = "std")]
+    excludes(&toft_arena::StdLock::new());
+    #[cfg(feature = "lock_api")]
+    excludes(&toft_arena::LockApi::<spin::Mutex<()>>::new());
 }

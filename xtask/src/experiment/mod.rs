@@ -1,5 +1,6 @@
 //! Questions that take many builds of Toft to answer, one command each.
 
+mod arena;
 mod markdown;
 mod parallel;
 mod release;
@@ -11,6 +12,8 @@ use std::process::ExitCode;
 /// What is asked.
 #[derive(Subcommand)]
 pub enum Experiment {
+    /// The arena against other allocators for memory that the program hands over
+    Arena(arena::Arguments),
     /// Arenas against threads, kinds of locks, thread caches
     Parallel(parallel::Arguments),
     /// Giving memory back: madvise, process_madvise, io_uring
@@ -26,6 +29,7 @@ pub enum Experiment {
 /// Answers it.
 pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
     match experiment {
+        Experiment::Arena(arguments) => arena::run(arguments),
         Experiment::Parallel(arguments) => parallel::run(arguments),
         Experiment::Release(arguments) => release::run(arguments),
         Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),

@@ -1,12 +1,23 @@
 //! The arena against other allocators for memory that the program hands over, on the benchmarks of
-//! Talloc and talc. `cargo bench -p toft-arena -- --help` says what may be chosen.
+//! Talloc and talc. `cargo bench -p toft-arena --features all -- --help` says what may be chosen, and
+//! `cargo xtask experiment arena` runs all and writes docs/experiments/arena.md.
 //!
-//! Each figure is the best of several rounds, in which the allocators take turns.
+//! | file | what |
+//! |---|---|
+//! | `peers.rs` | the allocators, each over one region of memory, without a lock |
+//! | `workloads.rs` | the workloads of one thread, from their descriptions |
+//! | `threads.rs` | several threads on one allocator |
+//!
+//! Allocators take turns. Of times the best round counts, of rates too; of shares, which differ with the
+//! seed and not with the machine, the mean.
 
 mod peers;
+#[cfg(feature = "lock_api")]
+mod threads;
 mod workloads;
 
 use peers::{Peer, Region};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,69 +35,120 @@ const WORKLOADS: &[(&str, Run)] = &[
     ("bursts", workloads::bursts),
 ];
 
+/// Those of several threads, which need the feature `lock_api`.
+const THREADS: &[(&str, u64)] = &[("threads-1", 1), ("threads-2", 2), ("threads-4", 4)];
+
+/// All rounds of each figure of each allocator.
+type Table = BTreeMap<(usize, usize), (&'static str, Vec<f64>)>;
+
+/// Of what is less better, the least; of rates the most; of shares the mean.
+fn best(name: &str, rounds: &[f64]) -> f64 {
+    if name.starts_with('%') {
+        rounds.iter().sum::<f64>() / rounds.len() as f64
+    } else if name.ends_with("ns") || name.ends_with("ticks") {
+        rounds.iter().copied().fold(f64::INFINITY, f64::min)
+    } else {
+        rounds.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+fn show(workload: &str, names: &[&str], table: &Table) -> Value {
+    let places: Vec<_> =
+        table.iter().filter(|((n, _), _)| *n == 0).map(|(_, (name, _))| *name).collect();
+    println!("\n{workload}");
+    print!("{:24}", "");
+    places.iter().for_each(|name| print!("{name:>16}"));
+    println!();
+    let mut all = Map::new();
+    for (number, name) in names.iter().enumerate() {
+        print!("{name:24}");
+        let mut row = Map::new();
+        for place in 0..places.len() {
+            match table.get(&(number, place)) {
+                Some((figure, rounds)) => {
+                    print!("{:>16.2}", best(figure, rounds));
+                    let seen = json!({ "best": best(figure, rounds), "rounds": rounds });
+                    row.insert((*figure).into(), seen);
+                }
+                None => print!("{:>16}", "fails"),
+            }
+        }
+        println!();
+        all.insert((*name).into(), row.into());
+    }
+    all.into()
+}
+
+fn rounds_of(
+    workload: &str,
+    names: &[&str],
+    rounds: u64,
+    mut run: impl FnMut(&str, u64) -> Figures,
+) -> Value {
+    let mut table = Table::new();
+    for round in 0..rounds {
+        for (number, name) in names.iter().enumerate() {
+            // An allocator that fails, or takes too long for fixed work, has no figures.
+            let figures = catch_unwind(AssertUnwindSafe(|| run(name, round))).unwrap_or_default();
+            for (place, (name, figure)) in figures.into_iter().enumerate() {
+                table.entry((number, place)).or_insert((name, Vec::new())).1.push(figure);
+            }
+        }
+    }
+    show(workload, names, &table)
+}
+
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let text = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
+    let number = |name: &str, default: u64| {
+        text(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}N")))
+    };
+    let all_peers: Vec<_> = peers::PEERS.iter().map(|&(name, _)| name).collect();
+    let all_workloads: Vec<_> = WORKLOADS.iter().map(|&(name, _)| name).collect();
+    let all_threads: Vec<_> = THREADS.iter().map(|&(name, _)| name).collect();
     if arguments.iter().any(|word| word == "--help") {
-        let names = |all: &mut dyn Iterator<Item = &str>| all.collect::<Vec<_>>().join(", ");
-        println!("workloads: {}", names(&mut WORKLOADS.iter().map(|&(name, _)| name)));
-        println!("allocators: {}", names(&mut peers::PEERS.iter().map(|&(name, _)| name)));
+        println!("workloads: {}, {}", all_workloads.join(", "), all_threads.join(", "));
+        println!("allocators: {}", all_peers.join(", "));
         println!("rounds=N: how often each is run (5)");
         println!("actions=N max=N: of random, how many thousands, and which size alone");
         println!("region=N: MiB of memory (256)");
+        println!("json=FILE: all figures of all rounds");
         return;
     }
-    let rounds = arguments.iter().find_map(|word| word.strip_prefix("rounds="));
-    let rounds: u64 = rounds.map_or(5, |number| number.parse().expect("rounds=N"));
+    let rounds = number("rounds=", 5);
     let named = |name: &str, all: &[&str]| {
         let any = arguments.iter().any(|word| all.contains(&word.as_str()));
         !any || arguments.iter().any(|word| word == name)
     };
-    let all_workloads: Vec<_> = WORKLOADS.iter().map(|&(name, _)| name).collect();
-    let all_peers: Vec<_> = peers::PEERS.iter().map(|&(name, _)| name).collect();
-    let megabytes = arguments.iter().find_map(|word| word.strip_prefix("region="));
-    let megabytes: usize = megabytes.map_or(256, |number| number.parse().expect("region=N"));
-    let region = Region::new(megabytes << 20);
-    for &(workload, run) in WORKLOADS.iter().filter(|(name, _)| named(name, &all_workloads)) {
-        let chosen: Vec<_> =
-            peers::PEERS.iter().filter(|(name, _)| named(name, &all_peers)).collect();
-        let mut best: BTreeMap<(usize, usize), (&str, f64)> = BTreeMap::new();
-        for round in 0..rounds {
-            for (number, &&(_, make)) in chosen.iter().enumerate() {
-                // An allocator that fails has no figures.
-                let figures = catch_unwind(AssertUnwindSafe(|| {
-                    run(&mut |region| make(region), &region, round)
-                }))
-                .unwrap_or_default();
-                for (place, (name, figure)) in figures.into_iter().enumerate() {
-                    let entry = best.entry((number, place)).or_insert((name, figure));
-                    // Of times the least, of rates the most; of shares, which differ with the seed and not with
-                    // the machine, the mean.
-                    let less = name.ends_with("ns") || name.ends_with("ticks");
-                    entry.1 = match name {
-                        _ if name.starts_with('%') => {
-                            entry.1 + (figure - entry.1) / (round + 1) as f64
-                        }
-                        _ if less => entry.1.min(figure),
-                        _ => entry.1.max(figure),
-                    };
-                }
-            }
-        }
-        let places: Vec<_> =
-            best.iter().filter(|((n, _), _)| *n == 0).map(|(_, &(name, _))| name).collect();
-        println!("\n{workload}");
-        print!("{:24}", "");
-        places.iter().for_each(|name| print!("{name:>16}"));
-        println!();
-        for (number, &&(name, _)) in chosen.iter().enumerate() {
-            print!("{name:24}");
-            for place in 0..places.len() {
-                match best.get(&(number, place)) {
-                    Some((_, figure)) => print!("{figure:>16.2}"),
-                    None => print!("{:>16}", "fails"),
-                }
-            }
-            println!();
-        }
+    let both = [&all_workloads[..], &all_threads].concat();
+    let region = Region::new((number("region=", 256) as usize) << 20);
+    let mut figures = Map::new();
+    let chosen: Vec<_> = all_peers.iter().copied().filter(|name| named(name, &all_peers)).collect();
+    for &(workload, run) in WORKLOADS.iter().filter(|(name, _)| named(name, &both)) {
+        let value = rounds_of(workload, &chosen, rounds, |name, round| {
+            let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name).unwrap();
+            run(&mut |region| make(region), &region, round)
+        });
+        figures.insert(workload.into(), value);
+    }
+    #[cfg(feature = "lock_api")]
+    for &(workload, count) in THREADS.iter().filter(|(name, _)| named(name, &both)) {
+        let chosen: Vec<_> = threads::NAMES
+            .iter()
+            .copied()
+            .filter(|name| {
+                let own = name.strip_prefix("striped ").unwrap_or(name);
+                chosen.contains(&own)
+            })
+            .collect();
+        let value = rounds_of(workload, &chosen, rounds, |name, round| {
+            threads::random(name, &region, round, count)
+        });
+        figures.insert(workload.into(), value);
+    }
+    if let Some(path) = text("json=") {
+        let text = serde_json::to_string(&Value::from(figures)).unwrap();
+        std::fs::write(path, text + "\n").unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 }

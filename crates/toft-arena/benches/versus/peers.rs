@@ -41,6 +41,7 @@ pub const PEERS: &[(&str, Make)] = &[
     ("standard", |region| Box::new(Toft::<toft_arena::Standard>::new(region))),
     ("checked", |region| Box::new(Toft::<toft_arena::Checked>::new(region))),
     ("swift", |region| Box::new(Toft::<toft_arena::Swift>::new(region))),
+    ("bare", |region| Box::new(Toft::<toft_arena::Bare>::new(region))),
     ("unchecked", |region| Box::new(Toft::<Unchecked>::new(region))),
     ("narrow", |region| {
         // SAFETY: the region is one mapping.
@@ -54,6 +55,8 @@ pub const PEERS: &[(&str, Make)] = &[
     ("rlsf", |region| Box::new(Rlsf::new(region))),
     ("dlmalloc", |_| Box::new(Dlmalloc(dlmalloc::Dlmalloc::new()))),
     ("good_memory_allocator", |region| Box::new(Galloc::new(region))),
+    ("linked_list_allocator", |region| Box::new(List::new(region))),
+    ("buddy_system_allocator", |region| Box::new(Buddy::new(region))),
 ];
 
 /// As `Packed`, without any check.
@@ -226,5 +229,59 @@ impl Peer for Galloc {
         unsafe {
             self.0.realloc(block, whole(layout), size.next_multiple_of(layout.align().max(8)))
         }
+    }
+}
+
+struct List(linked_list_allocator::Heap);
+
+impl List {
+    fn new(region: &Region) -> Self {
+        let mut heap = linked_list_allocator::Heap::empty();
+        // SAFETY: the region is used by one peer at a time.
+        unsafe { heap.init(region.start, region.size) };
+        Self(heap)
+    }
+}
+
+impl Peer for List {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> *mut u8 {
+        self.0.allocate_first_fit(layout).map_or(null_mut(), NonNull::as_ptr)
+    }
+    #[inline]
+    fn free(&mut self, block: *mut u8, layout: Layout) {
+        // SAFETY: workloads free what they have, once.
+        unsafe { self.0.deallocate(NonNull::new_unchecked(block), layout) };
+    }
+    #[inline]
+    fn resize(&mut self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        moved(self, block, layout, size)
+    }
+}
+
+struct Buddy(buddy_system_allocator::Heap<32>);
+
+impl Buddy {
+    fn new(region: &Region) -> Self {
+        let mut heap = buddy_system_allocator::Heap::new();
+        // SAFETY: the region is used by one peer at a time.
+        unsafe { heap.init(region.start.expose_provenance(), region.size) };
+        Self(heap)
+    }
+}
+
+impl Peer for Buddy {
+    #[inline]
+    fn allocate(&mut self, layout: Layout) -> *mut u8 {
+        self.0.alloc(layout).map_or(null_mut(), NonNull::as_ptr)
+    }
+    #[inline]
+    fn free(&mut self, block: *mut u8, layout: Layout) {
+        // SAFETY: workloads free what they have, once.
+        unsafe { self.0.dealloc(NonNull::new_unchecked(block), layout) };
+    }
+    #[inline]
+    fn resize(&mut self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        moved(self, block, layout, size)
     }
 }

@@ -5,13 +5,16 @@ use super::peers::{Peer, Region};
 use std::alloc::Layout;
 use std::time::{Duration, Instant};
 
-type Make<'a> = &'a mut dyn FnMut(&Region) -> Box<dyn Peer>;
+/// How long a workload of fixed work may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub type Make<'a> = &'a mut dyn FnMut(&Region) -> Box<dyn Peer>;
 
 /// A generator of which each round has its own seed.
-struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    fn new(round: u64) -> Self {
+    pub fn new(round: u64) -> Self {
         Self(0x9E37_79B9_7F4A_7C15 ^ (round + 1).wrapping_mul(0xD134_2543_DE82_EF95))
     }
     #[inline]
@@ -34,9 +37,9 @@ impl Rng {
 }
 
 #[derive(Clone, Copy)]
-struct Live(*mut u8, Layout);
+pub struct Live(*mut u8, Layout);
 
-fn clear(peer: &mut dyn Peer, live: &mut Vec<Live>) {
+pub fn clear(peer: &mut dyn Peer, live: &mut Vec<Live>) {
     for Live(block, layout) in live.drain(..) {
         peer.free(block, layout);
     }
@@ -60,19 +63,12 @@ fn number(name: &str, default: u64) -> u64 {
 /// from 4 up to a bound that is drawn up to a maximum. Millions a second for each maximum; then the
 /// same of Talloc's: one third each, sizes of 100 to 1000, resized to 100 to 10 000.
 pub fn random_actions(make: Make, region: &Region, round: u64) -> Figures {
-    const MAXIMA: [(&str, usize); 5] =
-        [("200", 200), ("1000", 1000), ("3000", 3000), ("10000", 10_000), ("30000", 30_000)];
     let mut figures = Vec::new();
     let only = number("max", 0) as usize;
     for (name, max) in MAXIMA.into_iter().filter(|&(_, max)| only == 0 || only == max) {
         let mut peer = make(&region.first(128 << 20));
         let (mut live, mut rng) = (Vec::new(), Rng::new(round));
-        let mut size = move |rng: &mut Rng| {
-            let bound = rng.within(16, max);
-            rng.within(4, bound)
-        };
-        let actions = actions(&mut *peer, &mut live, &mut rng, &mut size, 3 * max, [3, 3, 1], 300);
-        figures.push((name, actions));
+        figures.push((name, talcs_actions(&mut *peer, &mut live, &mut rng, max)));
     }
     if only != 0 {
         return figures;
@@ -85,6 +81,19 @@ pub fn random_actions(make: Make, region: &Region, round: u64) -> Figures {
         actions(&mut *peer, &mut live, &mut rng, &mut size, 10_000, [1, 1, 1], 0),
     ));
     figures
+}
+
+/// The largest sizes, with their names.
+pub const MAXIMA: [(&str, usize); 5] =
+    [("200", 200), ("1000", 1000), ("3000", 3000), ("10000", 10_000), ("30000", 30_000)];
+
+/// The actions of talc's benchmark with sizes up to a maximum; millions a second.
+pub fn talcs_actions(peer: &mut dyn Peer, live: &mut Vec<Live>, rng: &mut Rng, max: usize) -> f64 {
+    let mut size = move |rng: &mut Rng| {
+        let bound = rng.within(16, max);
+        rng.within(4, bound)
+    };
+    actions(peer, live, rng, &mut size, 3 * max, [3, 3, 1], 300)
 }
 
 fn actions(
@@ -239,20 +248,31 @@ fn ticks() -> u64 {
     }
 }
 
-/// Sizes of 64 to 65 535; with one chance in ten after an allocation seven blocks are freed, so the heap
-/// fills and stays full. Ticks of single calls: median, seventh octile, mean; and the same of frees.
+/// Sizes of 64 to 65 535; with one chance in ten after an attempt seven blocks are freed, so the heap
+/// fills and stays full. Ticks of single calls: median, seventh octile, mean; the mean of those before the first
+/// that fails; and the same of frees.
 pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
-    let mut peer = make(&region.first(64 << 20));
+    let mut peer = make(region);
     let (mut live, mut rng) = (Vec::<Live>::new(), Rng::new(round));
-    let (mut takes, mut frees) = (Vec::new(), Vec::new());
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(400) {
+    let (mut takes, mut frees, mut used) = (Vec::new(), Vec::new(), 0);
+    let (mut before_failure, start) = (None, Instant::now());
+    for attempt in 0..number("attempts", 300) * 1000 {
+        // What looks through lists has fewer samples.
+        if attempt % 1000 == 0 && start.elapsed() > PATIENCE {
+            break;
+        }
         let layout = Layout::from_size_align(rng.within(64, 65_536), rng.align(8)).unwrap();
-        let before = ticks();
-        let block = peer.allocate(layout);
-        takes.push(ticks() - before);
-        if !block.is_null() {
-            live.push(Live(block, layout));
+        // What has no end of its own is refused here, and that is no sample.
+        if used < region.size {
+            let before = ticks();
+            let block = peer.allocate(layout);
+            takes.push(ticks() - before);
+            if block.is_null() {
+                before_failure.get_or_insert(takes.len() - 1);
+            } else {
+                used += layout.size();
+                live.push(Live(block, layout));
+            }
         }
         if live.len() > 10 && rng.within(0, 10) == 0 {
             for _ in 0..7 {
@@ -260,10 +280,8 @@ pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
                 let before = ticks();
                 peer.free(block, layout);
                 frees.push(ticks() - before);
+                used -= layout.size();
             }
-        }
-        if live.len() > 4000 {
-            clear(&mut *peer, &mut live);
         }
     }
     clear(&mut *peer, &mut live);
@@ -272,12 +290,15 @@ pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
         let at = |part: usize| all[all.len() / 8 * part] as f64;
         (at(4), at(7), all.iter().sum::<u64>() as f64 / all.len() as f64)
     };
+    let early = &takes[..before_failure.unwrap_or(takes.len())];
+    let early = early.iter().sum::<u64>() as f64 / early.len() as f64;
     let (median, seventh, mean) = of(&mut takes);
     let (free_median, _, free_mean) = of(&mut frees);
     vec![
         ("median ticks", median),
         ("octile 7 ticks", seventh),
         ("mean ticks", mean),
+        ("early mean ticks", early),
         ("free med ticks", free_median),
         ("free mean ticks", free_mean),
     ]
@@ -295,7 +316,8 @@ pub fn aligned(make: Make, region: &Region, _: u64) -> Figures {
         let mut live = Vec::with_capacity(16_384);
         for name in names {
             let start = Instant::now();
-            for _ in 0..16_384 {
+            for number in 0..16_384 {
+                assert!(number % 1024 != 0 || start.elapsed() < PATIENCE, "too slow");
                 let block = peer.allocate(layout);
                 assert!(!block.is_null(), "the region is too small");
                 live.push(Live(block, layout));

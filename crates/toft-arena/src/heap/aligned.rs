@@ -24,7 +24,7 @@ impl<S: Shape> Heap<S> {
             return 0;
         };
         if Self::parks(size) {
-            let parked = self.bins.parked(size >> S::ALIGN.trailing_zeros());
+            let parked = self.bins.parked(index::of_free::<S>(size));
             if parked != 0 && self.gap(parked, size, size, align) == Some(0) {
                 return self.take_parked(size);
             }
@@ -45,7 +45,10 @@ impl<S: Shape> Heap<S> {
             // SAFETY: the rest was a free chunk, and is in no register now.
             return unsafe { self.split_behind(chunk, whole, gap, size) };
         }
-        let any = if largest < S::LIMIT { index::of_request::<S>(largest) } else { S::Bins::BINS };
+        let any = match largest < S::LIMIT {
+            true => index::of_request::<S>(S::rounded(largest)),
+            false => S::Bins::BINS,
+        };
         if let Some(bin) = self.bins.find(any) {
             let chunk = self.bins.first(bin);
             // SAFETY: as above.

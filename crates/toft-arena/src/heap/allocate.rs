@@ -58,10 +58,11 @@ impl<S: Shape> Heap<S> {
     /// The chunk for a layout, live; 0 if there is none.
     #[inline(always)]
     fn allocate_chunk(&mut self, layout: Layout) -> usize {
-        let Some(size) = S::chunk_size(layout.size()) else { return 0 };
+        let Some(exact) = S::chunk_size(layout.size()) else { return 0 };
+        let size = S::rounded(exact);
         let mut chunk = 0;
         if layout.align() <= S::ALIGN {
-            if Self::parks(size) {
+            if Self::parks(size) && self.unsettled {
                 chunk = self.take_parked(size);
             }
             if chunk == 0 {
@@ -70,9 +71,8 @@ impl<S: Shape> Heap<S> {
         } else {
             chunk = self.take_aligned(size, layout.align());
         }
-        if S::Bins::PARKS != 0 && chunk == 0 && self.settle() {
-            // What was parked may make it possible.
-            chunk = self.take_aligned(size, layout.align());
+        if (S::Bins::PARKS != 0 || S::ROUNDED != 0) && chunk == 0 {
+            chunk = self.take_hard(size, exact, layout.align());
         }
         if S::COUNT && chunk != 0 {
             // SAFETY: it is live now.
@@ -82,11 +82,32 @@ impl<S: Shape> Heap<S> {
         chunk
     }
 
+    /// What was parked, or rounded up, may make it possible.
+    #[cold]
+    #[inline(never)]
+    fn take_hard(&mut self, size: usize, exact: usize, align: usize) -> usize {
+        let plain = align <= S::ALIGN;
+        if self.settle_for_want() {
+            let chunk = if plain { self.take(size) } else { self.take_aligned(size, align) };
+            if chunk != 0 {
+                return chunk;
+            }
+        }
+        match exact != size {
+            false => 0,
+            true if !plain => self.take_aligned(exact, align),
+            // Of all other bins none has anything for `size`, which is the smallest of the next one.
+            true if exact <= self.rest_size => self.take_rest(exact),
+            true if exact <= self.top_size => self.take_top(exact),
+            true => self.take_swept(exact),
+        }
+    }
+
     #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
         // While `top` would do, looking at chunks costs more time than it saves memory.
-        if size >= S::EXACT && (S::CAREFUL || self.top_size < size) {
+        if size >= S::MIXED && (S::CAREFUL || self.top_size < size) {
             let chunk = self.take_close(size, from);
             if chunk != 0 {
                 return chunk;
@@ -98,7 +119,8 @@ impl<S: Shape> Heap<S> {
             }
             // A rest that would be in a lower bin fits better, and one that is used for small blocks
             // keeps them together.
-            let rest_first = size <= self.rest_size
+            let rest_first = (size < S::EXACT || S::CAREFUL)
+                && size <= self.rest_size
                 && (size < S::EXACT || index::of_free::<S>(self.rest_size) <= bin);
             if !rest_first {
                 return self.take_from(bin, size);
@@ -110,7 +132,18 @@ impl<S: Shape> Heap<S> {
         if size <= self.top_size {
             return self.take_top(size);
         }
-        self.take_swept(size)
+        // Of what is not mixed, the bin would have been found.
+        if size >= S::MIXED { self.take_swept(size) } else { 0 }
+    }
+
+    /// A chunk that is hardly larger than this; 0 if no bin has one.
+    #[inline(never)]
+    pub(super) fn take_hole(&mut self, size: usize) -> usize {
+        let size = S::rounded(size);
+        match self.bins.find(index::of_request::<S>(size)) {
+            Some(bin) if bin <= index::of_free::<S>(size + size / 4) => self.take_from(bin, size),
+            _ => 0,
+        }
     }
 
     /// A chunk out of the request's own bin, of which some are too small: the best of the first few.
@@ -241,7 +274,12 @@ impl<S: Shape> Heap<S> {
                 self.mark_below(chunk + whole, false);
             } else {
                 self.memory.put(chunk, size | LIVE);
-                self.keep_rest(chunk + size, left);
+                if size < S::EXACT || S::CAREFUL {
+                    self.keep_rest(chunk + size, left);
+                } else {
+                    // The next large request would hardly use it, and a comparison with it is one that is not foreseen.
+                    self.file(chunk + size, left);
+                }
             }
         }
         chunk

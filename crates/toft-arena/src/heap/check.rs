@@ -138,10 +138,12 @@ impl<S: Shape> Heap<S> {
                 // SAFETY: the place of a chunk, inside of a span.
                 unsafe {
                     let tag = self.memory.get(chunk) & !BELOW_FREE;
-                    let size = bin << S::ALIGN.trailing_zeros();
+                    let size = Self::parked_size(bin);
                     ensure(tag == size | LIVE | PARKED, Invariant::Parked)?;
                     let own = self.memory.get(chunk + 2 * S::WORD);
-                    ensure(own != 0 && own == depth.unwrap_or(own), Invariant::Parked)?;
+                    let most = Self::depth(size);
+                    ensure(own != 0 && own <= most, Invariant::Parked)?;
+                    ensure(own == depth.unwrap_or(own), Invariant::Parked)?;
                     depth = Some(own - 1);
                     chunk = self.memory.get(chunk + S::WORD);
                 }

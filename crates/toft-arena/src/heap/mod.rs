@@ -28,7 +28,7 @@ mod walk;
 
 pub use check::Invariant;
 pub use spans::Span;
-pub use walk::{Block, Survey};
+pub use walk::{Block, Histogram, Survey};
 
 use crate::bins::list;
 use crate::bins::list::Broken;
@@ -57,6 +57,10 @@ pub struct Heap<S: Shape> {
     rest_size: usize,
     /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is in it.
     clean: usize,
+    /// Whether something may be parked.
+    unsettled: bool,
+    /// So many freed blocks are not parked yet, because a request has failed (`park.rs`).
+    unparked: usize,
     bins: S::Bins,
     spans: Spans,
     counters: Counters,
@@ -100,6 +104,8 @@ impl<S: Shape> Heap<S> {
             rest: 0,
             rest_size: 0,
             clean: 0,
+            unsettled: false,
+            unparked: 0,
             bins: S::Bins::EMPTY,
             spans: Spans::NONE,
             counters: Counters {
@@ -194,13 +200,18 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Keeps a new rest; what was there before goes into its bin.
+    /// Keeps a new rest, or what was there before if that is larger; the smaller goes into its bin. Its far
+    /// end and its bin are more often at hand.
     ///
     /// # Safety
     /// 1. `[chunk, chunk + size)` is a chunk that is nobody's; what lies behind says that it is free.
     #[inline(always)]
     unsafe fn keep_rest(&mut self, chunk: usize, size: usize) {
         let (old, old_size) = (self.rest, self.rest_size);
+        if size <= old_size {
+            // SAFETY: by 1.
+            return unsafe { self.file(chunk, size) };
+        }
         (self.rest, self.rest_size) = (chunk, size);
         if old_size != 0 {
             // SAFETY: the old rest was a chunk in no list.

@@ -7,23 +7,47 @@
 //!
 //! For its neighbours such a chunk is live, so that parking and taking touch nothing but the chunk; no merge,
 //! no split, no bit. The depth in the first of a list is its length, and a list has [`DEPTH`] at most: beyond
-//! it chunks are freed as in any other shape. All of them are freed so before a request fails, or an end of a
-//! span moves.
+//! it chunks are freed as in any other shape. Lists of larger chunks have as many bytes as the longest of small
+//! ones, so all that can be parked is bounded. All of them are freed before a request fails, or an end of a span
+//! moves. A request that would fail says that memory is short: the next [`PAUSE`] blocks are not parked then, for
+//! they would only be freed for the next such request.
 
 use super::Heap;
-use crate::bins::list::Broken;
+use crate::bins::{index, list::Broken};
 use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
 
-/// The most chunks of one size that are parked.
-pub(super) const DEPTH: usize = 16;
+/// The most chunks of one size below `EXACT` that are parked.
+const DEPTH: usize = 16;
+
+/// How many freed blocks are not parked after a request would have failed.
+const PAUSE: usize = 256;
 
 impl<S: Shape> Heap<S> {
     /// Whether chunks of this size are parked at all.
     #[inline(always)]
     pub(super) fn parks(size: usize) -> bool {
-        size >> S::ALIGN.trailing_zeros() < S::Bins::PARKS
+        S::Bins::PARKS != 0 && size < Self::PARK_BELOW
+    }
+
+    /// Chunks of this size and of larger ones are not parked.
+    const PARK_BELOW: usize = Self::parked_size(S::Bins::PARKS);
+
+    /// The size of the chunks that are parked beside a bin: the smallest that it has.
+    pub(super) const fn parked_size(bin: usize) -> usize {
+        let exact = S::EXACT / S::ALIGN;
+        if bin < exact {
+            return bin * S::ALIGN;
+        }
+        let (above, steps) = (bin - exact, 1 << S::STEPS);
+        (steps + above % steps) << (above / steps) << (S::EXACT.trailing_zeros() - S::STEPS)
+    }
+
+    /// The most chunks of this size that are parked.
+    #[inline(always)]
+    pub(super) fn depth(size: usize) -> usize {
+        if size < S::EXACT { DEPTH } else { ((DEPTH * S::EXACT) >> size.ilog2()).max(1) }
     }
 
     /// Parks a live chunk, if there is room.
@@ -32,12 +56,21 @@ impl<S: Shape> Heap<S> {
     /// 1. `chunk` is live, this is its tag, its size parks, and its block is not used any more.
     #[inline(always)]
     pub(super) unsafe fn park(&mut self, chunk: usize, tag: usize) -> bool {
-        let bin = (tag & !S::FLAGS) >> S::ALIGN.trailing_zeros();
+        let size = tag & !S::FLAGS;
+        if self.unparked != 0 {
+            self.unparked -= 1;
+            return false;
+        }
+        // Blocks that have grown or shrunk, or were all that there was, may have any size.
+        if S::rounded(size) != size {
+            return false;
+        }
+        let bin = index::of_free::<S>(size);
         let first = self.bins.parked(bin);
         // SAFETY: a chunk has three words, and the first of a list is one.
         unsafe {
             let depth = if first == 0 { 0 } else { self.memory.get(first + 2 * S::WORD) };
-            if depth >= DEPTH {
+            if depth >= Self::depth(size) {
                 return false;
             }
             self.memory.put(chunk, tag | PARKED);
@@ -45,13 +78,14 @@ impl<S: Shape> Heap<S> {
             self.memory.put(chunk + 2 * S::WORD, depth + 1);
         }
         self.bins.set_parked(bin, chunk);
+        self.unsettled = true;
         true
     }
 
     /// A parked chunk of exactly this size, live again; 0 if there is none.
     #[inline(always)]
     pub(super) fn take_parked(&mut self, size: usize) -> usize {
-        let bin = size >> S::ALIGN.trailing_zeros();
+        let bin = index::of_free::<S>(size);
         let chunk = self.bins.parked(bin);
         if chunk == 0 {
             return 0;
@@ -81,8 +115,10 @@ impl<S: Shape> Heap<S> {
     #[inline(never)]
     pub fn settle(&mut self) -> bool {
         let mut any = false;
-        for bin in 0..S::Bins::PARKS {
-            let size = bin << S::ALIGN.trailing_zeros();
+        // Most often nothing is parked where this is asked again and again.
+        let bins = if core::mem::take(&mut self.unsettled) { S::Bins::PARKS } else { 0 };
+        for bin in 0..bins {
+            let size = Self::parked_size(bin);
             loop {
                 let chunk = self.take_parked(size);
                 if chunk == 0 {
@@ -97,5 +133,13 @@ impl<S: Shape> Heap<S> {
             }
         }
         any
+    }
+
+    /// The same, because a request is not met.
+    pub(super) fn settle_for_want(&mut self) -> bool {
+        if S::Bins::PARKS != 0 {
+            self.unparked = PAUSE;
+        }
+        self.settle()
     }
 }

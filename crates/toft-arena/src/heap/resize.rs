@@ -32,13 +32,20 @@ impl<S: Shape> Heap<S> {
         }
         let Some(size) = S::chunk_size(size) else { return false };
         let chunk = self.chunk_of(block.as_ptr());
-        // SAFETY: by 1 the chunk is live, so behind it is a chunk or a fence.
+        // SAFETY: by 1 the chunk is live.
+        unsafe { size <= self.live_size(chunk) || self.grow_chunk(chunk, S::rounded(size)) }
+    }
+
+    /// Makes a chunk larger, to at least this size.
+    ///
+    /// # Safety
+    /// 1. `chunk` is live, and smaller than that.
+    #[inline(always)]
+    unsafe fn grow_chunk(&mut self, chunk: usize, size: usize) -> bool {
+        // SAFETY: by 1, so behind it is a chunk or a fence.
         unsafe {
             let tag = self.memory.get(chunk);
             let old = tag & !S::FLAGS;
-            if size <= old {
-                return true;
-            }
             let after = chunk + old;
             let more = size - old;
             let got = if after == self.top {
@@ -79,6 +86,27 @@ impl<S: Shape> Heap<S> {
         true
     }
 
+    /// How much is free at the place behind a block, where both ends say it.
+    ///
+    /// # Safety
+    /// 1. `after` is where a live chunk ends.
+    unsafe fn free_above(&self, after: usize) -> usize {
+        if after == self.top {
+            return self.top_size;
+        }
+        if after == self.rest {
+            return self.rest_size;
+        }
+        // SAFETY: by 1 there is a chunk or a fence; what is not live says its size at both ends.
+        unsafe {
+            if self.memory.get(after) & LIVE != 0 || !self.memory.may_hold(after) {
+                return 0;
+            }
+            let size = self.memory.free_size(after);
+            if self.is_whole(after, size) { size } else { 0 }
+        }
+    }
+
     /// Takes the free chunk behind a block out of its list.
     ///
     /// # Safety
@@ -107,7 +135,7 @@ impl<S: Shape> Heap<S> {
         if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
             return;
         }
-        let Some(size) = S::chunk_size(size) else { return };
+        let Some(size) = S::chunk_size(size).map(S::rounded) else { return };
         let chunk = self.chunk_of(block.as_ptr());
         // SAFETY: by 1 the chunk is live. What is cut off is nobody's (by 2).
         unsafe {
@@ -198,6 +226,11 @@ impl<S: Shape> Heap<S> {
         // copied.
         unsafe {
             if size <= used {
+                if let Some(hole) = self.hole_for(block, align, size) {
+                    hole.as_ptr().copy_from_nonoverlapping(self.own(block).as_ptr(), size);
+                    self.release(self.chunk_of(block.as_ptr()));
+                    return Ok(hole);
+                }
                 self.shrink_in_place(block, size);
                 return Ok(self.own(block));
             }
@@ -206,7 +239,7 @@ impl<S: Shape> Heap<S> {
             }
             let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
             let Ok(new) = self.allocate(layout) else {
-                // The block itself may be what there is no room beside.
+                // The block itself may be what there is no room beside. Both sides count together.
                 return self.grow_down(block, used, align, size);
             };
             new.as_ptr().copy_from_nonoverlapping(self.own(block).as_ptr(), used);
@@ -215,8 +248,39 @@ impl<S: Shape> Heap<S> {
         }
     }
 
+    /// A new block, where a block that shrinks to less than half finds a free chunk that is hardly larger than it needs,
+    /// in a shape that is careful with its memory: moving there leaves one large free chunk behind, and shrinking in
+    /// place a small block in the middle of one. Where half of all resizings shrink, a hundredth more of the memory is
+    /// used so. The caller copies, and frees the old one.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap.
+    pub(crate) unsafe fn hole_for(
+        &mut self,
+        block: NonNull<u8>,
+        align: usize,
+        size: usize,
+    ) -> Option<NonNull<u8>> {
+        if !S::CAREFUL || align > S::ALIGN {
+            return None;
+        }
+        let exact = S::chunk_size(size)?;
+        // SAFETY: by 1; the hole is live after it has been taken.
+        unsafe {
+            if exact > self.live_size(self.chunk_of(block.as_ptr())) / 2 {
+                return None;
+            }
+            let hole = self.take_hole(exact);
+            if hole == 0 {
+                return None;
+            }
+            self.count_new(self.live_size(hole));
+            NonNull::new(self.memory.block(hole))
+        }
+    }
+
     /// Makes a block larger by letting it begin earlier, in the free memory below it, and moves its
-    /// bytes there. For where an allocation elsewhere has failed, or memory is worth more than time.
+    /// bytes there; where that is not enough it also takes what is free above. For where an allocation elsewhere has failed, or memory is worth more than time.
     ///
     /// # Errors
     /// What is free below and above is not enough, or has no place of this alignment. The block is as
@@ -254,8 +318,21 @@ impl<S: Shape> Heap<S> {
             }
             let start = chunk - below;
             // The gap that alignment leaves stays a chunk below.
-            let gap = self.gap(start, below + old, new_size, align.max(S::ALIGN));
-            let gap = gap.filter(|&gap| gap < below).ok_or(NoMemory)?;
+            let gap_in = |whole| {
+                let gap = self.gap(start, whole, new_size, align.max(S::ALIGN));
+                gap.filter(|&gap| gap < below)
+            };
+            let (gap, old) = match gap_in(below + old) {
+                Some(gap) => (gap, old),
+                None => {
+                    let larger = old + self.free_above(chunk + old);
+                    let gap = gap_in(below + larger).ok_or(NoMemory)?;
+                    if larger == old || !self.grow_chunk(chunk, larger) {
+                        return Err(NoMemory);
+                    }
+                    (gap, larger)
+                }
+            };
             if in_rest {
                 (self.rest, self.rest_size) = (0, 0);
             } else if !self.take_above(start, below) {

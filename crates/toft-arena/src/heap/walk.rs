@@ -47,6 +47,15 @@ impl Survey {
     }
 }
 
+/// Blocks by size: entry `n` counts those whose chunks have at least `1 << n` bytes, and less than twice that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    /// Live blocks.
+    pub live: [usize; usize::BITS as usize],
+    /// Free chunks, and parked ones.
+    pub free: [usize; usize::BITS as usize],
+}
+
 impl<S: Shape> Heap<S> {
     /// Calls `visit` with each block and each free chunk, in the order of addresses within each span.
     /// Ends where a tag is broken.
@@ -119,6 +128,22 @@ impl<S: Shape> Heap<S> {
             });
         }
         sums
+    }
+
+    /// Counts everything by size: as long as there are blocks.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram {
+        let none = [0; usize::BITS as usize];
+        let mut sizes = Histogram { live: none, free: none };
+        for span in self.bounds() {
+            let _ = self.walk_span(span, |_, size, live| {
+                let counts = if live { &mut sizes.live } else { &mut sizes.free };
+                if let Some(count) = counts.get_mut(size.ilog2() as usize) {
+                    *count += 1;
+                }
+            });
+        }
+        sizes
     }
 
     /// The largest size that a request without alignment may have now and be met; `None` if no block

@@ -24,6 +24,16 @@ unsafe impl Exclusive for StdLock {
         let _guard = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Some(work())
     }
+
+    fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        use std::sync::TryLockError;
+        let _guard = match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(work())
+    }
 }
 
 /// A raw mutex of the crate `lock_api`, of which there are many.
@@ -53,6 +63,12 @@ unsafe impl<R: lock_api::RawMutex> Exclusive for LockApi<R> {
     #[inline]
     fn hold<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let _guard = self.0.lock();
+        Some(work())
+    }
+
+    #[inline]
+    fn try_hold<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let _guard = self.0.try_lock()?;
         Some(work())
     }
 }

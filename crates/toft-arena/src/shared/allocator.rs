@@ -1,112 +1,191 @@
-//! A shared arena as an allocator of single collections: the stable mirror of the standard library's
-//! `Allocator`.
+//! A shared arena as an allocator of single collections: core's `Allocator`, and its mirror for stable compilers.
 
-use super::{Exclusive, Shared};
+use super::{Exclusive, Shared, Spread, Striped};
+use crate::fault::NoMemory;
 use crate::shape::Shape;
 use crate::source::Source;
-use allocator_api2::alloc::{AllocError, Allocator};
+use crate::space::Anywhere;
 use core::alloc::Layout;
 use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
 
-/// A slice of what was asked for. Nothing has an address of its own, which is aligned and no block's.
-fn slice(block: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
-    NonNull::new(slice_from_raw_parts_mut(block, size)).ok_or(AllocError)
+/// What both traits are made of.
+trait Blocks {
+    fn new_block(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory>;
+    fn new_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory>;
+    /// # Safety
+    /// 1. As [`Shared::deallocate_sized`].
+    unsafe fn free(&self, block: NonNull<u8>, layout: Layout);
+    /// # Safety
+    /// 1. As [`Shared::reallocate`].
+    unsafe fn resized(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory>;
 }
 
-fn nothing(layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+macro_rules! blocks {
+    ($type:ty, $($generics:tt)*) => {
+        impl<$($generics)*> Blocks for $type {
+            fn new_block(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+                self.allocate(layout)
+            }
+            fn new_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+                self.allocate_zeroed(layout)
+            }
+            unsafe fn free(&self, block: NonNull<u8>, layout: Layout) {
+                // SAFETY: by 1.
+                unsafe { self.deallocate_sized(block, layout) };
+            }
+            unsafe fn resized(
+                &self,
+                block: NonNull<u8>,
+                layout: Layout,
+                size: usize,
+            ) -> Result<NonNull<u8>, NoMemory> {
+                // SAFETY: by 1.
+                unsafe { self.reallocate(block, layout, size) }
+            }
+        }
+    };
+}
+
+blocks!(Shared<S, F, L>, S: Shape, F: Source<S>, L: Exclusive);
+blocks!(
+    Striped<S, L, N, H>,
+    S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread
+);
+
+type Slice = Result<NonNull<[u8]>, NoMemory>;
+
+/// A slice of what was asked for. Nothing has an address of its own, which is aligned and no block's.
+fn slice(block: *mut u8, size: usize) -> Slice {
+    NonNull::new(slice_from_raw_parts_mut(block, size)).ok_or(NoMemory)
+}
+
+fn nothing(layout: Layout) -> Slice {
     slice(without_provenance_mut(layout.align()), 0)
 }
 
-impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
-    /// # Safety
-    /// 1. As `Allocator::grow` and `shrink`.
-    unsafe fn resize(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: by 1 the block is live, unless its layout has no size. Where the new alignment is not
-        // met by where the block is, it moves, and only as many bytes are copied as both have.
-        unsafe {
-            if old.size() == 0 {
-                return Allocator::allocate(&self, new);
-            }
-            if new.size() == 0 {
-                self.deallocate_sized(block, old);
-                return nothing(new);
-            }
-            if block.as_ptr().addr() % new.align() == 0 && new.align() <= old.align() {
-                let same = self.reallocate(block, old, new.size()).map_err(|_| AllocError)?;
-                return slice(same.as_ptr(), new.size());
-            }
-            let moved = self.allocate(new).map_err(|_| AllocError)?;
-            let kept = old.size().min(new.size());
-            moved.as_ptr().copy_from_nonoverlapping(block.as_ptr(), kept);
-            self.deallocate_sized(block, old);
-            slice(moved.as_ptr(), new.size())
-        }
+fn allocate(blocks: &impl Blocks, layout: Layout) -> Slice {
+    if layout.size() == 0 {
+        return nothing(layout);
+    }
+    slice(blocks.new_block(layout)?.as_ptr(), layout.size())
+}
+
+fn allocate_zeroed(blocks: &impl Blocks, layout: Layout) -> Slice {
+    if layout.size() == 0 {
+        return nothing(layout);
+    }
+    slice(blocks.new_zeroed(layout)?.as_ptr(), layout.size())
+}
+
+/// # Safety
+/// 1. As `Allocator::deallocate`.
+unsafe fn deallocate(blocks: &impl Blocks, block: NonNull<u8>, layout: Layout) {
+    if layout.size() != 0 {
+        // SAFETY: by 1 it is a live block of this layout.
+        unsafe { blocks.free(block, layout) };
     }
 }
 
-// SAFETY: blocks are of their layout, stay where they are until they are freed or resized, and any copy of
-// the reference frees what another has allocated.
-unsafe impl<S: Shape, F: Source<S>, L: Exclusive> Allocator for &Shared<S, F, L> {
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return nothing(layout);
+/// # Safety
+/// 1. As `Allocator::grow` and `shrink`.
+unsafe fn resize(blocks: &impl Blocks, block: NonNull<u8>, old: Layout, new: Layout) -> Slice {
+    // SAFETY: by 1 the block is live, unless its layout has no size. Where the new alignment is not
+    // met by where the block is, it moves, and only as many bytes are copied as both have.
+    unsafe {
+        if old.size() == 0 {
+            return allocate(blocks, new);
         }
-        let block = Shared::allocate(self, layout).map_err(|_| AllocError)?;
-        slice(block.as_ptr(), layout.size())
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            return nothing(layout);
+        if new.size() == 0 {
+            blocks.free(block, old);
+            return nothing(new);
         }
-        let block = Shared::allocate_zeroed(self, layout).map_err(|_| AllocError)?;
-        slice(block.as_ptr(), layout.size())
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() != 0 {
-            // SAFETY: the caller frees a live block of this layout.
-            unsafe { self.deallocate_sized(block, layout) };
+        if block.as_ptr().addr() % new.align() == 0 && new.align() <= old.align() {
+            return slice(blocks.resized(block, old, new.size())?.as_ptr(), new.size());
         }
-    }
-
-    unsafe fn grow(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.resize(block, old, new) }
-    }
-
-    unsafe fn grow_zeroed(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: as the caller promises; the block has the bytes of the new layout.
-        unsafe {
-            let grown = self.resize(block, old, new)?;
-            let start = grown.cast::<u8>().as_ptr();
-            start.add(old.size()).write_bytes(0, new.size() - old.size());
-            Ok(grown)
-        }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.resize(block, old, new) }
+        let moved = blocks.new_block(new)?;
+        let kept = old.size().min(new.size());
+        moved.as_ptr().copy_from_nonoverlapping(block.as_ptr(), kept);
+        blocks.free(block, old);
+        slice(moved.as_ptr(), new.size())
     }
 }
+
+/// # Safety
+/// 1. As `Allocator::grow_zeroed`.
+unsafe fn grow_zeroed(blocks: &impl Blocks, block: NonNull<u8>, old: Layout, new: Layout) -> Slice {
+    // SAFETY: by 1; the block has the bytes of the new layout.
+    unsafe {
+        let grown = resize(blocks, block, old, new)?;
+        let start = grown.cast::<u8>().as_ptr();
+        start.add(old.size()).write_bytes(0, new.size() - old.size());
+        Ok(grown)
+    }
+}
+
+macro_rules! allocator {
+    ($trait:path, $error:path, $type:ty, $($generics:tt)*) => {
+        // SAFETY: blocks are of their layout, stay where they are until they are freed or resized, and any copy
+        // of the reference frees what another has allocated.
+        unsafe impl<$($generics)*> $trait for &$type {
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $error> {
+                allocate(*self, layout).map_err(|_| $error)
+            }
+            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, $error> {
+                allocate_zeroed(*self, layout).map_err(|_| $error)
+            }
+            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                // SAFETY: as the caller promises.
+                unsafe { deallocate(*self, block, layout) };
+            }
+            unsafe fn grow(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, $error> {
+                // SAFETY: as the caller promises.
+                unsafe { resize(*self, block, old, new) }.map_err(|_| $error)
+            }
+            unsafe fn grow_zeroed(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, $error> {
+                // SAFETY: as the caller promises.
+                unsafe { grow_zeroed(*self, block, old, new) }.map_err(|_| $error)
+            }
+            unsafe fn shrink(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, $error> {
+                // SAFETY: as the caller promises.
+                unsafe { resize(*self, block, old, new) }.map_err(|_| $error)
+            }
+        }
+    };
+}
+
+macro_rules! both {
+    ($trait:path, $error:path) => {
+        allocator!($trait, $error, Shared<S, F, L>, S: Shape, F: Source<S>, L: Exclusive);
+        allocator!(
+            $trait,
+            $error,
+            Striped<S, L, N, H>,
+            S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread
+        );
+    };
+}
+
+#[cfg(feature = "allocator-api2")]
+both!(allocator_api2::alloc::Allocator, allocator_api2::alloc::AllocError);
+#[cfg(feature = "nightly")]
+both!(core::alloc::Allocator, core::alloc::AllocError);

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::marker::PhantomData;
 #[cfg(target_has_atomic = "8")]
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// A lock.
 ///
@@ -15,6 +15,11 @@ pub unsafe trait Exclusive {
     /// `None`, and does nothing: [`OneThread`] does; [`Spin`] and others wait for ever. It also lets others in if
     /// the work panics.
     fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R>;
+
+    /// The same, but `None`, and nothing is done, while somebody else has the lock. A lock that cannot tell waits.
+    fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        self.hold(work)
+    }
 }
 
 /// No lock: somebody else sees to it.
@@ -111,6 +116,73 @@ unsafe impl Exclusive for Spin {
         let _frees = Frees(|| self.held.store(false, Ordering::Release));
         Some(work())
     }
+
+    #[inline]
+    fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        // A look first: a compare-exchange takes the line away from the holder.
+        let free = !self.held.load(Ordering::Relaxed)
+            && self
+                .held
+                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        free.then(|| {
+            let _frees = Frees(|| self.held.store(false, Ordering::Release));
+            work()
+        })
+    }
+}
+
+/// Spins until it is its turn: who came first is first. For processors that would else starve each other; where
+/// threads may be more than processors it is slow, for the next in turn may not be running. At most 255 wait.
+#[cfg(target_has_atomic = "8")]
+#[derive(Debug, Default)]
+pub struct Ticket {
+    /// The next number to draw. Whoever waits draws one; the order is that of the numbers (`Relaxed`).
+    next: AtomicU8,
+    /// Whose turn it is. Written by the holder only (`Release`); whose number it is sees what the last holder did
+    /// (`Acquire`).
+    turn: AtomicU8,
+}
+
+#[cfg(target_has_atomic = "8")]
+impl Ticket {
+    /// A lock that is free.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { next: AtomicU8::new(0), turn: AtomicU8::new(0) }
+    }
+
+    /// Waits for a number's turn, and does the work in it.
+    #[inline]
+    fn in_turn<R>(&self, number: u8, work: impl FnOnce() -> R) -> R {
+        while self.turn.load(Ordering::Acquire) != number {
+            core::hint::spin_loop();
+        }
+        let _frees = Frees(|| self.turn.store(number.wrapping_add(1), Ordering::Release));
+        work()
+    }
+}
+
+// SAFETY: 1. each number is drawn once while it may be its turn, and the turn is passed on by whose it is.
+#[cfg(target_has_atomic = "8")]
+unsafe impl Exclusive for Ticket {
+    #[inline]
+    fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        Some(self.in_turn(self.next.fetch_add(1, Ordering::Relaxed), work))
+    }
+
+    #[inline]
+    fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let number = self.turn.load(Ordering::Relaxed);
+        let drawn = self.next.compare_exchange(
+            number,
+            number.wrapping_add(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        // Its turn it is, unless 256 others have had theirs since.
+        drawn.is_ok().then(|| self.in_turn(number, work))
+    }
 }
 
 /// A processor's interrupts.
@@ -155,5 +227,16 @@ unsafe impl<I: Interrupts, L: Exclusive> Exclusive for NoInterrupts<I, L> {
             }
         });
         self.inner.hold(work)
+    }
+
+    #[inline]
+    fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        let mut state = Some(I::disable());
+        let _restores = Frees(|| {
+            if let Some(state) = state.take() {
+                I::restore(state);
+            }
+        });
+        self.inner.try_hold(work)
     }
 }

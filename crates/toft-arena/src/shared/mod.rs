@@ -3,24 +3,27 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | [`Shared`]: every call holds the lock; copies of large blocks do not |
-//! | `locks.rs` | the trait of locks; none, one thread, spinning; with interrupts off |
+//! | `locks.rs` | the trait of locks; none, one thread, spinning, spinning in turn; with interrupts off |
 //! | `adapters.rs` | locks of `std` and of `lock_api` |
+//! | `striped.rs` | several arenas side by side, for threads that shall not wait for each other |
 //! | `global.rs` | `GlobalAlloc` |
-//! | `allocator.rs` | (feature `allocator-api2`) `Allocator` |
+//! | `allocator.rs` | (features `allocator-api2`, `nightly`) `Allocator` |
 
 mod adapters;
-#[cfg(feature = "allocator-api2")]
+#[cfg(any(feature = "allocator-api2", feature = "nightly"))]
 mod allocator;
 mod global;
 mod locks;
+mod striped;
 
 #[cfg(feature = "lock_api")]
 pub use adapters::LockApi;
 #[cfg(feature = "std")]
 pub use adapters::StdLock;
-#[cfg(target_has_atomic = "8")]
-pub use locks::Spin;
 pub use locks::{Exclusive, Interrupts, NoInterrupts, OneThread, Unlocked};
+#[cfg(target_has_atomic = "8")]
+pub use locks::{Spin, Ticket};
+pub use striped::{ByStack, Spread, Striped};
 
 use crate::arena::Arena;
 use crate::fault::NoMemory;
@@ -105,6 +108,18 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.lock.hold(|| work(unsafe { &mut *self.arena.get() }))
     }
 
+    /// The block, with the right to all of it, if it looks like one.
+    fn own(&self, block: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
+        self.hold(|arena| own(arena, block, layout)).flatten()
+    }
+
+    /// As `hold`; `None` also while somebody else has the lock.
+    #[inline]
+    fn try_hold<R>(&self, work: impl FnOnce(&mut Arena<S, F>) -> R) -> Option<R> {
+        // SAFETY: the lock lets in one at a time.
+        self.lock.try_hold(|| work(unsafe { &mut *self.arena.get() }))
+    }
+
     /// The arena of somebody who has it alone.
     ///
     /// # Safety
@@ -151,7 +166,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.hold(|arena| unsafe { arena.deallocate_sized(block, layout) });
     }
 
-    /// As [`Arena::reallocate`]. While more than 4 KiB are copied elsewhere the lock is not held.
+    /// As [`Arena::reallocate`]. While more than 4 KiB are copied elsewhere the lock is not held, unless the block
+    /// grows downwards because there is no other room.
     ///
     /// # Errors
     /// As `Arena::reallocate`, and if the lock cannot be had.
@@ -167,17 +183,30 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         // SAFETY: by 1. The block is the caller's until it is freed here, so it may be read without the
         // lock; and so is the new one.
         unsafe {
-            if layout.size() <= COPY_HELD || size <= layout.size() {
+            if layout.size().min(size) <= COPY_HELD {
                 return self
                     .hold(|arena| arena.reallocate(block, layout, size))
                     .unwrap_or(Err(NoMemory));
             }
+            if size <= layout.size() {
+                let smaller = |arena: &mut Arena<S, F>| {
+                    let own = own(arena, block, layout)?;
+                    let heap = arena.heap_mut();
+                    let hole = heap.hole_for(block, layout.align(), size);
+                    if hole.is_none() {
+                        heap.shrink_in_place(block, size);
+                    }
+                    Some((hole, own))
+                };
+                let (hole, own) = self.hold(smaller).flatten().ok_or(NoMemory)?;
+                let Some(hole) = hole else { return Ok(own) };
+                hole.as_ptr().copy_from_nonoverlapping(own.as_ptr(), size);
+                self.deallocate_sized(block, layout);
+                return Ok(hole);
+            }
             let in_place = |arena: &mut Arena<S, F>| {
-                let heap = arena.heap_mut();
-                // What is no block is not copied from either.
-                let sound =
-                    S::CHECKS < Checks::Pointers || heap.verify_sized(block, layout).is_ok();
-                sound.then(|| (heap.grow_in_place(block, size), heap.own(block)))
+                let own = own(arena, block, layout)?;
+                Some((arena.heap_mut().grow_in_place(block, size), own))
             };
             let (grown, own) = self.hold(in_place).flatten().ok_or(NoMemory)?;
             if grown {
@@ -195,6 +224,19 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
             Ok(new)
         }
     }
+}
+
+/// The block, with the right to all of it; `None` for what is no block, where pointers are checked: it is not
+/// copied from either.
+fn own<S: Shape, F: Source<S>>(
+    arena: &mut Arena<S, F>,
+    block: NonNull<u8>,
+    layout: Layout,
+) -> Option<NonNull<u8>> {
+    // SAFETY: the heap stays where it is.
+    let heap = unsafe { arena.heap_mut() };
+    let sound = S::CHECKS < Checks::Pointers || heap.verify_sized(block, layout).is_ok();
+    sound.then(|| heap.own(block))
 }
 
 impl<S: Shape, F: Source<S>, L: Exclusive> fmt::Debug for Shared<S, F, L> {

@@ -8,6 +8,7 @@
 //! | `linear.rs` | memory that grows at its end and never shrinks, as WebAssembly's |
 //! | `blocks.rs` | another allocator |
 //! | `system.rs` | (feature `system`) pages of a Unix system, for `reserved.rs` |
+//! | `wasm.rs` | WebAssembly's memory, for `linear.rs` |
 
 mod blocks;
 mod linear;
@@ -15,6 +16,8 @@ mod once;
 mod reserved;
 #[cfg(all(feature = "system", unix))]
 mod system;
+#[cfg(target_arch = "wasm32")]
+mod wasm;
 
 pub use blocks::Blocks;
 pub use linear::{Grows, Linear};
@@ -22,6 +25,8 @@ pub use once::Once;
 pub use reserved::{Pages, Reserved};
 #[cfg(all(feature = "system", unix))]
 pub use system::SystemPages;
+#[cfg(target_arch = "wasm32")]
+pub use wasm::WasmMemory;
 
 use crate::fault::NoMemory;
 use crate::heap::Heap;

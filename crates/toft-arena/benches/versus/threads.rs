@@ -1,0 +1,139 @@
+//! Several threads on one allocator, each with blocks of its own: the same lock around all of them, a mutex that
+//! sleeps, because threads may be more than processors; and `Striped`, which has a lock for each stripe.
+
+use super::Figures;
+use super::peers::{self, Peer, Region};
+use super::workloads::{MAXIMA, Rng, talcs_actions};
+use parking_lot::{Mutex, RawMutex};
+use std::alloc::{GlobalAlloc, Layout};
+use std::sync::Barrier;
+use std::time::Instant;
+use toft_arena::source::Once;
+use toft_arena::{Anywhere, LockApi, Shared, Striped, Swift};
+
+/// Stripes: four for each of two processors.
+const STRIPES: usize = 8;
+
+/// An allocator that threads share.
+trait Together: Sync {
+    fn allocate(&self, layout: Layout) -> *mut u8;
+    fn free(&self, block: *mut u8, layout: Layout);
+    fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8;
+}
+
+impl Peer for &dyn Together {
+    fn allocate(&mut self, layout: Layout) -> *mut u8 {
+        (**self).allocate(layout)
+    }
+    fn free(&mut self, block: *mut u8, layout: Layout) {
+        (**self).free(block, layout);
+    }
+    fn resize(&mut self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        (**self).resize(block, layout, size)
+    }
+}
+
+/// What has a lock of its own.
+struct Global<A>(A);
+
+impl<A: GlobalAlloc + Sync> Together for Global<A> {
+    fn allocate(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: sizes are never zero.
+        unsafe { self.0.alloc(layout) }
+    }
+    fn free(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: workloads free what they have, once.
+        unsafe { self.0.dealloc(block, layout) };
+    }
+    fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: workloads resize what they have.
+        unsafe { self.0.realloc(block, layout, size) }
+    }
+}
+
+/// What has none.
+struct Locked(Mutex<Box<dyn Peer>>);
+
+// SAFETY: the peers are heaps over the region, bound to no thread, and used under the mutex.
+unsafe impl Sync for Locked {}
+
+impl Together for Locked {
+    fn allocate(&self, layout: Layout) -> *mut u8 {
+        self.0.lock().allocate(layout)
+    }
+    fn free(&self, block: *mut u8, layout: Layout) {
+        self.0.lock().free(block, layout);
+    }
+    fn resize(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        self.0.lock().resize(block, layout, size)
+    }
+}
+
+type Talc = talc::TalcLock<RawMutex, talc::source::Manual>;
+
+/// Named as in [`peers::PEERS`]; `None` for what is left out here.
+fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
+    Some(match name {
+        "swift" => {
+            // SAFETY: the region is used by one allocator at a time.
+            let once = unsafe { Once::new(region.start, region.size) };
+            let lock = LockApi::<RawMutex>::new();
+            Box::new(Global(Shared::<Swift, _, _>::new(Anywhere, once, lock)))
+        }
+        "striped swift" => {
+            let locks = [const { LockApi::<RawMutex>::new() }; STRIPES];
+            // SAFETY: as above.
+            let striped =
+                unsafe { Striped::<Swift, _, STRIPES>::new(region.start, region.size, locks) };
+            Box::new(Global(striped))
+        }
+        "talc" => {
+            let talc = Talc::new(talc::source::Manual);
+            // SAFETY: as above.
+            unsafe { talc.lock().claim(region.start, region.size) }.unwrap();
+            Box::new(Global(talc))
+        }
+        "rlsf" | "dlmalloc" | "buddy_system_allocator" => {
+            let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name)?;
+            Box::new(Locked(Mutex::new(make(region))))
+        }
+        _ => return None,
+    })
+}
+
+/// The names that `random` knows. Not `good_memory_allocator`, which panics in this workload: another thread may never
+/// come back from the heap that it leaves behind.
+pub const NAMES: &[&str] =
+    &["swift", "striped swift", "talc", "rlsf", "dlmalloc", "buddy_system_allocator"];
+
+/// Talc's random actions by so many threads, each around 300 blocks of its own: millions of actions a second
+/// of all together, for each largest size.
+pub fn random(name: &str, region: &Region, round: u64, threads: u64) -> Figures {
+    let rates = MAXIMA.iter().map(|&(title, max)| {
+        let shared = make(name, &region.first(128 << 20)).expect("a name of `NAMES`");
+        let (shared, barrier) = (&*shared, &Barrier::new(threads as usize));
+        let rate = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..threads)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let (mut live, mut rng) = (Vec::new(), Rng::new(round * 64 + thread));
+                        barrier.wait();
+                        let mut shared: &dyn Together = shared;
+                        let start = Instant::now();
+                        let rate = talcs_actions(&mut shared, &mut live, &mut rng, max);
+                        let end = Instant::now();
+                        (start, end, rate * (end - start).as_secs_f64())
+                    })
+                })
+                .collect();
+            let all = all.into_iter().map(|thread| thread.join().expect("a thread panics"));
+            let all: Vec<_> = all.collect();
+            // One that has ended early, or begun late, has had it to itself meanwhile.
+            let start = all.iter().map(|one| one.0).min().expect("a thread");
+            let end = all.iter().map(|one| one.1).max().expect("a thread");
+            all.iter().map(|one| one.2).sum::<f64>() / (end - start).as_secs_f64()
+        });
+        (title, rate)
+    });
+    rates.collect()
+}

@@ -1,0 +1,263 @@
+//! Several arenas side by side over one range of memory, each behind a lock of its own.
+//!
+//! ```text
+//! | stripe 0          | stripe 1          | stripe 2          | stripe 3          |
+//! ```
+//!
+//! A thread begins with the stripe that [`Spread`] names, goes on to the next while that is somebody else's, and
+//! waits only if all are, or if none of those that were free has room. A block goes back to where it lies. So threads
+//! that free their own blocks never meet, and the others meet only where their blocks lie.
+//!
+//! What it costs: a request that no single stripe can meet fails, though all of them together had the memory.
+
+use super::{Exclusive, Shared};
+use crate::fault::NoMemory;
+use crate::heap::{Invariant, Survey};
+use crate::shape::Shape;
+use crate::source::Once;
+use crate::space::Anywhere;
+use core::alloc::{GlobalAlloc, Layout};
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::{NonNull, null_mut};
+
+/// Which stripe a caller begins with. Any number will do, and any other the next time: it is a matter of speed
+/// only.
+pub trait Spread {
+    /// A number that is mostly the same in one thread, and mostly another in others.
+    fn here() -> usize;
+}
+
+/// By where the stack is: threads have stacks of their own. For stacks of less than 64 KiB, as in kernels, the
+/// number of the processor is better.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByStack;
+
+impl Spread for ByStack {
+    #[inline(always)]
+    fn here() -> usize {
+        let local = 0_u8;
+        // The upper half of a product is a good hash of its odd factor's partner.
+        let hash =
+            ((&raw const local).addr() >> 16).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize);
+        hash >> (usize::BITS / 2)
+    }
+}
+
+/// A stripe has cache lines of its own.
+#[repr(align(128))]
+struct Stripe<T>(T);
+
+/// `N` arenas over one range of memory: see the module.
+pub struct Striped<S: Shape<Space = Anywhere>, L, const N: usize, H = ByStack> {
+    stripes: [Stripe<Shared<S, Once, L>>; N],
+    start: *mut u8,
+    /// The bytes of each stripe.
+    each: usize,
+    spread: PhantomData<fn() -> H>,
+}
+
+// SAFETY: `start` is a number here, and the stripes are `Sync` if `Shared` is.
+unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Sync for Striped<S, L, N, H> where
+    Shared<S, Once, L>: Sync
+{
+}
+
+// SAFETY: as above.
+unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Send for Striped<S, L, N, H> where
+    Shared<S, Once, L>: Send
+{
+}
+
+impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Striped<S, L, N, H> {
+    const SOUND: () = assert!(N > 0, "a block needs a stripe");
+
+    /// Arenas over equal parts of a range of memory. Each claims its part with its first request.
+    ///
+    /// # Safety
+    /// 1. As [`Heap::claim`](crate::Heap::claim), from now on.
+    #[must_use]
+    pub const unsafe fn new(start: *mut u8, size: usize, locks: [L; N]) -> Self {
+        () = Self::SOUND;
+        let each = size / N;
+        let locks = ManuallyDrop::new(locks);
+        let mut stripes: [MaybeUninit<Stripe<Shared<S, Once, L>>>; N] =
+            [const { MaybeUninit::uninit() }; N];
+        let mut number = 0;
+        while number < N {
+            // SAFETY: each lock is taken out once, and never dropped in the array; the parts do not overlap,
+            // and lie in the range (by 1).
+            unsafe {
+                let lock = (&raw const locks).cast::<L>().add(number).read();
+                let part = Once::new(start.wrapping_add(number * each), each);
+                stripes[number] = MaybeUninit::new(Stripe(Shared::new(Anywhere, part, lock)));
+            }
+            number += 1;
+        }
+        // SAFETY: all of them have been written; an array of `MaybeUninit` is laid out as one of what it holds.
+        let stripes =
+            unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, Once, L>>; N]>().read() };
+        Self { stripes, start, each, spread: PhantomData }
+    }
+
+    /// The stripes, to look at them one by one.
+    pub fn stripes(&self) -> impl Iterator<Item = &Shared<S, Once, L>> {
+        self.stripes.iter().map(|stripe| &stripe.0)
+    }
+
+    /// As [`Arena::check`](crate::Arena::check), one after the other.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), Invariant> {
+        self.stripes().try_for_each(|stripe| stripe.check().unwrap_or(Ok(())))
+    }
+
+    /// The sums of all stripes, one after the other.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        self.stripes().filter_map(Shared::survey).fold(Survey::default(), |sums, one| Survey {
+            spans: sums.spans + one.spans,
+            claimed: sums.claimed + one.claimed,
+            live_blocks: sums.live_blocks + one.live_blocks,
+            live_bytes: sums.live_bytes + one.live_bytes,
+            free_blocks: sums.free_blocks + one.free_blocks,
+            free_bytes: sums.free_bytes + one.free_bytes,
+            largest_free: sums.largest_free.max(one.largest_free),
+        })
+    }
+
+    /// As [`Arena::allocate`](crate::Arena::allocate), of whichever stripe has room.
+    ///
+    /// # Errors
+    /// No stripe has.
+    #[inline]
+    pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        let home = H::here() % N;
+        match self.stripes[home].0.try_hold(|arena| arena.allocate(layout)) {
+            Some(Ok(new)) => Ok(new),
+            _ => self.elsewhere(home, layout),
+        }
+    }
+
+    /// First where nobody is, then wherever.
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, home: usize, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        let around = || self.stripes[home..].iter().chain(&self.stripes[..home]);
+        let free = around().skip(1).find_map(|stripe| {
+            stripe.0.try_hold(|arena| arena.allocate(layout)).and_then(Result::ok)
+        });
+        match free {
+            Some(new) => Ok(new),
+            None => around().find_map(|stripe| stripe.0.allocate(layout).ok()).ok_or(NoMemory),
+        }
+    }
+
+    /// As [`Arena::allocate_zeroed`](crate::Arena::allocate_zeroed).
+    ///
+    /// # Errors
+    /// No stripe has room.
+    pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        let block = self.allocate(layout)?;
+        // SAFETY: the block has that many bytes. The stripes do not know that any of them are zero.
+        unsafe { block.as_ptr().write_bytes(0, layout.size()) };
+        Ok(block)
+    }
+
+    /// The stripe in which a block lies. Of what lies in none the last: where pointers are checked, it says so.
+    #[inline(always)]
+    fn of(&self, block: NonNull<u8>) -> &Shared<S, Once, L> {
+        let offset = block.as_ptr().addr().wrapping_sub(self.start.addr());
+        // A division takes longer than the rest; most blocks are freed where they were allocated.
+        let home = H::here() % N;
+        let stripe = if offset.wrapping_sub(home * self.each) < self.each {
+            home
+        } else {
+            offset.checked_div(self.each).unwrap_or(0).min(N - 1)
+        };
+        &self.stripes[stripe].0
+    }
+
+    /// As [`Shared::deallocate`].
+    ///
+    /// # Safety
+    /// 1. As there.
+    #[inline]
+    pub unsafe fn deallocate(&self, block: NonNull<u8>) {
+        // SAFETY: by 1, and it is this stripe's.
+        unsafe { self.of(block).deallocate(block) };
+    }
+
+    /// As [`Shared::deallocate_sized`].
+    ///
+    /// # Safety
+    /// 1. As there.
+    #[inline]
+    pub unsafe fn deallocate_sized(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: by 1, and it is this stripe's.
+        unsafe { self.of(block).deallocate_sized(block, layout) };
+    }
+
+    /// As [`Shared::reallocate`]; into another stripe where its own has no room.
+    ///
+    /// # Errors
+    /// No stripe has; the block is as it was.
+    ///
+    /// # Safety
+    /// 1. As there.
+    pub unsafe fn reallocate(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        size: usize,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        let own = self.of(block);
+        // SAFETY: by 1, and it is this stripe's. The new block is another one, at least as large as what is copied; the
+        // right to the old one's bytes is the stripe's.
+        unsafe {
+            if let Ok(same) = own.reallocate(block, layout, size) {
+                return Ok(same);
+            }
+            // What is no block is not copied from.
+            let from = own.own(block, layout).ok_or(NoMemory)?;
+            let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
+            let new = self.allocate(wanted)?;
+            new.as_ptr().copy_from_nonoverlapping(from.as_ptr(), layout.size().min(size));
+            self.deallocate_sized(block, layout);
+            Ok(new)
+        }
+    }
+}
+
+// SAFETY: as for `Shared`.
+unsafe impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> GlobalAlloc
+    for Striped<S, L, N, H>
+{
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.allocate(layout).map_or(null_mut(), NonNull::as_ptr)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller frees a live block of this layout, which is not null.
+        unsafe { self.deallocate_sized(NonNull::new_unchecked(block), layout) };
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller resizes a live block of this layout, which is not null.
+        unsafe { self.reallocate(NonNull::new_unchecked(block), layout, size) }
+            .map_or(null_mut(), NonNull::as_ptr)
+    }
+}
+
+impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> fmt::Debug
+    for Striped<S, L, N, H>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Striped").field("survey", &self.survey()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! What runs under Miri, which interprets it and finds undefined behaviour. It also runs without, with more of
+//! the same.
+//!
+//! ```sh
+//! MIRIFLAGS=-Zmiri-permissive-provenance cargo +nightly miri test -p toft-arena --lib --test miri
+//! MIRIFLAGS=-Zmiri-strict-provenance cargo +nightly miri test -p toft-arena --test miri strict
+//! ```
+//!
+//! The second: behind one origin no address becomes a pointer.
+
+mod common;
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use toft_arena::source::Once;
+use toft_arena::{Anywhere, Checked, Heap, Narrow, Packed, Shared, Spin, Striped, Swift, Within};
+
+const ROUNDS: u64 = if cfg!(miri) { 1 } else { 300 };
+const OPERATIONS: usize = if cfg!(miri) { 20 } else { 250 };
+
+/// Random bytes for the fuzz target's entry, for one of its shapes.
+fn random(shape: u8) {
+    let mut state = 0x9E37_79B9_7F4A_7C15 ^ u64::from(shape);
+    for _ in 0..ROUNDS {
+        let mut bytes = vec![shape, 30];
+        for _ in 0..8 * OPERATIONS {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.push((state >> 32) as u8);
+        }
+        common::fuzz::arena(&bytes);
+    }
+}
+
+#[test]
+fn packed() {
+    random(0);
+}
+
+#[test]
+fn standard() {
+    random(1);
+}
+
+#[test]
+fn swift() {
+    random(2);
+}
+
+#[test]
+fn bare() {
+    random(3);
+}
+
+#[test]
+fn checked() {
+    random(4);
+}
+
+#[test]
+fn strict_narrow() {
+    random(5);
+}
+
+#[test]
+fn strict_relative() {
+    random(6);
+}
+
+#[test]
+fn strict_tiny() {
+    random(7);
+}
+
+#[test]
+fn parks() {
+    random(8);
+}
+
+#[test]
+fn lines() {
+    random(9);
+}
+
+/// A block that somebody has turned into a reference to less than all of it.
+#[test]
+fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
+    let mut memory = vec![0_u64; 512];
+    let start = memory.as_mut_ptr().cast::<u8>();
+    // SAFETY: one allocation, which nobody else uses; blocks are live, and used as what they are.
+    unsafe {
+        let mut heap = Heap::<Narrow>::new(Within::new(start, 4096));
+        heap.claim(start, 4096).unwrap();
+        let layout = Layout::new::<[u8; 24]>();
+        for resized in [false, true] {
+            let block = heap.allocate(layout).unwrap();
+            block.write_bytes(3, 24);
+            let narrow = NonNull::from(block.cast::<[u8; 24]>().as_mut()).cast::<u8>();
+            if resized {
+                let wide = heap.reallocate(narrow, layout, 300).unwrap();
+                assert!((0..24).all(|place| wide.add(place).read() == 3));
+                wide.write_bytes(4, 300);
+                heap.deallocate(wide);
+            } else {
+                heap.deallocate(narrow);
+            }
+        }
+        heap.check().unwrap();
+    }
+}
+
+/// What two threads do to one arena is ordered by its lock.
+#[test]
+fn threads() {
+    fn run(allocator: &(impl std::alloc::GlobalAlloc + Sync)) {
+        let (sender, receiver) = std::sync::mpsc::channel::<Box<(usize, Layout)>>();
+        let turns = if cfg!(miri) { 20 } else { 5000 };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for turn in 0..turns {
+                    let layout = Layout::from_size_align(8 + turn % 90, 8).unwrap();
+                    // SAFETY: the block is written within its layout.
+                    let block = unsafe {
+                        let block = allocator.alloc_zeroed(layout);
+                        assert!(!block.is_null());
+                        block.write(turn as u8);
+                        allocator.realloc(block, layout, 100)
+                    };
+                    let layout = Layout::from_size_align(100, 8).unwrap();
+                    sender.send(Box::new((block.expose_provenance(), layout))).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                for (turn, sent) in receiver.iter().enumerate() {
+                    let block = std::ptr::with_exposed_provenance_mut::<u8>(sent.0);
+                    // SAFETY: sent once by whoever has allocated it.
+                    unsafe {
+                        assert_eq!(block.read(), turn as u8);
+                        allocator.dealloc(block, sent.1);
+                    }
+                }
+            });
+        });
+    }
+    const SIZE: usize = 1 << 20;
+    let mut memory = vec![0_u64; SIZE / 8];
+    let start = memory.as_mut_ptr().cast::<u8>();
+    // SAFETY: one after the other uses the memory, and nobody else does.
+    unsafe {
+        run(&Shared::<Packed, _, _>::new(Anywhere, Once::new(start, SIZE), Spin::new()));
+        run(&Shared::<Checked, _, _>::new(Anywhere, Once::new(start, SIZE), Spin::new()));
+        run(&Striped::<Swift, _, 2>::new(start, SIZE, [const { Spin::new() }; 2]));
+    }
+}
