@@ -4,6 +4,7 @@
 // stderr: toft: heap overflow: memcpy({q}): writes 25 bytes from byte 40 on of the 64-byte block at {p} (small slab, slot {n}, partition {n}, live; call site {addr})
 // libc: skip the C library does not look
 // twin: stays within the block
+// promise: 28
 #include "common.h"
 
 int main(void)

@@ -4,6 +4,7 @@
 // stderr: toft: heap overflow: memmove({r}): reads {large} bytes from byte 1 on of the {large}-byte block at {big} (large block, partition {n}, live; call site {addr})
 // libc: skip the C library does not look
 // twin: stays within the block
+// promise: 28
 #include "common.h"
 
 int main(void)

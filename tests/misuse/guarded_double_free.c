@@ -4,6 +4,7 @@
 // stderr: toft: double free: free({p}): this {size}-byte block is already free (guarded block; call site {addr})
 // libc: skip it has no such option
 // twin: frees it once
+// promise: 4 28
 #include "common.h"
 
 int main(void)

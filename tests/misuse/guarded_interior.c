@@ -6,6 +6,7 @@
 // stderr: toft: invalid free: malloc_usable_size({q}): 16 bytes inside the {size}-byte block at {p} (guarded block, live; call site {addr})
 // stderr: toft: double free: realloc({p}): this {size}-byte block is already free (guarded block; call site {addr})
 // libc: skip it has no such option
+// promise: 4 28
 #include "common.h"
 
 int main(void)

@@ -14,6 +14,7 @@
 // stderr: toft:   then          {re:/.*libc.*}+0x{re:[0-9a-f]+}{re:( build-id [0-9a-f]+)?}
 // stderr: toft:   process {n}, thread {n}; `toft explain` says where that is in the source, and what to do
 // libc: skip it has no such option
+// promise: 28
 #include "common.h"
 
 NOINLINE char *make(void)

@@ -4,6 +4,7 @@
 // stderr: toft: heap overflow: read({r}): 101 bytes beyond the {size}-byte block at {p} (guarded block, live; call site {addr})
 // libc: skip it has no such option
 // twin: stays within the block
+// promise: 28
 #include "common.h"
 
 int main(void)

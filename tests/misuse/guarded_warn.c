@@ -3,6 +3,7 @@
 // env: TOFT_ON_MISUSE=warn
 // stderr: toft: use after free: read({p}): 0 bytes inside the {size}-byte block at {p} (guarded block, free; call site {addr})
 // libc: skip it has no such option
+// promise: 28
 #include "common.h"
 
 int main(void)

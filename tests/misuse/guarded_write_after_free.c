@@ -4,6 +4,7 @@
 // stderr: toft: use after free: write({p}): 0 bytes inside the {size}-byte block at {p} (guarded block, free; call site {addr})
 // libc: skip it has no such option
 // twin: writes before it frees
+// promise: 28
 #include "common.h"
 
 int main(void)

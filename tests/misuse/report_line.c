@@ -4,6 +4,7 @@
 // stderr: toft: double free: free({p}): this {size}-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})
 // stderr-details: none
 // libc: skip it has no such option
+// promise: 28
 #include "common.h"
 
 int main(void)

@@ -4,6 +4,7 @@
 // stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of 64-byte slots, partition {n}; call site {addr})
 // libc: skip it has no such function
 // twin: writes nothing
+// promise: 28
 #include "damage.h"
 
 int main(void)
