@@ -168,7 +168,7 @@ impl World {
     /// A sweep, of this slab: `Allocator::sweep` and `Allocator::give_back`.
     fn sweep(&self, planted: Planted) {
         let slab = &self.slab;
-        if !slab.hold(PAGE) {
+        if !slab.hold(PAGE, true) {
             return;
         }
         self.barrier(planted);

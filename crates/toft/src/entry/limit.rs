@@ -105,7 +105,7 @@ impl<O: Os> Allocator<O> {
                 if counted.all && !self.may_come_to(bytes, counted.others) {
                     break;
                 }
-                let all = self.sweep(Which::Free).is_some() & self.count_others(heap);
+                let all = self.sweep(Which::Counted).is_some() & self.count_others(heap);
                 if done() {
                     return None;
                 }
@@ -268,7 +268,7 @@ impl<O: Os> Allocator<O> {
     /// Counts every slab exactly, as far as threads are not in the middle of something.
     pub fn count_exactly(&self, heap: &Heap) {
         self.count_at_hand(heap, heap.sit().as_ref());
-        self.sweep(Which::Free);
+        self.sweep(Which::Counted);
         self.count_others(heap);
     }
 

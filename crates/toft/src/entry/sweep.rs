@@ -20,6 +20,9 @@ pub enum Which {
     Idle,
     /// Whatever is free.
     Free,
+    /// Whatever is free and counts against a limit, which what threads have claimed does whether its pages are
+    /// there or not.
+    Counted,
 }
 
 /// What a sweep has come to.
@@ -50,20 +53,20 @@ impl<O: Os> Allocator<O> {
                 return;
             }
             let full = turn.add(slab);
-            if !slab.hold(page) {
+            if !slab.hold(page, which != Which::Counted) {
                 turn.take_back();
             } else if full {
-                self.give_back(&turn, &mut swept);
+                self.give_back(&turn, which, &mut swept);
             }
         });
-        self.give_back(&turn, &mut swept);
+        self.give_back(&turn, which, &mut swept);
         match which {
             Which::Idle => {
                 self.pool.decay_all(&self.os, self.filter());
                 self.large.decay_all(&self.os);
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_bytes() != 0;
             }
-            Which::Free => swept.bytes += self.drop_kept(),
+            Which::Free | Which::Counted => swept.bytes += self.drop_kept(),
         }
         turn.count(swept.bytes);
         Some(swept)
@@ -85,6 +88,7 @@ impl<O: Os> Allocator<O> {
             Which::Idle => look == Look::Idle || (left && look == Look::Tidy),
             // What is claimed may not have gone the last time.
             Which::Free => look != Look::Tidy || slab.may_have_unused(),
+            Which::Counted => look != Look::Tidy || left,
         };
         swept.more |= look == Look::Busy;
         if wanted && orphan {
@@ -108,7 +112,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Discards the pages of what is held in the slabs of the batch, and lets go of it.
-    fn give_back(&self, turn: &Turn<'_>, swept: &mut Swept) {
+    fn give_back(&self, turn: &Turn<'_>, which: Which, swept: &mut Swept) {
         if turn.slabs().next().is_none() {
             return;
         }
@@ -122,7 +126,9 @@ impl<O: Os> Allocator<O> {
             all_quiet |= u64::from(quiet) << number;
         }
         self.discard_held(turn, swept);
-        self.discard_unused(turn, all_quiet, swept);
+        if which != Which::Counted {
+            self.discard_unused(turn, all_quiet, swept);
+        }
         // So that each owner either is seen in what it does, or sees what has become free.
         let can = can && self.barrier();
         for slab in turn.slabs() {

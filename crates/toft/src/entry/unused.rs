@@ -18,34 +18,42 @@ impl<O: Os> Allocator<O> {
         let page = self.os.page_size();
         let quiet_ones = || {
             let all = turn.slabs().enumerate();
-            all.filter(|(number, _)| quiet >> number & 1 != 0).map(|(_, slab)| slab)
+            all.filter(|(number, _)| quiet >> number & 1 != 0)
         };
         let mut done = true;
-        for slab in quiet_ones() {
+        // A bit for each slab that has pages to go.
+        let mut named = 0u64;
+        for (number, slab) in quiet_ones() {
             slab.unused_pages(page, |start, len| {
+                named |= 1 << number;
                 for at in (start..start + len).step_by(PIECE_BYTES) {
-                    done &= self.pin(turn, at, (start + len - at).min(PIECE_BYTES), swept);
+                    let len = (start + len - at).min(PIECE_BYTES);
+                    done = done && self.pin(turn, at, len, swept);
                 }
             });
         }
-        done &= self.discard_pinned(turn, swept);
-        quiet_ones().for_each(|slab| slab.note_unused(done));
+        done = done && self.discard_pinned(turn, swept);
+        turn.pinned().clear();
+        for (number, slab) in quiet_ones() {
+            slab.note_unused(done || named >> number & 1 == 0);
+        }
     }
 
     /// Adds what is in memory of a range. Where there is no room for it, what was added before goes first.
+    /// No, where that fails.
     fn pin(&self, turn: &Turn<'_>, start: usize, len: usize, swept: &mut Swept) -> bool {
-        let Some(_permit) = self.permit() else { return false };
         let mut done = true;
-        self.os.resident_pieces(start, len, |at, bytes| {
-            if !turn.pinned().add(at, bytes) {
-                done &= self.discard_pinned(turn, swept);
-                turn.pinned().add(at, bytes);
-            }
+        let known = self.permit().is_some_and(|_permit| {
+            self.os.resident_pieces(start, len, |at, bytes| {
+                if done && !turn.pinned().add(at, bytes) {
+                    done = self.discard_pinned(turn, swept) && turn.pinned().add(at, bytes);
+                }
+            })
         });
-        done
+        known && done
     }
 
-    /// Says whether all that was added was dealt with.
+    /// Says whether all that was added was dealt with, or never can be.
     fn discard_pinned(&self, turn: &Turn<'_>, swept: &mut Swept) -> bool {
         let pinned = turn.pinned();
         if pinned.is_empty() {
@@ -53,16 +61,16 @@ impl<O: Os> Allocator<O> {
         }
         let is_unused = |address, len| turn.slabs().any(|slab: &Slab| slab.is_unused(address, len));
         // In the child of a handler that forks here, what is freed would be kept by nobody.
-        let gone = match (self.shut_out_signals(), self.permit()) {
-            // SAFETY: (1) pages of slabs that are not shared; the flag in their owner word keeps them
+        let gone = match self.shut_out_signals() {
+            // SAFETY: (1) pages of slabs that are not shared; HOLDING in their owner word keeps them
             // mapped, and their own.
-            (Some(_undisturbed), Some(_permit)) => unsafe {
-                self.os.discard_unused(pinned, is_unused)
+            Some(_undisturbed) => unsafe {
+                self.os.discard_unused(pinned, &|| self.permit(), is_unused)
             },
-            _ => Err(Error::Unsupported),
+            None => Err(Error::NoMemory),
         };
         pinned.clear();
         swept.bytes += gone.unwrap_or(0);
-        gone.is_ok()
+        gone != Err(Error::NoMemory)
     }
 }

@@ -28,17 +28,18 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
-    /// Whether there are any, or some are claimed, whose pages may go as well (`unused.rs`). One thread at
-    /// a time; not the owner's business.
-    pub fn hold(&self, page: usize) -> bool {
+    /// Whether there are any; or, where pages of what is `claimed` are to go as well (`unused.rs`), may be. One
+    /// thread at a time; not the owner's business.
+    pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.tidy_at.store(self.freed_so_far(), Relaxed);
-        self.unused_at.store(0, Relaxed);
+        self.unused_at.store(self.claim_mark(), Relaxed);
         // Most slabs have too little for a single page: that is told by counting, and by a look that
         // writes nothing.
         let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
-            self.spare_runs(page, (0, 0), |_, _| any = true);
+            let claim = if claimed { (0, 0) } else { self.claim_and_group() };
+            self.spare_runs(page, claim, |_, _| any = true);
         }
         if !any {
             return false;
@@ -65,8 +66,11 @@ impl Slab {
                 }
             });
         }
-        // What is claimed may go as well, in another way.
-        any |= self.claimed() != 0;
+        if claimed && self.claimed() != 0 {
+            any = true;
+            // Until they have gone.
+            self.unused_at.store(0, Relaxed);
+        }
         if !any {
             self.clear_owner_flag(HOLDING);
         }
@@ -109,6 +113,13 @@ impl Slab {
         let group = self.claimed_group();
         // pairs: hand out. Who does not see a slot on the claim any more sees that it is live.
         (group, self.claim.load(Acquire))
+    }
+
+    /// A number that differs, but for rare accidents, after a new claim. Not zero where anything is claimed.
+    pub(super) fn claim_mark(&self) -> u16 {
+        let (group, claim) = self.claim_and_group();
+        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
+        (mixed >> 48) as u16 | u16::from(claim != 0)
     }
 
     pub(super) fn hold_slot(&self, slot: usize) -> bool {
@@ -293,7 +304,7 @@ mod tests {
     #[test]
     fn what_was_claimed_before_the_barrier_is_let_go_of() {
         let slab = slab();
-        assert!(slab.hold(PAGE));
+        assert!(slab.hold(PAGE, true));
         let all = named(&slab);
         assert_eq!(all, 255 / 2 * PAGE);
         let states = slab.states.0.as_ptr().expose_provenance();
@@ -319,7 +330,7 @@ mod tests {
         let slab = slab();
         slab.claim_states.store(slab.states.0.as_ptr().expose_provenance(), Relaxed);
         slab.claim.store(1 << 40, Relaxed);
-        assert!(slab.hold(PAGE));
+        assert!(slab.hold(PAGE, true));
         for held in [true, false] {
             slab.state_of(7).store(if held { DIRTY | HELD } else { DIRTY }, Relaxed);
             slab.claim_freed(7, || panic!("the claim is being changed"));
@@ -347,7 +358,7 @@ mod tests {
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
-        assert!(slab.hold(PAGE) && !slab.refill(|_| {}));
+        assert!(slab.hold(PAGE, true) && !slab.refill(|_| {}));
         slab.unlist();
         slab.settle(true);
         slab.finish(PAGE, true);
@@ -382,14 +393,14 @@ mod tests {
     #[test]
     fn what_is_held_stays_with_its_owner() {
         let slab = slab();
-        assert!(slab.hold(PAGE) && slab.is_being_held());
-        assert!(!slab.hold(PAGE), "one at a time");
+        assert!(slab.hold(PAGE, true) && slab.is_being_held());
+        assert!(!slab.hold(PAGE, true), "one at a time");
         assert!(!slab.change_owner(OWNER, 2 * OWNER));
         slab.settle(false);
         assert_eq!(named(&slab), 0);
         slab.finish(PAGE, false);
         slab.leave();
         assert!(slab.change_owner(OWNER, 0));
-        assert!(!slab.hold(PAGE), "nobody's");
+        assert!(!slab.hold(PAGE, true), "nobody's");
     }
 }

@@ -48,13 +48,6 @@ impl Slab {
         }
     }
 
-    /// A number that differs, but for rare accidents, after a new claim. Not zero where anything is claimed.
-    fn claim_mark(&self) -> u16 {
-        let (group, claim) = self.claim_and_group();
-        let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
-        (mixed >> 48) as u16 | u16::from(claim != 0)
-    }
-
     /// Whether a slot is free, claimed or not; and if so, whether it may be other than zero.
     fn is_unused_slot(&self, slot: usize) -> Option<bool> {
         let state = self.state_of(slot).load(Acquire);

@@ -10,7 +10,8 @@ pub use seat::{Busy, Seat};
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+    AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
+    fence,
 };
 
 #[cfg(loom)]

@@ -3,6 +3,7 @@
 
 extern crate std;
 
+use super::super::filter::Permit;
 use super::super::{Error, PIECE_BYTES, Pin, Pinned};
 use super::faults::Verdict;
 use super::{Fake, PageState, Request};
@@ -48,7 +49,7 @@ impl Fake {
 
 // SAFETY: (1) what has changed stays, and so does what is said to be used; (2) as for `Os`.
 unsafe impl Pin for Fake {
-    fn resident_pieces(&self, addr: usize, len: usize, mut each: impl FnMut(usize, usize)) {
+    fn resident_pieces(&self, addr: usize, len: usize, mut each: impl FnMut(usize, usize)) -> bool {
         self.check_range(addr, len);
         assert!(len <= PIECE_BYTES, "too large a piece");
         let page = self.machine.page_size;
@@ -57,11 +58,13 @@ unsafe impl Pin for Fake {
                 each(at, page);
             }
         }
+        true
     }
 
-    unsafe fn discard_unused(
+    unsafe fn discard_unused<'a>(
         &self,
         pinned: &Pinned,
+        permit: &dyn Fn() -> Option<Permit<'a>>,
         mut is_unused: impl FnMut(usize, usize) -> bool,
     ) -> Result<usize, Error> {
         for (address, len) in pinned.pieces() {
@@ -74,6 +77,9 @@ unsafe impl Pin for Fake {
             return Err(Error::NoMemory);
         }
         let before: Vec<_> = pinned.pieces().map(|(at, len)| (at, self.bytes(at, len))).collect();
+        if permit().is_none() {
+            return Err(Error::Unsupported);
+        }
         self.play(Moment::Freed);
         let unused: Vec<_> =
             before.into_iter().filter(|(at, bytes)| is_unused(*at, bytes.len())).collect();

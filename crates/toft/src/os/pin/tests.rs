@@ -1,6 +1,6 @@
 //! On the running kernel.
 
-use super::super::{Linux, Os};
+use super::super::filter::Filter;
 use super::*;
 use std::sync::{Mutex, MutexGuard};
 use std::vec;
@@ -65,8 +65,11 @@ impl Memory {
         pinned: &Pinned,
         is_unused: impl FnMut(usize, usize) -> bool,
     ) -> Result<usize, Error> {
+        let filter = Filter::new();
+        filter.watch();
+        let os = Linux::detect();
         // SAFETY: (1) the test's own mapping, which only it uses.
-        unsafe { Linux::detect().discard_unused(pinned, is_unused) }
+        unsafe { os.discard_unused(pinned, &|| filter.permit(&os, true), is_unused) }
     }
 }
 
@@ -134,6 +137,77 @@ fn what_is_used_stays_even_where_the_kernel_is_short_of_memory() {
     assert!((0..Memory::LEN / PAGE).all(|page| memory.is_there(page)));
 }
 
+/// What is pinned is the page that a write goes to, also where it is shared with a child, and where it was only
+/// read so far.
+#[test]
+fn what_is_written_between_pinning_and_freeing_stays() {
+    for shared in [false, true] {
+        let memory = Memory::new();
+        let pinned = Pinned::new();
+        if !shared {
+            let advice = libc::MADV_DONTNEED as usize;
+            // SAFETY: (1) a mapping of this test's.
+            unsafe { syscall(libc::SYS_madvise, [memory.start, Memory::LEN, advice, 0, 0, 0]) };
+            assert!((0..Memory::LEN / PAGE).all(|page| !memory.is_there(page)));
+        }
+        // SAFETY: the child waits to be killed.
+        let child = if shared { unsafe { syscall(libc::SYS_fork, [0; 6]) } } else { 0 };
+        if shared && child == 0 {
+            loop {
+                // SAFETY: (1) sleeps.
+                unsafe { syscall(libc::SYS_pause, [0; 6]) };
+            }
+        }
+        let piece = (memory.start, PIECE_BYTES);
+        assert!(pinned.open().is_some() && pinned.pin(piece, PAGE));
+        (0..PIECE_BYTES / PAGE).for_each(|page| memory.write(page));
+        assert!(advise(piece, libc::MADV_FREE));
+        take(piece.0, piece.1);
+        keep(piece.0, piece.1, PAGE);
+        pinned.close();
+        assert!((0..PIECE_BYTES / PAGE).all(|page| memory.is_there(page)), "{shared}");
+        if shared {
+            // SAFETY: (1) the test's own child.
+            unsafe {
+                syscall(libc::SYS_kill, [child as usize, libc::SIGKILL as usize, 0, 0, 0, 0])
+            };
+            end_of(child);
+        }
+    }
+}
+
+/// A child that is made while the pipe is being closed closes what is left of it.
+#[test]
+fn a_pipe_that_is_half_closed_is_closed() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let pinned = Pinned::new();
+    assert!(pinned.open().is_some());
+    let ends = pinned.ends().unwrap();
+    process::close(ends[0]);
+    Linux::detect().keep_pinned(&pinned);
+    let get = libc::F_GETFD as usize;
+    // SAFETY: (1) asks about a descriptor.
+    assert!(unsafe { syscall(libc::SYS_fcntl, [ends[1] as usize, get, 0, 0, 0, 0]) } < 0);
+    assert!(pinned.ends().is_none());
+}
+
+/// Where the system does not keep what is pinned, or there is a filter, nothing is tried.
+#[test]
+fn where_it_cannot_be_done_nothing_is_asked() {
+    let memory = Memory::new();
+    let pinned = Pinned::new();
+    assert_eq!(pinned.is_able(&Linux::detect()), Some(true));
+    pinned.able.store(UNABLE, Relaxed);
+    memory.pin(&pinned);
+    assert_eq!(memory.discard(&pinned, |_, _| panic!("asked")), Err(Error::Unsupported));
+    pinned.able.store(ABLE, Relaxed);
+    // SAFETY: (1) the test's own mapping.
+    let refused =
+        unsafe { Linux::detect().discard_unused(&pinned, &|| None, |_, _| panic!("asked")) };
+    assert_eq!(refused, Err(Error::Unsupported));
+    assert!((0..Memory::LEN / PAGE).all(|page| memory.is_there(page)));
+}
+
 /// Somebody begins to use a page after it was freed, and is not seen.
 #[test]
 fn what_is_written_to_meanwhile_stays() {
@@ -170,7 +244,7 @@ fn the_child_of_a_fork_keeps_what_was_pinned() {
     let gone = memory.discard(&pinned, |address, _| {
         if child == 0 {
             first = address;
-            let ends = [pinned.end(0).unwrap(), pinned.end(1).unwrap()];
+            let ends = pinned.ends().unwrap();
             // SAFETY: (1) the child makes system calls of its own only.
             child = unsafe { syscall(libc::SYS_fork, [0; 6]) };
             if child == 0 {
@@ -183,7 +257,7 @@ fn the_child_of_a_fork_keeps_what_was_pinned() {
                 let closed = ends.iter().all(|&end| {
                     let get = libc::F_GETFD as usize;
                     // SAFETY: (1) asks about a descriptor.
-                    unsafe { syscall(libc::SYS_fcntl, [end, get, 0, 0, 0, 0]) < 0 }
+                    unsafe { syscall(libc::SYS_fcntl, [end as usize, get, 0, 0, 0, 0]) < 0 }
                 });
                 end_child(all && closed && pinned.is_empty());
             }
@@ -220,7 +294,7 @@ fn without_descriptors_nothing_happens() {
         });
         take(memory.start, Memory::LEN);
         let all = (0..Memory::LEN / PAGE).all(|page| memory.is_there(page));
-        end_child(all && gone.is_err() && !asked);
+        end_child(all && gone == Err(Error::NoMemory) && !asked);
     }
     assert_eq!(end_of(child), 0);
 }
