@@ -161,7 +161,7 @@ impl Pinned {
 
     /// Frees a page of our own that is pinned, and has it taken. Nothing, where that cannot be tried.
     fn try_it(&self, os: &Linux) -> Option<bool> {
-        let page = os.page_size();
+        let page = os.page_size().max(1);
         let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
         // SAFETY: (1) a new mapping.
