@@ -1,3 +1,4 @@
+// library: default
 // Paging out and compaction in one process: what slabs share is not sent out, and neither stands in the
 // other's way, before a fork or after it. Live data comes back as it was.
 // flags: -pthread

@@ -1,3 +1,4 @@
+// library: default
 // 120 000 blocks, 85 % freed at random: compaction halves what the process has, survivors are intact,
 // and what follows works: reuse, more rounds without a leak, the end of everything.
 // run: 64

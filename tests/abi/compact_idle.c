@@ -1,3 +1,4 @@
+// library: default
 // The reclaimer's thread compacts what lies idle, with nobody asking and every thread of the program asleep; and
 // what becomes empty afterwards comes apart by itself.
 // flags: -pthread

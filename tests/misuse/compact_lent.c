@@ -1,3 +1,4 @@
+// library: default
 // A block was freed, and compaction has given its memory to a block of another slab: what its address shows
 // is that block. To free it again is a double free, and the other block is none the worse.
 // promise: 4 28

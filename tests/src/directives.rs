@@ -14,6 +14,7 @@
 //! // promise: 4 30             promises of the project's security page that the file holds
 //! // twin: WHY                 also built with -DTWIN: the correct program of the same shape
 //! // setuid: WHY               linked to the library, not preloaded, and run setuid by another user
+//! // library: hardened         holds for this build of the library only: `hardened` or `default`
 //! // libc: skip WHY            holds for Toft and not for the C library
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! ```
@@ -79,6 +80,8 @@ pub struct Source {
     pub twin: bool,
     /// Whether it runs as a setuid program of another user.
     pub setuid: bool,
+    /// The build of the library that it holds for, if it does not for each.
+    pub library: Option<String>,
     /// Why it cannot hold on the C library's own malloc.
     pub libc_skip: Option<String>,
     /// Programs it needs, with their Debian packages.
@@ -139,6 +142,7 @@ impl Source {
             promises: Vec::new(),
             twin: false,
             setuid: false,
+            library: None,
             libc_skip: None,
             needs: Vec::new(),
         };
@@ -184,6 +188,9 @@ impl Source {
             }
             "twin" => self.twin = true,
             "setuid" => self.setuid = true,
+            "library" if ["hardened", "default"].contains(&value) => {
+                self.library = Some(value.to_owned());
+            }
             "libc" => {
                 let why = value.strip_prefix("skip ").ok_or(format!("not `skip WHY`: {value}"))?;
                 self.libc_skip = Some(why.to_owned());
@@ -234,7 +241,7 @@ mod tests {
             "// What: prose, with a colon: ignored.\n// flags: -O2 -pthread\n// run: 1 2\n// run: 3\n\
              // env: A=b=c\n// ulimit: -v 10\n// timeout: 5\n// expect: signal ABRT\n// stderr: a: b\n\
              // promise: 4 30\n// twin: frees once\n// libc: skip because\n// needs: nm binutils\n\
-             int x; // flags: ignored\n",
+             // library: hardened\nint x; // flags: ignored\n",
         )
         .unwrap();
         assert_eq!(source.flags, ["-O2", "-pthread"]);
@@ -246,6 +253,7 @@ mod tests {
         assert_eq!(source.stderr, Stderr::Lines(vec!["a: b".into()]));
         assert_eq!(source.promises, [4, 30]);
         assert!(source.twin);
+        assert_eq!(source.library.as_deref(), Some("hardened"));
         assert_eq!(source.libc_skip.as_deref(), Some("because"));
         assert_eq!(source.needs, [("nm".to_owned(), "binutils".to_owned())]);
         let twin = source.as_twin();
@@ -258,5 +266,6 @@ mod tests {
         assert!(parse("// expct: exit 0\n").unwrap_err().contains("expct"));
         assert!(parse("// expect: exits 0\n").is_err());
         assert!(parse("// ulimit: -q 3\n").is_err());
+        assert!(parse("// library: other\n").is_err());
     }
 }

@@ -14,6 +14,15 @@ pub enum Library {
 }
 
 impl Library {
+    /// Whether this is the hardened build: told by a text that only its file has.
+    pub fn is_hardened(&self) -> bool {
+        static HARDENED: OnceLock<bool> = OnceLock::new();
+        let text = b"is not for the hardened build";
+        let read = |path: &Path| std::fs::read(path).expect("the library can be read");
+        let has = |path| read(path).windows(text.len()).any(|bytes| bytes == text);
+        *HARDENED.get_or_init(|| self.path().is_some_and(has))
+    }
+
     /// The shared object, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -49,6 +49,14 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
             .with_ignored_flag(true)
             .with_kind(kind);
     }
+    if let Some(build) = &source.library
+        && library().path().is_some()
+        && library().is_hardened() != (build == "hardened")
+    {
+        return trial(format!("{} ({build} library only)", source.name), || Ok(()))
+            .with_ignored_flag(true)
+            .with_kind(kind);
+    }
     if source.setuid && !crate::secure::can_run() {
         return trial(format!("{} (needs root)", source.name), || Ok(()))
             .with_ignored_flag(true)

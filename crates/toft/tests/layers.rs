@@ -1,5 +1,5 @@
 //! The folders of `src` are layers: one uses only those with a lower number, and `options`,
-//! `sync`, `stats` and the constants of `experiment.rs` and `policy.rs`, which all may use. `stats` reads everything.
+//! `sync`, `stats`, `keyed.rs` and the constants of `experiment.rs` and `policy.rs`, which all may use. `stats` reads everything.
 
 use std::path::Path;
 
@@ -13,13 +13,14 @@ const LAYERS: &[(&str, u32)] = &[
     ("reclaim", 4),
     ("slab", 3),
     ("large", 3),
+    ("nothing", 3),
     ("region", 2),
     ("os", 1),
     ("options", 0),
     ("sync", 0),
 ];
 /// Everyone may use these.
-const COMMON: &[&str] = &["stats", "options", "sync", "experiment", "policy"];
+const COMMON: &[&str] = &["stats", "options", "sync", "experiment", "policy", "keyed"];
 
 fn layer(folder: &str) -> Option<u32> {
     LAYERS.iter().find(|(name, _)| *name == folder).map(|&(_, layer)| layer)

@@ -108,6 +108,7 @@ impl<O: Os> Allocator<O> {
     pub(super) fn free_other(&self, address: usize, call: Call) {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
+            Found::Nothing(place) => self.free_nothing(place, address, call),
             _ => self.misused(call, address),
         }
     }
@@ -170,7 +171,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {
-        if !self.large.free(&self.os, block) {
+        if !self.large.free(&self.os, block, |damage| self.missed_large(call, block, damage)) {
             return self.misused(call, address);
         }
         self.tend_large();
@@ -181,6 +182,7 @@ impl<O: Os> Allocator<O> {
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.size()),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
+            Found::Nothing(place) if self.has_nothing(place) => Some(0),
             _ => {
                 self.misused(call, address);
                 None

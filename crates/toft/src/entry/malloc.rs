@@ -4,6 +4,7 @@ use super::limit::{Grant, slot_bytes};
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 use crate::slab::{
     Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
     class_of_small,
@@ -21,6 +22,9 @@ impl<O: Os> Allocator<O> {
     /// load each. No atomic read-modify-write, no lock, no search.
     #[inline(always)]
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        if HARDENED && size == 0 {
+            return self.allocate_nothing(heap, 1, site);
+        }
         let class = if size <= SMALL_MAX {
             class_of_small(size)
         } else if size <= MEDIUM_MAX {
@@ -62,6 +66,9 @@ impl<O: Os> Allocator<O> {
     ) -> Option<usize> {
         if align <= 16 {
             return self.allocate(heap, size, site);
+        }
+        if HARDENED && size == 0 {
+            return self.allocate_nothing(heap, align, site);
         }
         let Some(class) = Class::of_aligned(size, align) else {
             return self.allocate_large(heap, size, align, site).map(|(address, _)| address);
@@ -151,7 +158,7 @@ impl<O: Os> Allocator<O> {
 
     fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
-        let mapped = |address, len| self.keep_small(address, len);
+        let mapped = |address, len| self.slabs_were_mapped(address, len);
         let take = || {
             if class < SMALL_CLASSES {
                 self.small.take(&self.os, partition, mapped)
@@ -162,7 +169,9 @@ impl<O: Os> Allocator<O> {
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        self.choose_walls(slab, slots);
         slab.publish(heap.address(), slots);
+        self.put_up_walls(slab);
         self.pool.grow(&self.os, slab);
         self.note_growth();
         Some(slab)
@@ -230,14 +239,16 @@ impl<O: Os> Allocator<O> {
         let grant = Grant::new(self, heap);
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
-        match allocate() {
+        let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() => {
                 self.relieve(heap, heap.sit().as_ref());
                 allocate()
             }
             result => result,
-        }
-        .ok()
+        };
+        let (address, dirty) = allocated.ok()?;
+        self.block_was_mapped(address, size);
+        Some((address, dirty))
     }
 
     /// The system has no more: gives back what nobody uses, of large blocks, of this heap and of

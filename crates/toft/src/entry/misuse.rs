@@ -2,7 +2,7 @@
 
 use super::Allocator;
 use super::allocator::Found;
-use crate::large::BlockState;
+use crate::large::{Block, BlockState, Damage};
 use crate::os::Os;
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
@@ -141,18 +141,42 @@ impl<O: Os> Allocator<O> {
             Found::InLarge(block) => {
                 let begin = self.large.address(block);
                 head(&mut line, "invalid free", call, address);
-                line.number((address - begin) as u64).text(" bytes inside the ");
+                line.number(address.abs_diff(begin) as u64);
+                line.text(if address < begin {
+                    " bytes before the "
+                } else {
+                    " bytes inside the "
+                });
                 line.number(block.bytes() as u64).text("-byte block at ").address(begin);
                 line.text(" (large block, partition ").number(block.partition() as u64);
                 let live = block.state() == BlockState::Live;
                 line.text(if live { ", live" } else { ", free" });
                 line.text("; call site ").address(block.site()).text(")");
             }
+            Found::Nothing(place) => self.describe_nothing(&mut line, call, place, address),
             Found::Foreign => {
                 head(&mut line, "invalid free", call, address);
                 line.text("not a block of this allocator");
             }
         }
+        self.conclude(&mut line);
+    }
+
+    /// A large block was missed: something was written before it or behind it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn missed_large(&self, call: Call, block: &Block, damage: Damage) {
+        let mut line = Line::new(self.hide_addresses);
+        let (what, place, side) = match damage {
+            Damage::Behind(place) => ("heap overflow", place, " behind"),
+            Damage::Before(place) => ("heap underflow", place, " before"),
+        };
+        head(&mut line, what, call, self.large.address(block));
+        line.text("byte ").number(place as u64).text(side).text(" this ");
+        line.number(block.bytes() as u64)
+            .text("-byte block was overwritten (large block, partition ");
+        line.number(block.partition() as u64);
+        line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }
 
@@ -204,7 +228,9 @@ impl<O: Os> Allocator<O> {
     }
 
     fn conclude(&self, line: &mut Line) {
-        self.os.report(line.end());
+        if !self.options.in_silence {
+            self.os.report(line.end());
+        }
         if self.misuses_are_fatal() {
             self.os.abort();
         }
@@ -216,7 +242,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-fn head(line: &mut Line, what: &str, call: Call, address: usize) {
+pub(super) fn head(line: &mut Line, what: &str, call: Call, address: usize) {
     line.text("toft: ").text(what).text(": ").text(call.name());
     line.text("(").address(address).text("): ");
 }

@@ -15,6 +15,7 @@ mod huge;
 mod limit;
 mod malloc;
 mod misuse;
+mod nothing;
 #[cfg(feature = "experiment-parallel")]
 pub mod parallel;
 mod part;
@@ -24,6 +25,8 @@ mod realloc;
 mod scope;
 mod start;
 mod sweep;
+mod walls;
+mod wishes;
 
 pub use allocator::Allocator;
 pub use compact::Compacted;

@@ -7,6 +7,7 @@ use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Linux, process};
+use crate::policy::HARDENED;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
@@ -41,6 +42,9 @@ fn with_heap<R>(body: impl FnOnce(&Allocator<Linux>, &Heap) -> Option<R>) -> Opt
 /// 1. None beyond those of C's malloc; `site` may be any number.
 #[inline(always)]
 pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
+    if HARDENED && size == 0 {
+        return malloc_nothing(site);
+    }
     if size > SMALL_MAX {
         return malloc_medium(size, site);
     }
@@ -90,12 +94,21 @@ extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
     pointer(with_heap(|allocator, heap| Some(allocator.allocate_large(heap, size, 1, site)?.0)))
 }
 
+#[cold]
+#[inline(never)]
+fn malloc_nothing(site: usize) -> Pointer {
+    pointer(with_heap(|allocator, heap| allocator.allocate_nothing(heap, 1, site)))
+}
+
 /// calloc.
 ///
 /// # Safety
 /// 1. None beyond those of C's calloc.
 pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
+    if HARDENED && bytes == 0 {
+        return malloc_nothing(site);
+    }
     let heap = current_heap();
     if bytes <= SMALL_MAX
         && let Some(address) = heap.pop(heap.small_bin(bytes, site))

@@ -6,6 +6,7 @@ use super::malloc::SIZE_MAX;
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
 use crate::os::Os;
+use crate::policy::HARDENED;
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
 
@@ -29,6 +30,7 @@ impl<O: Os> Allocator<O> {
         let usable = match found {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => slab.size(),
             Found::Large(block) if block.state() == BlockState::Live => block.bytes(),
+            Found::Nothing(place) if self.has_nothing(place) => 0,
             _ => {
                 self.misused(Call::Realloc, address);
                 return Resized::Misused;
@@ -37,11 +39,15 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX {
             return Resized::NoMemory;
         }
+        // In the hardened build a block that stays ends where its program says that it does.
+        let stays = HARDENED && size <= usable && is_worth_keeping(size, usable);
         if let Found::Large(block) = found
-            && size > MEDIUM_MAX
+            && (size > MEDIUM_MAX || stays)
         {
             let grant = Grant::new(self, heap);
-            match self.large.resize(&self.os, block, size, &|bytes| grant.admit(bytes)) {
+            let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+            let admit = |bytes| grant.admit(bytes);
+            match self.large.resize(&self.os, block, size, &admit, &damaged) {
                 Resize::InPlace => return Resized::At(address),
                 Resize::Moved(to) => return Resized::At(to),
                 Resize::No => {}

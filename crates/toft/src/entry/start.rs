@@ -9,6 +9,7 @@ use super::misuse::Line;
 use super::scope;
 use crate::options::{Options, Problem};
 use crate::os::{Error, Linux, Os, process};
+use crate::policy::HARDENED;
 use crate::stats::{Anchor, Root};
 use crate::sync::{AtomicU32, Ordering, pause};
 use crate::thread::{EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block};
@@ -222,6 +223,7 @@ fn build() -> bool {
     // no linker takes it for unused.
     unsafe { toft_root.root().write(root) };
     GLOBAL.state.store(READY, Release);
+    super::start::allocator().name_at_start();
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
         unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
@@ -235,6 +237,12 @@ fn complain(variable: &[u8], problem: Problem) {
     match problem {
         Problem::Unknown => {
             line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
+        }
+        // Only the hardened build's; and only its file has this text, which tests look for.
+        Problem::Weaker(_) if !HARDENED => {}
+        Problem::Weaker(entry) => {
+            line.text("toft: ").raw(variable).text(" is not for the hardened build; using ");
+            line.text(entry.default);
         }
         Problem::BadValue(entry) => {
             line.text("toft: ").raw(variable).text(" is not ");

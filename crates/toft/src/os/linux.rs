@@ -103,6 +103,16 @@ unsafe impl Os for Linux {
         result(code).map(drop)
     }
 
+    unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let nothing = libc::PROT_NONE as usize;
+        // SAFETY: (1) the caller's duty 1.
+        result(unsafe { syscall(libc::SYS_mprotect, [addr, len, nothing, 0, 0, 0]) })?;
+        let advice = libc::MADV_DONTNEED as usize;
+        // SAFETY: (1) as above. Locked pages stay, out of reach.
+        unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) };
+        Ok(())
+    }
+
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
         // Not by a second mapping behind the first: pages that were moved here once have another
         // offset, so the two would stay apart, and could not be moved together.

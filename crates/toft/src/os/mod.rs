@@ -17,6 +17,7 @@ mod share;
 mod syscall;
 mod thread;
 mod warmth;
+mod wishes;
 
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
@@ -31,6 +32,7 @@ use release::{Piece, Release};
 pub use share::Sharing;
 pub use syscall::syscall;
 pub use warmth::{Pages, Scan, Warmth};
+pub use wishes::Wishes;
 
 /// Why a call to the system did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +52,9 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `discard_all`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `forbid`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Os: Warmth + Huge {
+pub unsafe trait Os: Warmth + Huge + Wishes {
     /// Bytes in a page: a power of two, at least 4096.
     fn page_size(&self) -> usize;
 
@@ -99,6 +101,13 @@ pub unsafe trait Os: Warmth + Huge {
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// As `guard`, by a mapping of its own: for where the system knows no guards. One range costs the
+    /// process two mappings.
+    ///
+    /// # Safety
+    /// 1. As for `discard`.
+    unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Makes a mapped range longer where it is, with zeros, never over anything else.
     ///

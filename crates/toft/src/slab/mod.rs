@@ -16,6 +16,8 @@ mod pages;
 #[allow(clippy::module_inception)]
 mod slab;
 mod states;
+#[cfg(not(loom))]
+mod walls;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;

@@ -13,6 +13,8 @@ pub enum Request {
     Discard,
     /// `Os::guard`
     Guard,
+    /// `Os::forbid`
+    Forbid,
     /// `Os::extend`
     Extend,
     /// `Os::relocate`
@@ -45,15 +47,20 @@ pub enum Request {
     KeepSmall,
     /// `Huge::make_huge`
     MakeHuge,
+    /// `Wishes::lock`
+    Lock,
+    /// `Wishes::name`
+    Name,
 }
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 20] = [
+    pub const ALL: [Request; 23] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
         Request::Guard,
+        Request::Forbid,
         Request::Extend,
         Request::Relocate,
         Request::Transfer,
@@ -70,6 +77,8 @@ impl Request {
         Request::Populate,
         Request::KeepSmall,
         Request::MakeHuge,
+        Request::Lock,
+        Request::Name,
     ];
 }
 
