@@ -1,3 +1,4 @@
+// library: default
 // Law 4, what threads have claimed: 64 slots for each thread, partition and class, a slab at most. It stays while the
 // threads sleep, and goes when they have ended.
 // flags: -pthread

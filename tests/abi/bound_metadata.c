@@ -1,3 +1,4 @@
+// library: default
 // Law 4, what is known about blocks: descriptors of slabs and of large blocks, and heaps. They stay when all blocks have
 // gone; threads that come later use the heaps of those that have ended.
 // flags: -pthread

@@ -1,3 +1,4 @@
+// library: default
 // Law 4, slabs by bytes, where no time passes: a program that goes through phases has an eighth more than its largest, and
 // 256 KiB, resident, and not the sum of them.
 // env: TOFT_PARTITIONS=1

@@ -1,3 +1,4 @@
+// library: default
 // Huge pages with TOFT_HUGE: `off`, the default, and `dense` advise slabs against them, where the system makes
 // some by itself, `kernel` does not; `dense` makes them where everything is live, in slabs and in large blocks, and what is freed
 // there goes back all the same.

@@ -151,7 +151,16 @@ fn large_blocks_that_share_a_mapping_have_guards() {
     }
     program.allocator.check().unwrap();
     blocks.iter().for_each(|&block| program.free(block));
-    assert!(blocks.iter().all(|&block| program.fake.page(block) == PageState::Free));
+    assert!(blocks.iter().all(|&block| program.fake.page(block) != PageState::Mapped));
+    program.allocator.check().unwrap();
+    let mappings = program.fake.mappings();
+    // And again, in whatever order they come back.
+    let blocks: Vec<usize> = (0..9000).map(|_| program.take(size, 1)).collect();
+    for &block in &blocks {
+        assert_eq!(program.reach(block), size);
+        assert_ne!(program.fake.page((block & !(PAGE - 1)) - PAGE), PageState::Mapped);
+    }
+    assert!(program.fake.mappings() < mappings + 8192 + 700);
     program.allocator.check().unwrap();
 }
 

@@ -31,7 +31,7 @@ impl<O: Os> Allocator<O> {
         if self.options.has_wishes() && bytes != 0 {
             let page = self.os.page_size();
             let start = address & !(page - 1);
-            let len = (address + bytes).next_multiple_of(page) - start;
+            let len = ((address + bytes + page - 1) & !(page - 1)) - start;
             self.fulfil_wishes(start, len);
             self.name(start, len, c"toft large block");
         }

@@ -289,7 +289,7 @@ impl Blocks {
                 Err(Error::NoMemory) if HARDENED && self.stop_waiting() => self.vacant(os, need)?,
                 block => block?,
             };
-            if HARDENED && block.mapped() != 0 {
+            if HARDENED && block.mapped() != 0 && !self.is_shared(block) {
                 // It could not be unmapped, at the limit of mappings, and lies where it lay.
                 self.drop_pages(os, block);
                 if block.mapped() != 0 {

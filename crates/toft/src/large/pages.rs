@@ -80,6 +80,11 @@ impl Blocks {
     pub(super) fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
         let address = self.start(block);
+        if HARDENED && self.is_shared(block) {
+            // It was freed, and has been all guards since.
+            // SAFETY: (1) the block's own mapping, which nobody uses.
+            return if bytes == 0 { Ok(()) } else { unsafe { os.unguard(address, bytes) } };
+        }
         if self.is_shared(block) && bytes > block.bytes() {
             // It could not be unmapped, and its guards are where the new one has bytes.
             self.drop_pages(os, block);

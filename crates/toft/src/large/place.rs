@@ -62,9 +62,9 @@ impl Blocks {
         self.key.mix(self.state().drawn.fetch_add(1, Relaxed))
     }
 
-    /// Chooses where in its extent a held block without a mapping is to lie.
+    /// Chooses where in its extent a held block is to lie that has no mapping, or none but guards.
     pub(super) fn choose_place(&self, block: &Block, need: &Need) {
-        if HARDENED && block.mapped() == 0 {
+        if HARDENED && (block.mapped() == 0 || self.is_shared(block)) {
             let lead = lead_for(need.size, need.align, self.page_size, self.draw());
             block.lead.store(lead as u16, Relaxed);
         }
@@ -74,7 +74,8 @@ impl Blocks {
     /// lies.
     pub(super) fn choose_place_like(&self, block: &Block, other: &Block) {
         if HARDENED && block.mapped() == 0 {
-            let pages = below(self.draw(), (UNIT / self.page_size).max(1)) * self.page_size;
+            let pages = below(self.draw(), (UNIT >> self.page_size.trailing_zeros()).max(1))
+                * self.page_size;
             block.lead.store((pages + self.head(other)) as u16, Relaxed);
         }
     }
@@ -89,17 +90,23 @@ impl Blocks {
     }
 }
 
+/// So many bytes in whole units, of a power of two.
+fn whole(bytes: usize, unit: usize) -> usize {
+    (bytes + unit - 1) & !(unit - 1)
+}
+
 /// How far behind the start of its unit a block is to lie: less than a unit.
 fn lead_for(size: usize, align: usize, page: usize, random: u64) -> usize {
     let align = align.max(ALIGN_LEAST);
     // Whole pages at random places that keep the alignment.
     let step = align.max(page);
-    let pages = below(random, (UNIT / step).max(1)) * step;
+    let pages = below(random, (UNIT >> step.trailing_zeros()).max(1)) * step;
     if align > page || size == 0 {
         return pages;
     }
     // The callers' sizes fit the address space.
-    let head = size.next_multiple_of(align).next_multiple_of(page) - size.next_multiple_of(align);
+    let rounded = whole(size, align);
+    let head = whole(rounded, page) - rounded;
     pages + head
 }
 

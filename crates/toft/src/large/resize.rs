@@ -2,7 +2,7 @@
 
 use super::Block;
 use super::Damage;
-use super::blocks::{Blocks, Need, UNIT, large_class};
+use super::blocks::{Blocks, CLASS_BASE, Need, UNIT, large_class};
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
@@ -71,7 +71,7 @@ impl Blocks {
     /// is then.
     pub(super) fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
         let span = self.span(block, bytes);
-        let class = large_class(span);
+        let class = large_class(span.max(1 << CLASS_BASE | 1));
         let need =
             Need { partition: block.partition(), class, size: bytes, bytes: span, align: UNIT };
         let target = self.vacant(os, &need).ok()?;

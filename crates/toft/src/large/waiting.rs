@@ -8,8 +8,8 @@
 //! address space of the tier and nothing else. It is bounded by the number of places and by bytes, and
 //! let go of when address space runs out.
 //!
-//! - L5 a block that waits is free, and on no stack and in no place of `kept.rs`. It has no mapping, unless
-//!   it could not be rid of it.
+//! - L5 a block that waits is free, and on no stack and in no place of `kept.rs`. It has no mapping, or
+//!   shares one and is all guards, or could not be rid of it.
 
 use super::Block;
 use super::blocks::{Blocks, UNIT_SHIFT};

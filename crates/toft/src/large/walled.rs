@@ -12,10 +12,16 @@ impl Blocks {
     /// Gives back the pages of a held, free block, so that every access faults.
     pub(super) fn wall_off(&self, os: &impl Os, block: &Block) {
         let (start, mapped) = self.mapping(block);
+        // What shares a mapping stays in it: mapped anew, it would not be put together with both of its
+        // neighbours.
+        // SAFETY: (1) mapped by `map_to`; the block is free, so nobody needs what is there.
+        if self.is_shared(block) && unsafe { os.guard(start, mapped) }.is_ok() {
+            return block.resident.store(0, Relaxed);
+        }
         self.drop_pages(os, block);
         if block.mapped() != 0 {
             // At the limit of mappings a range cannot be taken out of one. Guards take no mapping.
-            // SAFETY: (1) mapped by `map_to`; the block is free, so nobody needs what is there.
+            // SAFETY: (1) as above.
             let walled = unsafe { os.guard(start, mapped) }.is_ok();
             // SAFETY: (1) as above. Without guards nothing else is left to do.
             let _ = walled || unsafe { os.forbid(start, mapped) }.is_ok();

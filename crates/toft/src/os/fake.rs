@@ -388,6 +388,18 @@ unsafe impl Os for Fake {
         Ok(())
     }
 
+    unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let mut state = self.admit(Request::Unguard, addr, len)?;
+        if !self.machine.guards {
+            return Err(Error::Unsupported);
+        }
+        if !self.host.open(addr..addr + len) {
+            return Err(Error::NoMemory);
+        }
+        state.space.set(addr..addr + len, PageState::Mapped);
+        Ok(())
+    }
+
     unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error> {
         let mut state = self.admit(Request::Forbid, addr, len)?;
         self.host.close(addr..addr + len);

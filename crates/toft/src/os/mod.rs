@@ -52,7 +52,7 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `discard_all`, `guard`, `forbid`, `relocate` and `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os: Warmth + Huge + Wishes {
     /// Bytes in a page: a power of two, at least 4096.
@@ -101,6 +101,12 @@ pub unsafe trait Os: Warmth + Huge + Wishes {
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Ends that: what was guarded is zero, and may be used again.
+    ///
+    /// # Safety
+    /// 1. As for `discard`.
+    unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// As `guard`, by a mapping of its own: for where the system knows no guards. One range costs the
     /// process two mappings.

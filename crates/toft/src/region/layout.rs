@@ -102,7 +102,7 @@ impl Layout {
         let nothing = large_blocks + (windows.large_span >> 16) * 64 + gap;
         let heaps = match windows.nothing_span() / (16 * 8) {
             0 => nothing,
-            bytes => nothing + bytes.next_multiple_of(page) + gap,
+            bytes => nothing + ((bytes + page - 1) & !(page - 1)) + gap,
         };
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout { windows, tables, small_slabs, medium_slabs, large_blocks, nothing, heaps, end }

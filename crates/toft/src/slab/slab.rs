@@ -187,7 +187,10 @@ pub struct Slab {
     pub(crate) dense: AtomicU8,
     /// Slabs that the bin had filled one after another when it took this one. Owner.
     pub(crate) row: AtomicU8,
-    _line_7: Line,
+    /// Pages of 4 KiB among the slots that are walls: a word, but under the model checker. Set when the slab
+    /// is opened.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(super) walled: Line,
 }
 
 #[cfg(not(loom))]
@@ -195,7 +198,7 @@ type Rest = [AtomicU32; 3];
 #[cfg(loom)]
 type Rest = ();
 #[cfg(not(loom))]
-type Line = [AtomicU16; 1];
+type Line = AtomicU16;
 #[cfg(loom)]
 type Line = ();
 

@@ -30,7 +30,6 @@ const LENT_BIT: u32 = 5;
 
 /// The state of a slot that a wall takes the place of: as if another slab had its memory, for ever. The
 /// hardened build has walls, and does not compact.
-#[cfg(not(loom))]
 pub const WALL: u8 = ZERO_FRESH | LENT;
 
 /// Bit of a state that says that the slot is not free.

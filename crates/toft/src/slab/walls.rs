@@ -17,12 +17,14 @@ use crate::sync::Ordering::Relaxed;
 
 /// Pages that a slab must have for walls to be worth while.
 const PAGES_LEAST: usize = 8;
+/// log2 of the unit that pages of walls are counted in.
+const WALLED_SHIFT: u32 = 12;
 
 impl Slab {
     /// Chooses the slots of a slab that is just being opened that become walls. `below` gives a random
     /// number below another one.
     pub fn choose_walls(&self, page: usize, slots: usize, mut below: impl FnMut(usize) -> usize) {
-        let (size, all) = (self.size(), self.tier().slab_bytes());
+        let (size, all, page) = (self.size().max(1), self.tier().slab_bytes(), page.max(1));
         if all < PAGES_LEAST * page {
             return;
         }
@@ -35,7 +37,7 @@ impl Slab {
         // What a sweep from the end of the first slot would pass is too much.
         while end.saturating_sub((first + 1) * size) > most {
             let reach = least + below(most - least);
-            let start = ((first + 1 + reach / size) * size).next_multiple_of(page);
+            let start = up((first + 1 + reach / size) * size, page);
             if start + page >= end {
                 break;
             }
@@ -44,6 +46,16 @@ impl Slab {
             self.set_walls(start / size, stop.min(slots));
             first = stop;
         }
+        let (mut bytes, end) = (0, self.base() + slots * size);
+        self.walls_of(page, slots, &mut |start, len, _| {
+            bytes += len.min(end.saturating_sub(start))
+        });
+        self.walled.store((bytes >> WALLED_SHIFT) as u16, Relaxed);
+    }
+
+    /// Bytes of the pages among the slots that are walls.
+    pub(super) fn walled_bytes(&self) -> usize {
+        usize::from(self.walled.load(Relaxed)) << WALLED_SHIFT
     }
 
     fn set_walls(&self, first: usize, end: usize) {
@@ -54,11 +66,15 @@ impl Slab {
 
     /// Names the pages that are walls, by address and length, and whether they are those at the end.
     pub fn walls(&self, page: usize, mut each: impl FnMut(usize, usize, bool)) {
-        let (size, slots, all) = (self.size(), self.slots(), self.tier().slab_bytes());
+        self.walls_of(page.max(1), self.slots(), &mut each);
+    }
+
+    fn walls_of(&self, page: usize, slots: usize, each: &mut impl FnMut(usize, usize, bool)) {
+        let (size, all) = (self.size(), self.tier().slab_bytes());
         if all < PAGES_LEAST * page {
             return;
         }
-        let is_wall = |slot: usize| self.state_of(slot).load(Relaxed) == WALL;
+        let is_wall = |slot| self.is_wall(slot);
         let mut slot = 0;
         while slot < slots {
             let first = slot;
@@ -68,13 +84,13 @@ impl Slab {
             // What lies behind the last slot is a wall, too; elsewhere the last byte is not.
             let stop =
                 if slot == slots { all } else { (slot * size).saturating_sub(1) & !(page - 1) };
-            let start = (first * size).next_multiple_of(page);
+            let start = up(first * size, page);
             if first < slot && start < stop {
                 each(self.base() + start, stop - start, slot == slots);
             }
             slot += usize::from(slot == first);
         }
-        let start = (slots * size).next_multiple_of(page);
+        let start = up(slots * size, page);
         if slots != 0 && !is_wall(slots - 1) && start < all {
             each(self.base() + start, all - start, true);
         }
@@ -86,6 +102,11 @@ impl Slab {
         self.walls(page, |start, _, _| bytes = bytes.min(start - self.base()));
         bytes
     }
+}
+
+/// The next border of a page, of a power of two, from so many bytes on.
+fn up(bytes: usize, page: usize) -> usize {
+    (bytes + page - 1) & !(page - 1)
 }
 
 #[cfg(all(test, not(loom)))]

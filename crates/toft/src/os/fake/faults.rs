@@ -13,6 +13,8 @@ pub enum Request {
     Discard,
     /// `Os::guard`
     Guard,
+    /// `Os::unguard`
+    Unguard,
     /// `Os::forbid`
     Forbid,
     /// `Os::extend`
@@ -55,11 +57,12 @@ pub enum Request {
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 23] = [
+    pub const ALL: [Request; 24] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
         Request::Guard,
+        Request::Unguard,
         Request::Forbid,
         Request::Extend,
         Request::Relocate,
