@@ -44,7 +44,7 @@ impl Blocks {
 
     /// Bytes of the pages that a block of so many bytes lies on; so many fit the address space.
     pub(super) fn span(&self, block: &Block, bytes: usize) -> usize {
-        if HARDENED { (self.head(block) + bytes).next_multiple_of(self.page_size) } else { bytes }
+        if HARDENED { whole(self.head(block) + bytes, self.page_size) } else { bytes }
     }
 
     /// Bytes of the extent that may be mapped from the block's first page on.
