@@ -22,7 +22,10 @@ int main(int argc, char **argv)
         setenv("TOFT_MLOCK", argv[1], 1);
         setenv("TOFT_RECLAIM", "off", 1);
         struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-        if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+        setrlimit(RLIMIT_MEMLOCK, &limit);
+        char *p = mmap(NULL, 4 * LARGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(p != MAP_FAILED);
+        if (mlock2(p, 4 * LARGE, MLOCK_ONFAULT) != 0)
             return 0; /* an ordinary user may lock little: option_mlock_refused.c */
         execv("/proc/self/exe", argv);
         return 1;

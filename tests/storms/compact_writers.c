@@ -1,3 +1,4 @@
+// library: default
 // While threads write to their blocks, have the kernel read files into them, free and allocate, others compact
 // all the time and fork: no write is lost, and each child sees what there was, and its parent nothing of it.
 // flags: -pthread
