@@ -83,6 +83,22 @@ fn without_guards_walls_are_counted_and_become_few() {
     program.allocator.check().unwrap();
 }
 
+/// A filter that the process has installed itself may know `madvise`, and not what it would be told.
+#[test]
+fn under_a_filter_of_its_own_a_process_has_mappings_for_walls() {
+    let program = Program::new(Machine::LARGE);
+    program.take(240, 1);
+    let guards = program.fake.calls(Request::Guard);
+    assert!(guards > 0);
+    program.allocator.filter().about_to_install(&program.fake);
+    for _ in 0..2000 {
+        let block = program.take(240, 1);
+        assert!(program.reach(block + 240) <= REACH);
+    }
+    assert_eq!(program.fake.calls(Request::Guard), guards);
+    assert!(program.fake.calls(Request::Forbid) > 0);
+}
+
 /// Slabs that were unmapped, because the system had refused memory, get their walls again.
 #[test]
 fn walls_come_back_with_the_pages() {

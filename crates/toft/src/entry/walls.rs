@@ -2,7 +2,8 @@
 //!
 //! By guards that cost no mapping, where the system has them (Linux 6.13); else by mappings, which are
 //! counted: a process may have 65 530, and needs them for other things. As they become many, walls become
-//! few.
+//! few. A process that has installed a filter of system calls gets mappings, too: a filter that knows
+//! `madvise` may not know this advice.
 
 use super::Allocator;
 use crate::keyed::below;
@@ -33,7 +34,8 @@ impl<O: Os> Allocator<O> {
 
     fn put_up(&self, start: usize, bytes: usize, end: bool) {
         // SAFETY: (1) pages of a slab on which no slot lies that anybody gets.
-        if unsafe { self.os.guard(start, bytes) }.is_ok() {
+        let guard = |_permit| unsafe { self.os.guard(start, bytes) }.is_ok();
+        if self.filter().permit_unless_installed().is_some_and(guard) {
             return;
         }
         let most = if end { WALL_MAPPINGS } else { WALL_MAPPINGS / 2 };
