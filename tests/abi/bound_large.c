@@ -1,3 +1,4 @@
+// build: default freed large blocks wait
 // Law 4, large blocks: as many bytes of free ones are kept as TOFT_LARGE_KEEP says, and no more than a mebibyte and what
 // is live; all together no more than an eighth above what was ever live, slack included.
 // env: TOFT_PARTITIONS=1

@@ -1,3 +1,4 @@
+// build: default freed large blocks wait
 // A freed aligned block serves the same request again: memory does not grow under a loop of them,
 // at small and at large sizes and alignments.
 // promise: 21

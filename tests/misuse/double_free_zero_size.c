@@ -1,3 +1,4 @@
+// build: default blocks of no bytes lie elsewhere
 // A block of size 0 freed twice.
 // expect: signal ABRT
 // stderr: toft: double free: free({p}): this {size}-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})

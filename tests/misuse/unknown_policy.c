@@ -1,7 +1,7 @@
 // A misspelt policy does not weaken anything: it is named, and misuse aborts.
-// env: TOFT_ON_MISUSE=ignore
+// env: TOFT_ON_MISUSE=log
 // expect: signal ABRT
-// stderr: toft: TOFT_ON_MISUSE=ignore {re:.+; using abort}
+// stderr: toft: TOFT_ON_MISUSE=log {re:.+; using abort}
 // stderr: toft: double free: free({p}): this 64-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})
 // libc: skip it has no such option
 // promise: 29

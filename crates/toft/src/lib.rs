@@ -14,7 +14,7 @@
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
-//! | 3 | `slab`, `large` | slots in a run of address space; one block to an extent |
+//! | 3 | `slab`, `large`, `nothing` | slots in a run of address space; one block to an extent; blocks of no bytes |
 //! | 3 | `guarded` | sampled blocks between guard pages |
 //! | 2 | `region`, `harden` | which addresses are ours and whose they are; what the hardened build does to bytes |
 //! | 2 | `report` | what a report says of code: stacks, files, build-ids |
@@ -22,7 +22,8 @@
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
 //! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out nothing.
-//! `policy.rs` says what the hardened build does more.
+//! `policy.rs` says what the hardened build does more, and `keyed.rs` makes numbers for it that nobody
+//! can foretell.
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
 //! What writes reports and statistics is kept out of line, so that the pages of code that every
@@ -39,6 +40,9 @@ pub mod experiment;
 pub mod policy;
 pub mod sync;
 
+#[cfg(not(loom))]
+pub mod keyed;
+
 pub mod large;
 pub mod remote;
 pub mod slab;
@@ -51,6 +55,8 @@ pub mod entry;
 pub mod guarded;
 #[cfg(not(loom))]
 pub mod harden;
+#[cfg(not(loom))]
+pub mod nothing;
 #[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]

@@ -33,3 +33,29 @@ pub const CHECK_SIZES: bool = HARDENED;
 
 /// Bytes in a slab's descriptor: the hardened build also keeps what was asked for, by slot.
 pub const SLAB_BYTES: usize = if HARDENED { 1024 } else { 512 };
+
+/// Units of 64 KiB without a mapping between two extents of large blocks, at most: a random number. In a
+/// small address space there are fewer.
+pub const LARGE_GAP: usize = 15;
+
+/// Freed large blocks whose addresses wait in the order in which they were freed.
+pub const LARGE_WAIT_IN_ORDER: usize = 256;
+
+/// Freed large blocks whose addresses wait, behind that, at a random place of so many: whoever comes to
+/// a place that is taken sends away who was there.
+pub const LARGE_WAIT_AT_RANDOM: usize = 256;
+
+/// Bytes of address space that freed large blocks wait with, at most, as a share of the large tier, as a
+/// divisor. They have no pages and no mapping meanwhile.
+pub const LARGE_WAIT_SHARE: usize = 4;
+
+/// Bytes that lie between the end of the first block behind a wall and the next wall inside a slab, at
+/// least and at most: how far a sweep comes. By tier, small and medium; a random number between the two.
+pub const WALL_REACH: [(usize, usize); 2] = [(24 << 10, 48 << 10), (32 << 10, 56 << 10)];
+
+/// Mappings that walls may cost where the system has no guards that cost none. Beyond half of them only
+/// the walls at the ends of slabs are put up; beyond all of them, none.
+pub const WALL_MAPPINGS: usize = 4096;
+
+/// Bytes of addresses for blocks of no bytes, at most.
+pub const NOTHING_SPAN: usize = 4 << 30;

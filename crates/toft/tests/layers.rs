@@ -1,5 +1,5 @@
 //! The folders of `src` are layers: one uses only those with a lower number, and `options`,
-//! `sync`, `stats` and the constants of `experiment.rs` and `policy.rs`, which all may use. `stats` reads everything.
+//! `sync`, `stats`, `keyed.rs` and the constants of `experiment.rs` and `policy.rs`, which all may use. `stats` reads everything.
 
 use std::path::Path;
 
@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("slab", 3),
     ("large", 3),
     ("guarded", 3),
+    ("nothing", 3),
     ("region", 2),
     ("report", 2),
     ("harden", 2),
@@ -22,7 +23,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("sync", 0),
 ];
 /// Everyone may use these.
-const COMMON: &[&str] = &["stats", "options", "sync", "experiment", "policy"];
+const COMMON: &[&str] = &["stats", "options", "sync", "experiment", "policy", "keyed"];
 
 fn layer(folder: &str) -> Option<u32> {
     LAYERS.iter().find(|(name, _)| *name == folder).map(|&(_, layer)| layer)

@@ -2,7 +2,9 @@
 
 use crate::guarded::{Guarded, Slot};
 use crate::harden::Secret;
+use crate::keyed::Key;
 use crate::large::Blocks;
+use crate::nothing::{Nothing, Place};
 use crate::options::{Huge, Options};
 use crate::os::filter::Filter;
 use crate::os::{Error, HugeHabit, Os};
@@ -12,11 +14,13 @@ use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::thread::{Heap, Heaps, Quarantine};
 
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
+/// Bytes for the counters at the start of the tables.
+const COUNTERS: usize = 64;
 
 /// A whole allocator. Never changes after it is built, but for what its parts point to, so the
 /// process's own one lies in read-only memory.
@@ -30,6 +34,7 @@ pub struct Allocator<O> {
     large_span: usize,
     pub(super) medium: Plots<MEDIUM, Slab>,
     pub(super) large: Blocks,
+    pub(super) nothing: Nothing,
     pub(super) pool: Pool,
     pub(super) reclaimer: Reclaimer,
     pub(super) groups: Groups,
@@ -47,6 +52,8 @@ pub struct Allocator<O> {
     pub(super) secret: Secret,
     /// The share of its places that a quarantine uses.
     pub(super) quarantine_share: usize,
+    /// Where walls are. Hardened build only.
+    key: Key,
     pub(super) os: O,
     pub(super) options: Options,
     /// Whether the system is told to make no huge pages of slabs by itself: where it would.
@@ -65,10 +72,18 @@ struct Counters {
     misuses: AtomicUsize,
     /// Not zero once the system has refused memory. Any thread.
     pressure: AtomicUsize,
+    /// Random words drawn. Any thread; which one has which does not matter.
+    drawn: AtomicU64,
+    /// Mappings that walls have cost. Any thread.
+    wall_mappings: AtomicUsize,
+    /// A bit for each wish that could not be fulfilled, and of which that was said. Any thread.
+    told: AtomicU32,
     filter: Filter,
     /// Allocations that slow paths have looked at. Any thread.
     looked_at: AtomicUsize,
 }
+
+const _: () = assert!(size_of::<Counters>() <= COUNTERS);
 
 // SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
 // is never written after the allocator is built.
@@ -89,6 +104,8 @@ pub(super) enum Found<'a> {
     InLarge(&'a crate::large::Block),
     /// In or near a sampled block between guard pages.
     Guarded(&'a Slot),
+    /// Among the blocks of no bytes.
+    Nothing(Place),
     /// Not ours.
     Foreign,
 }
@@ -103,6 +120,7 @@ impl<O> Allocator<O> {
             small: Plots::none(),
             medium: Plots::none(),
             large: Blocks::none(),
+            nothing: Nothing::none(),
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
@@ -114,6 +132,7 @@ impl<O> Allocator<O> {
             watchful: false,
             secret: Secret::none(),
             quarantine_share: 0,
+            key: Key::NONE,
             os,
             options: Options::DEFAULT,
             small_pages: false,
@@ -127,7 +146,8 @@ impl<O> Allocator<O> {
 impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
-        // Slots that share memory with others cannot be told from what was written after a free.
+        // Slots that share memory with others cannot be told from what was written after a free; and where
+        // slabs share pages, walls would move.
         let compact = options.compact && !HARDENED;
         let partitions = crate::experiment::partitions(options.partitions);
         let options = Options { partitions, compact, ..options };
@@ -136,7 +156,7 @@ impl<O: Os> Allocator<O> {
         let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
         let partitions = options.partitions;
 
-        let heaps_at = layout.tables + 64;
+        let heaps_at = layout.tables + COUNTERS;
         let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
         let medium_at =
             (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
@@ -146,18 +166,22 @@ impl<O: Os> Allocator<O> {
         let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
         let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
         let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
-        let end = limit_at + Limit::TABLE_BYTES;
+        let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
+        let end = nothing_at + Nothing::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
         let hash = SiteHash::new(partitions, os.random()?);
         let secret = Secret::new(&os)?;
         let keep = options.large_keep;
+        let nothing_span = windows.nothing_span();
+        let blocks_span = large_span - nothing_span;
+        let key = if HARDENED { Key::new(&os)? } else { Key::NONE };
         let heap_window = (layout.heaps, layout.end);
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, pool, reclaimer, groups, limit, heaps) = unsafe {
+        let (small, medium, large, nothing, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -170,12 +194,18 @@ impl<O: Os> Allocator<O> {
                 )?,
                 Blocks::new(
                     &os,
-                    (data + span, large_span),
+                    (data + span, blocks_span),
                     layout.large_blocks,
                     partitions,
                     large_at,
                     keep,
                 )?,
+                Nothing::new(
+                    (data + span + blocks_span, nothing_span),
+                    layout.nothing,
+                    nothing_at,
+                    key.mix(u64::MAX),
+                ),
                 Pool::new(pool_at, partitions, layout.small_slabs),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
@@ -195,6 +225,7 @@ impl<O: Os> Allocator<O> {
             small,
             medium,
             large,
+            nothing,
             pool,
             reclaimer,
             groups,
@@ -206,6 +237,7 @@ impl<O: Os> Allocator<O> {
             watchful: options.is_watchful(),
             secret,
             quarantine_share: Quarantine::share(options.quarantine),
+            key,
             os,
             options,
             small_pages,
@@ -253,6 +285,21 @@ impl<O: Os> Allocator<O> {
         &self.counters().pressure
     }
 
+    /// Mappings that walls have cost.
+    pub fn wall_mappings(&self) -> &AtomicUsize {
+        &self.counters().wall_mappings
+    }
+
+    /// Which wishes were said not to be fulfilled.
+    pub(super) fn told(&self) -> &AtomicU32 {
+        &self.counters().told
+    }
+
+    /// A random word. Hardened build only.
+    pub(super) fn draw(&self) -> u64 {
+        self.key.mix(self.counters().drawn.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// What is known about filters of system calls: who makes an unusual one asks it for a permit.
     pub fn filter(&self) -> &Filter {
         &self.counters().filter
@@ -293,6 +340,9 @@ impl<O: Os> Allocator<O> {
         if offset < self.span {
             in_slab::<SMALL>(self.small.slab_at(address), address)
         } else if offset < self.span + self.large_span {
+            if HARDENED && let Some(place) = self.nothing.at(address) {
+                return Found::Nothing(place);
+            }
             match self.large.block_at(address) {
                 Some(block) => Found::Large(block),
                 None => match self.large.block_around(address) {
@@ -340,6 +390,7 @@ impl<O: Os> Allocator<O> {
         let (small, small_metadata) = self.small.mapped_bytes();
         let (medium, medium_metadata) = self.medium.mapped_bytes();
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
+        let metadata = metadata + self.nothing.mapped_bytes();
         (small + medium, metadata)
     }
 
@@ -370,6 +421,7 @@ impl<O: Os> Allocator<O> {
         }
         self.large.check().map_err(Violation)?;
         self.guarded.check().map_err(Violation)?;
+        self.nothing.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
 
@@ -389,6 +441,7 @@ impl<O: Os> Allocator<O> {
         self.small.repair(&self.os);
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
+        self.nothing.repair(&self.os);
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

@@ -70,7 +70,7 @@ impl<O: Os> Allocator<O> {
             bytes: 0,
         };
         self.for_each_slab(|slab| look.at_slab(slab));
-        self.large.for_each(|block| look.at_block(block, self.large.address(block)));
+        self.large.for_each(|block| look.at_block(block, self.large.start(block)));
         let bytes = look.bytes;
         self.close_pages(pages);
         bytes
@@ -124,7 +124,8 @@ impl<O: Os> Allocator<O> {
         }
         self.large.for_each(|block| {
             if block.state() == BlockState::Live {
-                each(self.large.address(block), block.mapped(), &mut noted.blocks);
+                let (start, mapped) = self.large.mapping(block);
+                each(start, mapped, &mut noted.blocks);
             }
         });
         noted

@@ -72,6 +72,17 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }
+
+    /// A block of no bytes was freed as one of so many.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn nothing_size_differs(&self, address: usize, given: usize, call: Call) {
+        let mut line = Line::new(self.hide_addresses);
+        head(&mut line, Damage::Size(given).name(), call, address);
+        line.text("this 0-byte block is not one of ").number(given as u64);
+        line.text(" bytes (of no bytes)");
+        self.conclude(&mut line);
+    }
 }
 
 impl Damage {

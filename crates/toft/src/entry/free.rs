@@ -113,6 +113,7 @@ impl<O: Os> Allocator<O> {
         match self.find(address) {
             Found::Large(block) => self.free_large(block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
+            Found::Nothing(place) => self.free_nothing(place, address, call),
             _ => self.misused(call, address),
         }
     }
@@ -182,7 +183,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {
-        if !self.large.free(&self.os, block) {
+        if !self.large.free(&self.os, block, |damage| self.missed_large(call, block, damage)) {
             return self.misused(call, address);
         }
         self.tend_large();
@@ -194,6 +195,7 @@ impl<O: Os> Allocator<O> {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
             Found::Large(block) if block.state() == BlockState::Live => Some(block.bytes()),
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => Some(slot.bytes()),
+            Found::Nothing(place) if self.has_nothing(place) => Some(0),
             _ => {
                 self.misused(call, address);
                 None

@@ -21,7 +21,6 @@ use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, CHECK_LEAVING, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::slab::{Class, Put, SLOTS_MAX, Slab};
-use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
 
 const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
@@ -202,7 +201,8 @@ impl<O: Os> Allocator<O> {
     }
 
     /// A block is about to be freed as one of `size` bytes at a multiple of `align`: names it, where a
-    /// request for that would have come to another class. Says whether it may be freed.
+    /// request for that would have come to another class, and a large block where the size is another at
+    /// all. Says whether it may be freed.
     pub fn size_fits(&self, address: usize, size: usize, align: usize, call: Call) -> bool {
         if !CHECK_SIZES {
             return true;
@@ -219,12 +219,17 @@ impl<O: Os> Allocator<O> {
                 false
             }
             Found::Large(block) if block.state() == BlockState::Live => {
-                // Where memory was short, a block may have stayed large that has become small.
-                let small = class(size).is_some() && self.pressure().load(Relaxed) == 0;
-                if size <= block.bytes() && !small {
+                if size == block.bytes() {
                     return true;
                 }
                 self.large_size_differs(block, address, size, call);
+                false
+            }
+            Found::Nothing(place) if self.has_nothing(place) => {
+                if size == 0 {
+                    return true;
+                }
+                self.nothing_size_differs(address, size, call);
                 false
             }
             // Freeing it names it.

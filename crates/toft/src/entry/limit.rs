@@ -294,7 +294,8 @@ impl<O: Os> Allocator<O> {
             if self.os.map(slab.base(), slab.tier().slab_bytes()).is_err() {
                 return false;
             }
-            self.keep_small(slab.base(), slab.tier().slab_bytes());
+            self.slabs_were_mapped(slab.base(), slab.tier().slab_bytes());
+            self.put_up_walls(slab);
             slab.wake(true);
             self.pool.call_back(slab);
         }

@@ -21,12 +21,6 @@ pub(super) fn room(size: usize) -> usize {
     size.saturating_add(SLACK_MIN)
 }
 
-/// Bytes to ask for a large block, where the request is too large for a slot.
-#[inline(always)]
-pub(super) fn large_size(size: usize) -> usize {
-    if SLACK_MIN == 0 { size } else { size.max(MEDIUM_MAX + 1) }
-}
-
 impl<O: Os> Allocator<O> {
     /// `size` bytes for the call site `site`; `None` when there is no memory.
     ///
@@ -34,13 +28,16 @@ impl<O: Os> Allocator<O> {
     /// load each. No atomic read-modify-write, no lock, no search.
     #[inline(always)]
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        if HARDENED && size == 0 {
+            return self.allocate_nothing(heap, 1, site);
+        }
         let bytes = room(size);
         let class = if bytes <= SMALL_MAX {
             class_of_small(bytes)
         } else if bytes <= MEDIUM_MAX {
             class_of_medium(bytes)
         } else {
-            let (address, dirty) = self.allocate_large(heap, large_size(size), 1, site)?;
+            let (address, dirty) = self.allocate_large(heap, size, 1, site)?;
             if WIPE {
                 clear(address, size.min(dirty));
             }
@@ -95,6 +92,9 @@ impl<O: Os> Allocator<O> {
     ) -> Option<usize> {
         if align <= 16 {
             return self.allocate(heap, size, site);
+        }
+        if HARDENED && size == 0 {
+            return self.allocate_nothing(heap, align, site);
         }
         let Some(class) = Class::of_aligned(room(size), align) else {
             let (address, dirty) = self.allocate_large(heap, size, align, site)?;
@@ -195,7 +195,7 @@ impl<O: Os> Allocator<O> {
 
     fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
-        let mapped = |address, len| self.keep_small(address, len);
+        let mapped = |address, len| self.slabs_were_mapped(address, len);
         let take = || {
             if class < SMALL_CLASSES {
                 self.small.take(&self.os, partition, mapped)
@@ -206,7 +206,9 @@ impl<O: Os> Allocator<O> {
         let (slab, base) = take().ok()?;
         let tier = Tier::of(if class < SMALL_CLASSES { SMALL } else { MEDIUM });
         let slots = slab.open(base, tier.slab_bytes(), Class::new(class), partition, site);
+        self.choose_walls(slab, slots);
         slab.publish(heap.address(), slots);
+        self.put_up_walls(slab);
         self.pool.grow(&self.os, slab);
         self.note_growth();
         Some(slab)
@@ -274,14 +276,16 @@ impl<O: Os> Allocator<O> {
         let grant = Grant::new(self, heap);
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
-        match allocate() {
+        let allocated = match allocate() {
             Err(Error::NoMemory) if !grant.is_refused() => {
                 self.relieve(heap, heap.sit().as_ref());
                 allocate()
             }
             result => result,
-        }
-        .ok()
+        };
+        let (address, dirty) = allocated.ok()?;
+        self.block_was_mapped(address, size);
+        Some((address, dirty))
     }
 
     /// The system has no more: gives back what nobody uses, of large blocks, of this heap and of

@@ -3,7 +3,7 @@
 
 use super::Allocator;
 use super::allocator::Found;
-use crate::large::BlockState;
+use crate::large::{Block, BlockState, Damage};
 use crate::os::Os;
 use crate::report::Stack;
 use crate::slab::{Slab, SlotState};
@@ -189,7 +189,12 @@ impl<O: Os> Allocator<O> {
             Found::InLarge(block) => {
                 let begin = self.large.address(block);
                 head(&mut line, "invalid free", call, address);
-                line.number((address - begin) as u64).text(" bytes inside the ");
+                line.number(address.abs_diff(begin) as u64);
+                line.text(if address < begin {
+                    " bytes before the "
+                } else {
+                    " bytes inside the "
+                });
                 line.number(block.bytes() as u64).text("-byte block at ").address(begin);
                 line.text(" (large block, partition ").number(block.partition() as u64);
                 let live = block.state() == BlockState::Live;
@@ -197,11 +202,30 @@ impl<O: Os> Allocator<O> {
                 line.text("; call site ").address(block.site()).text(")");
             }
             Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
+            Found::Nothing(place) => self.describe_nothing(&mut line, call, place, address),
             Found::Foreign => {
                 head(&mut line, "invalid free", call, address);
                 line.text("not a block of this allocator");
             }
         }
+        self.conclude(&mut line);
+    }
+
+    /// A large block was missed: something was written before it or behind it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn missed_large(&self, call: Call, block: &Block, damage: Damage) {
+        let mut line = Line::new(self.hide_addresses);
+        let (what, place, side) = match damage {
+            Damage::Behind(place) => ("heap overflow", place, " behind"),
+            Damage::Before(place) => ("heap underflow", place, " before"),
+        };
+        head(&mut line, what, call, self.large.address(block));
+        line.text("byte ").number(place as u64).text(side).text(" this ");
+        line.number(block.bytes() as u64)
+            .text("-byte block was overwritten (large block, partition ");
+        line.number(block.partition() as u64);
+        line.text("; call site ").address(block.site()).text(")");
         self.conclude(&mut line);
     }
 
@@ -262,8 +286,10 @@ impl<O: Os> Allocator<O> {
 
     /// The same, where the stack of what happened is known, because it was no call.
     pub(super) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
-        self.os.report(line.end());
-        self.tell_more(line, stack);
+        if !self.options.in_silence {
+            self.os.report(line.end());
+            self.tell_more(line, stack);
+        }
         if self.misuses_are_fatal() {
             self.os.abort();
         }

@@ -22,6 +22,7 @@ mod leaks;
 mod limit;
 mod malloc;
 mod misuse;
+mod nothing;
 #[cfg(feature = "experiment-parallel")]
 pub mod parallel;
 mod part;
@@ -34,6 +35,8 @@ mod start;
 mod sweep;
 mod unused;
 mod verify;
+mod walls;
+mod wishes;
 
 pub use allocator::Allocator;
 pub use compact::Compacted;

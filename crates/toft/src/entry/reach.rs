@@ -155,15 +155,16 @@ impl Reach {
                 if block.state() == BlockState::Live {
                     let (begin, bytes) = (allocator.large().address(block), block.bytes());
                     // One byte behind the end is still a pointer to it.
-                    if word - begin <= bytes {
+                    if word.wrapping_sub(begin) <= bytes {
                         self.last = (begin, begin + bytes);
                         self.mark((&raw const *block).addr(), 0, begin, bytes);
                     }
                 }
                 return;
             }
-            // Those are looked at as a whole: what is freed there cannot be read.
-            Found::Guarded(_) | Found::Foreign => return,
+            // Those are looked at as a whole: what is freed there cannot be read; and nothing lies in blocks of
+            // no bytes.
+            Found::Guarded(_) | Found::Nothing(_) | Found::Foreign => return,
         };
         if slot < slab.slots() && slab.state(slot) == SlotState::Live {
             let begin = slab.base() + slot * slab.size();

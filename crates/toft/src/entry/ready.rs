@@ -2,6 +2,7 @@
 
 use super::Allocator;
 use crate::os::{MIDDLE, Os};
+use crate::policy::HARDENED;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
@@ -35,6 +36,7 @@ impl<O: Os> Allocator<O> {
         slab.row.store(row, Relaxed);
         let page = self.os.page_size();
         let bytes = worth(slab.slots() * slab.size(), row.into(), page);
+        let bytes = if HARDENED { bytes.min(slab.bytes_before_walls(page)) } else { bytes };
         // Of a block that is larger than a page the program may never touch some pages. Pages of an
         // empty slab may have come here, or the attempt has cost the mapping.
         if bytes == 0

@@ -3,7 +3,7 @@
 use super::allocator::Found;
 use super::guarded::Stands;
 use super::limit::Grant;
-use super::malloc::{SIZE_MAX, large_size, room};
+use super::malloc::{SIZE_MAX, room};
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
 use crate::os::Os;
@@ -42,6 +42,7 @@ impl<O: Os> Allocator<O> {
             Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
                 (slot.bytes(), slot.bytes())
             }
+            Found::Nothing(place) if self.has_nothing(place) => (0, 0),
             _ => {
                 self.misused(Call::Realloc, address);
                 return Resized::Misused;
@@ -50,12 +51,15 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX {
             return Resized::NoMemory;
         }
+        // In the hardened build a block that stays ends where its program says that it does.
+        let stays = HARDENED && size <= usable && is_worth_keeping(size, usable);
         if let Found::Large(block) = found
-            && room(size) > MEDIUM_MAX
+            && (room(size) > MEDIUM_MAX || stays)
         {
             let grant = Grant::new(self, heap);
-            match self.large.resize(&self.os, block, large_size(size), &|bytes| grant.admit(bytes))
-            {
+            let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+            let admit = |bytes| grant.admit(bytes);
+            match self.large.resize(&self.os, block, size, &admit, &damaged) {
                 Resize::InPlace => return Resized::At(address),
                 Resize::Moved(to) => return Resized::At(to),
                 Resize::No => {}
@@ -72,6 +76,13 @@ impl<O: Os> Allocator<O> {
         }
         let Some(to) = self.allocate(heap, size, site) else {
             // A smaller size always fits where the block is.
+            if HARDENED
+                && size <= most
+                && let Found::Large(block) = found
+            {
+                let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+                self.large.resize(&self.os, block, size, &|_| false, &damaged);
+            }
             return if size <= most { in_place() } else { Resized::NoMemory };
         };
         let to = self.sample(heap, to, 16, site, Stands::Alone);

@@ -11,6 +11,7 @@ use super::scope;
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_MAX, Problem};
 use crate::os::{Error, Linux, Os, process};
+use crate::policy::HARDENED;
 use crate::stats::{Anchor, Root};
 use crate::sync::{AtomicU32, Ordering, pause};
 use crate::thread::{
@@ -263,6 +264,7 @@ fn build() -> bool {
     // Not earlier: until the start is done, its own calls of malloc know this thread by its heap.
     be_careful();
     GLOBAL.state.store(READY, Release);
+    super::start::allocator().name_at_start();
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
         unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
@@ -293,6 +295,12 @@ fn complain(variable: &[u8], problem: Problem) {
     match problem {
         Problem::Unknown => {
             line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
+        }
+        // Only the hardened build's.
+        Problem::Weaker(_) if !HARDENED => {}
+        Problem::Weaker(entry) => {
+            line.text("toft: ").raw(variable).text(" is not for the hardened build; using ");
+            line.text(entry.default);
         }
         Problem::BadValue(entry) => {
             line.text("toft: ").raw(variable).text(" is not ");

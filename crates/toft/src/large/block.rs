@@ -1,6 +1,7 @@
 //! The descriptor of one large block, at the 64 KiB unit where the block begins.
 
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::policy::HARDENED;
+use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::mem::offset_of;
 
@@ -31,6 +32,9 @@ pub struct BlockFields {
     pub live: u32,
 }
 
+/// Flag in `class`: see `lies_apart`.
+const APART: u16 = 1 << 15;
+
 const NONE: u32 = 0;
 const LIVE: u32 = 1;
 const FREE: u32 = 2;
@@ -40,18 +44,23 @@ const FREE: u32 = 2;
 /// pushed again; that release pairs with the acquire of the next taking. `partition`, `class` and
 /// `extent` never change once the block has been published (law 1), so anybody may read them.
 ///
-/// `bytes <= resident <= mapped` while it is live, and `resident <= mapped` while it is free.
+/// `head + bytes <= resident <= mapped` while it is live, where the head is what lies on its first page
+/// before it, and `resident <= mapped` while it is free.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Block {
     state: AtomicU32,
     /// The next block down the stack: unit number plus one. Written by the pusher.
     pub(super) below: AtomicU32,
-    pub(super) class: AtomicU32,
+    /// The class, and a flag.
+    class: AtomicU16,
+    /// Bytes between the start of the unit and what the program has; zero, but in the hardened build
+    /// (`place.rs`). Changes only while the block has no mapping.
+    pub(super) lead: AtomicU16,
     pub(super) partition: AtomicU32,
     /// Bytes that the program may use, or could when it was live last.
     pub(super) bytes: AtomicUsize,
-    /// Bytes mapped from the start of the block.
+    /// Bytes mapped from the start of the block's first page.
     pub(super) mapped: AtomicUsize,
     /// Bytes from the start that may have pages. Those behind were never written since they were
     /// mapped or given back: they have no pages, and are zero.
@@ -164,6 +173,32 @@ impl Block {
     /// Bytes of address space that belong to the block, guard included.
     pub fn extent(&self) -> usize {
         self.extent.load(Relaxed)
+    }
+
+    /// Its large class.
+    pub(super) fn class(&self) -> usize {
+        if HARDENED {
+            (self.class.load(Relaxed) & !APART).into()
+        } else {
+            self.class.load(Relaxed).into()
+        }
+    }
+
+    /// Whether there is a gap before its extent, in the hardened build: such blocks cannot share a mapping,
+    /// and all others do.
+    pub(super) fn lies_apart(&self) -> bool {
+        self.class.load(Relaxed) & APART != 0
+    }
+
+    /// Sets both, of a new extent.
+    pub(super) fn set_class(&self, class: usize, apart: bool) {
+        let flag = if HARDENED && apart { APART } else { 0 };
+        self.class.store(class as u16 | flag, Relaxed);
+    }
+
+    /// Bytes between the start of the block's unit and the block.
+    pub(super) fn lead(&self) -> usize {
+        if HARDENED { self.lead.load(Relaxed).into() } else { 0 }
     }
 
     /// The partition that the block belongs to for ever.

@@ -2,8 +2,11 @@
 
 use super::extents::CHUNK_SHIFT;
 use super::kept::Places;
-use super::{Block, BlockState};
+use super::waiting::Waiting;
+use super::{Block, BlockState, Damage};
+use crate::keyed::Key;
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -67,6 +70,10 @@ pub(super) struct State {
     pub(super) period_frees: AtomicU64,
     /// Free blocks with a mapping.
     pub(super) places: Places,
+    /// Random words drawn. Any thread; which one has which does not matter.
+    pub(super) drawn: AtomicU64,
+    /// Free blocks whose addresses wait.
+    pub(super) waiting: Waiting,
 }
 
 /// What is asked for.
@@ -74,6 +81,8 @@ pub(super) struct State {
 pub(super) struct Need {
     pub(super) partition: usize,
     pub(super) class: usize,
+    /// Bytes that the program asks for; in the default build, whole pages.
+    pub(super) size: usize,
     /// Whole pages.
     pub(super) bytes: usize,
     pub(super) align: usize,
@@ -97,6 +106,8 @@ pub struct Blocks {
     /// Two bits for each chunk of descriptors: mapped, and set out to be. Any thread sets, none
     /// clears.
     pub(super) chunks: *const [AtomicU64; 2],
+    /// Where blocks lie, and what is written before and behind them. Hardened build only.
+    pub(super) key: Key,
 }
 
 impl Blocks {
@@ -119,6 +130,7 @@ impl Blocks {
             state: core::ptr::null(),
             stacks: core::ptr::null(),
             chunks: core::ptr::null(),
+            key: Key::NONE,
         }
     }
 
@@ -152,6 +164,7 @@ impl Blocks {
             state: core::ptr::with_exposed_provenance(tables),
             stacks: core::ptr::with_exposed_provenance(stacks),
             chunks: core::ptr::with_exposed_provenance(chunks),
+            key: if HARDENED { Key::new(os)? } else { Key::NONE },
         })
     }
 
@@ -176,19 +189,18 @@ impl Blocks {
         ((&raw const *block).addr() - self.blocks) / size_of::<Block>()
     }
 
-    /// The address where a block begins.
-    pub fn address(&self, block: &Block) -> usize {
-        self.base + (self.unit_of(block) << UNIT_SHIFT)
-    }
-
     /// The block that begins at an address of the tier.
     pub fn block_at(&self, address: usize) -> Option<&Block> {
         let offset = address.wrapping_sub(self.base);
         let unit = offset >> UNIT_SHIFT;
-        if offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
+        if !HARDENED && offset & (UNIT - 1) != 0 || !self.is_mapped(unit) {
             return None;
         }
-        Some(self.block(unit)).filter(|block| block.state() != BlockState::None)
+        let begins = |block: &&Block| {
+            // pairs: publish block. The lead was written before.
+            block.state() != BlockState::None && block.lead() == offset & (UNIT - 1)
+        };
+        Some(self.block(unit)).filter(begins)
     }
 
     /// The block that an address lies inside, for naming what a wild pointer hit. Not fast.
@@ -225,13 +237,17 @@ impl Blocks {
     ) -> Result<(usize, usize), Error> {
         let bytes = size.checked_next_multiple_of(self.page_size).ok_or(Error::NoMemory)?;
         let class = large_class(bytes.max(1 << CLASS_BASE | 1));
-        let need = Need { partition, class, bytes, align };
+        let size = if HARDENED { size } else { bytes };
+        let need = Need { partition, class, size, bytes, align };
         let (block, dirty) = match self.reuse(os, &need, admit) {
             Some(found) => found,
             None => self.map_vacant(os, &need, admit)?,
         };
         block.site.store(site, Relaxed);
-        self.begin(block, bytes);
+        if HARDENED {
+            self.write_canaries(block, size);
+        }
+        self.begin(block, size);
         Ok((self.address(block), dirty))
     }
 
@@ -268,7 +284,20 @@ impl Blocks {
         admit: &impl Fn(usize) -> bool,
     ) -> Result<(&Block, usize), Error> {
         for _ in 0..TRIES {
-            let block = self.vacant(os, need)?;
+            let block = match self.vacant(os, need) {
+                // Addresses that wait can be had back.
+                Err(Error::NoMemory) if HARDENED && self.stop_waiting() => self.vacant(os, need)?,
+                block => block?,
+            };
+            if HARDENED && block.mapped() != 0 && !self.is_shared(block) {
+                // It could not be unmapped, at the limit of mappings, and lies where it lay.
+                self.drop_pages(os, block);
+                if block.mapped() != 0 {
+                    self.push_free(block);
+                    return Err(Error::NoMemory);
+                }
+            }
+            self.choose_place(block, need);
             let dirty = block.resident.load(Relaxed);
             match self.adapt(os, block, need.bytes, admit) {
                 Ok(()) => return Ok((block, dirty)),
@@ -283,12 +312,21 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    /// Frees a block; says no when it is free already.
-    pub fn free(&self, os: &impl Os, block: &Block) -> bool {
+    /// Frees a block; says no when it is free already. In the hardened build `damaged` is told where
+    /// the block was missed, if it was.
+    pub fn free(&self, os: &impl Os, block: &Block, damaged: impl FnOnce(Damage)) -> bool {
         if !block.take() {
             return false;
         }
+        if HARDENED && let Some(damage) = self.damage(block) {
+            damaged(damage);
+        }
         self.end(block);
+        if HARDENED {
+            self.wall_off(os, block);
+            self.wait(block);
+            return true;
+        }
         let resident = block.resident.load(Relaxed);
         // One of no bytes, asked for by its alignment alone, has no mapping.
         let mapped = block.mapped.load(Relaxed) != 0;

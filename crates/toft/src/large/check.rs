@@ -17,13 +17,14 @@ struct Sums {
 }
 
 impl Blocks {
-    /// Verifies L1 to L4, and names what does not hold. With no other thread in the allocator.
+    /// Verifies L1 to L5, and names what does not hold. With no other thread in the allocator.
     ///
-    /// - L1: of a live block, `bytes <= resident <= mapped`; of a free one `resident <= mapped`; a page
-    ///   of the extent is never mapped, or all of it is.
+    /// - L1: of a live block, `head + bytes <= resident <= mapped`; of a free one `resident <= mapped`; a
+    ///   page of the extent is never mapped, or all of it is.
     /// - L2: a block in a place is free, has a mapping, and is there once.
     /// - L3: a block on a stack is free, of that partition and class, and in no place.
     /// - L4: the counters are the sums over all blocks.
+    /// - L5: a block that waits (`waiting.rs`) is free, and nowhere else.
     pub fn check(&self) -> Result<(), &'static str> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let (mut sums, mut result) = (Sums::default(), Ok(()));
@@ -36,7 +37,7 @@ impl Blocks {
         let mut waiting = [usize::MAX; PLACES];
         for (number, kept) in self.state().places.all().enumerate() {
             let (unit, block) = (kept.unit(), self.block(kept.unit()));
-            let class = block.class.load(Relaxed) as usize;
+            let class = block.class();
             ensure(kept.is_of(block.partition(), class), "L2: in a place as another's")?;
             ensure(block.state() == BlockState::Free, "L2: in a place but not free")?;
             ensure(block.mapped.load(Relaxed) != 0, "L2: in a place without a mapping")?;
@@ -52,14 +53,17 @@ impl Blocks {
             while let Some(unit) = next.checked_sub(1) {
                 let block = self.block(unit as usize);
                 ensure(block.state() == BlockState::Free, "L3: on a stack but not free")?;
-                let same =
-                    block.partition() == partition && block.class.load(Relaxed) as usize == class;
+                let same = block.partition() == partition && block.class() == class;
                 ensure(same, "L3: on another's stack")?;
                 ensure(!waiting.contains(&(unit as usize)), "L3: on a stack and in a place")?;
                 ensure(left > 0, "L3: a stack without an end")?;
                 left -= 1;
                 next = block.below.load(Relaxed);
             }
+        }
+        for block in self.all_waiting() {
+            ensure(block.state() == BlockState::Free, "L5: waits but is not free")?;
+            ensure(!waiting.contains(&self.unit_of(block)), "L5: waits in two ways")?;
         }
         let state = self.state();
         ensure(sums.live_blocks == state.live_blocks.load(Relaxed), "L4: live blocks")?;
@@ -76,9 +80,9 @@ impl Blocks {
         let mapped = block.mapped.load(Relaxed);
         ensure(resident <= mapped, "L1: resident but not mapped")?;
         let shared = self.is_shared(block);
-        ensure(shared || mapped <= block.extent() - self.page_size, "L1: no guard")?;
+        ensure(shared || mapped <= self.room(block), "L1: no guard")?;
         if block.state() == BlockState::Live {
-            ensure(bytes <= resident, "L1: usable but not resident")?;
+            ensure(self.span(block, bytes) <= resident, "L1: usable but not resident")?;
             sums.live_blocks += 1;
             sums.live_bytes += bytes;
             sums.slack += resident - bytes;

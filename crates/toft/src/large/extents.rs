@@ -81,12 +81,12 @@ impl Blocks {
         os: &impl Os,
         unit: usize,
         partition: usize,
-        class: usize,
+        (class, apart): (usize, bool),
         extent: usize,
     ) -> Result<&Block, Error> {
         self.map_descriptor(os, unit)?;
         let block = self.block(unit);
-        block.class.store(class as u32, Relaxed);
+        block.set_class(class, apart);
         block.partition.store(partition as u32, Relaxed);
         block.extent.store(extent, Relaxed);
         Ok(block)
@@ -100,12 +100,14 @@ impl Blocks {
         }
         let extent = class_bytes(need.class)
             .max(need.bytes)
-            .checked_add(self.page_size)
+            .checked_add(self.extent_beside())
             .and_then(|extent| extent.checked_next_multiple_of(UNIT))
             .ok_or(Error::NoMemory)?;
         for _ in 0..TRIES {
-            let unit = self.take_units(extent >> UNIT_SHIFT, need.align)?;
-            match self.prepare(os, unit, need.partition, need.class, extent) {
+            let apart = self.may_be_separate();
+            let gap = self.choose_gap(apart);
+            let unit = self.take_units(extent >> UNIT_SHIFT, need.align, gap)?;
+            match self.prepare(os, unit, need.partition, (need.class, apart), extent) {
                 Ok(block) => return Ok(block),
                 // Something foreign lies where the descriptor would.
                 Err(Error::Occupied) => {}
@@ -147,7 +149,7 @@ impl Blocks {
     /// Puts a held, free block on its stack.
     pub(super) fn push_free(&self, block: &Block) {
         self.state().kept.fetch_add(block.resident.load(Relaxed), Relaxed);
-        let class = block.class.load(Relaxed) as usize;
+        let class = block.class();
         let head = self.stack(block.partition(), class);
         stack::push(head, self.unit_of(block) as u32, |below| block.below.store(below, Relaxed));
     }
@@ -169,12 +171,13 @@ impl Blocks {
         self.state().next.compare_exchange(end, begin, AcqRel, Relaxed).is_ok()
     }
 
-    /// The first of `units` units that nobody has had, at a multiple of `align`.
-    fn take_units(&self, units: usize, align: usize) -> Result<usize, Error> {
+    /// The first of `units` units that nobody has had, at a multiple of `align`, behind so many others
+    /// that nobody will have.
+    fn take_units(&self, units: usize, align: usize, gap: usize) -> Result<usize, Error> {
         let next = &self.state().next;
         let mut seen = next.load(Relaxed);
         loop {
-            let address = self.base + ((self.first + seen) << UNIT_SHIFT);
+            let address = self.base + ((self.first + seen + gap) << UNIT_SHIFT);
             let start = address.checked_next_multiple_of(align).ok_or(Error::NoMemory)?;
             let unit = (start - self.base) >> UNIT_SHIFT;
             let end = unit.checked_add(units).filter(|&end| end <= self.units);

@@ -16,7 +16,7 @@ impl Blocks {
     /// As `begin`, for a block that is live already or not to be published yet.
     pub(super) fn begin_bytes(&self, block: &Block, bytes: usize) {
         let state = self.state();
-        let resident = block.resident.load(Relaxed).max(bytes);
+        let resident = block.resident.load(Relaxed).max(self.span(block, bytes));
         block.bytes.store(bytes, Relaxed);
         block.resident.store(resident, Relaxed);
         block.since.store(0, Relaxed);

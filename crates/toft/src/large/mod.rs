@@ -19,6 +19,10 @@
 //!
 //! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
 //! least one page.
+//!
+//! In the hardened build a block ends against its guard (`place.rs`), what is left on its pages is
+//! watched (`canary.rs`), and nothing waits with pages: a freed block is inaccessible at once
+//! (`walled.rs`), and its address waits before anybody has it again (`waiting.rs`).
 
 mod kept;
 
@@ -30,6 +34,8 @@ mod block;
 #[cfg(not(loom))]
 mod blocks;
 #[cfg(not(loom))]
+mod canary;
+#[cfg(not(loom))]
 mod check;
 #[cfg(not(loom))]
 mod extents;
@@ -38,13 +44,21 @@ mod figures;
 #[cfg(not(loom))]
 mod pages;
 #[cfg(not(loom))]
+mod place;
+#[cfg(not(loom))]
 mod resize;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
+mod waiting;
+#[cfg(not(loom))]
+mod walled;
+
 #[cfg(not(loom))]
 pub use block::{Block, BlockFields, BlockState};
 #[cfg(not(loom))]
 pub use blocks::{Blocks, UNIT, large_class};
+#[cfg(not(loom))]
+pub use canary::Damage;
 #[cfg(not(loom))]
 pub use resize::Resize;

@@ -4,6 +4,7 @@ use super::Block;
 use super::blocks::{Blocks, Need};
 use super::kept::Kept;
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 /// Blocks with a mapping of their own. Beyond these, whole extents are mapped so that neighbours
@@ -27,7 +28,11 @@ impl Blocks {
         block.mapped.load(Relaxed) == block.extent()
     }
 
-    fn may_be_separate(&self) -> bool {
+    fn is_to_be_separate(&self, block: &Block) -> bool {
+        if HARDENED { block.lies_apart() } else { self.may_be_separate() }
+    }
+
+    pub(super) fn may_be_separate(&self) -> bool {
         self.state().separate.load(Relaxed) < SEPARATE_MAX
     }
 
@@ -74,7 +79,12 @@ impl Blocks {
     /// Maps a held block for at least `bytes`.
     pub(super) fn map_to(&self, os: &impl Os, block: &Block, bytes: usize) -> Result<(), Error> {
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
-        let address = self.address(block);
+        let address = self.start(block);
+        if HARDENED && self.is_shared(block) {
+            // It was freed, and has been all guards since.
+            // SAFETY: (1) the block's own mapping, which nobody uses.
+            return if bytes == 0 { Ok(()) } else { unsafe { os.unguard(address, bytes) } };
+        }
         if self.is_shared(block) && bytes > block.bytes() {
             // It could not be unmapped, and its guards are where the new one has bytes.
             self.drop_pages(os, block);
@@ -88,8 +98,9 @@ impl Blocks {
         }
         let mut bytes = bytes;
         if mapped != 0 {
-            let most = block.extent() - self.page_size;
-            let ahead = ((bytes + bytes / AHEAD) & !(self.page_size - 1)).min(most);
+            let ahead = (bytes + bytes / AHEAD) & !(self.page_size - 1);
+            // Where a block ends against its guard nothing may lie between.
+            let ahead = if HARDENED { bytes } else { ahead.min(self.room(block)) };
             // SAFETY: (1) the block's own mapping, within its extent.
             let more = unsafe { os.extend(address, mapped, ahead) };
             if more.is_ok() {
@@ -98,13 +109,18 @@ impl Blocks {
                 // SAFETY: (1) as above.
                 unsafe { os.extend(address, mapped, bytes) }?;
             }
-        } else if self.may_be_separate() {
+        } else if self.is_to_be_separate(block) {
             os.map(address, bytes)?;
         } else {
-            let extent = block.extent();
-            os.map(address, extent)?;
+            let (extent, unit) = (block.extent(), self.unit_address(block));
+            os.map(unit, extent)?;
+            let (before, behind) = (address - unit, unit + extent - address - bytes);
             // SAFETY: (1) the tail of what the line above mapped; nobody has it.
-            let _ = unsafe { os.guard(address + bytes, extent - bytes) };
+            let _ = unsafe { os.guard(address + bytes, behind) };
+            if before != 0 {
+                // SAFETY: (1) as above, of its beginning.
+                let _ = unsafe { os.guard(unit, before) };
+            }
             block.mapped.store(extent, Relaxed);
             return Ok(());
         }
@@ -116,7 +132,7 @@ impl Blocks {
     /// program is making smaller; not always the address space, which costs more to have again.
     pub(super) fn cut(&self, os: &impl Os, block: &Block, bytes: usize) {
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
-        let address = self.address(block);
+        let address = self.start(block);
         if resident > bytes && mapped / CUT_MAPPED <= bytes {
             // SAFETY: (1) nobody needs what lies behind `bytes`.
             if unsafe { os.discard(address + bytes, resident - bytes) }.is_ok() {
@@ -139,7 +155,7 @@ impl Blocks {
 
     /// Gives the pages of a held, free block back; its address stays with its partition.
     pub(super) fn drop_pages(&self, os: &impl Os, block: &Block) {
-        let (address, mapped) = (self.address(block), block.mapped.load(Relaxed));
+        let (address, mapped) = self.mapping(block);
         if mapped == 0 {
             return;
         }

@@ -1,8 +1,10 @@
 //! Growing and shrinking a block without copying it.
 
 use super::Block;
-use super::blocks::{Blocks, Need, UNIT, large_class};
+use super::Damage;
+use super::blocks::{Blocks, CLASS_BASE, Need, UNIT, large_class};
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 /// What `resize` did.
@@ -18,14 +20,19 @@ pub enum Resize {
 
 impl Blocks {
     /// Changes the size of a live block without copying, where that can be done. `admit` is asked as in
-    /// `allocate`, and never where the block becomes smaller.
+    /// `allocate`, and never where the block becomes smaller. In the hardened build `damaged` is told
+    /// where the block was missed before, if it was.
     pub fn resize(
         &self,
         os: &impl Os,
         block: &Block,
         size: usize,
         admit: &impl Fn(usize) -> bool,
+        damaged: &impl Fn(Damage),
     ) -> Resize {
+        if HARDENED {
+            return self.resize_walled(os, block, size, admit, damaged);
+        }
         let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
         let old = block.bytes();
         if self.is_shared(block) {
@@ -60,17 +67,21 @@ impl Blocks {
         done
     }
 
-    /// Moves the pages of a held block to a larger extent of the same partition.
-    fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
-        let class = large_class(bytes);
-        let need = Need { partition: block.partition(), class, bytes, align: UNIT };
+    /// Moves the pages of a held block to a larger extent of the same partition; says where the block
+    /// is then.
+    pub(super) fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
+        let span = self.span(block, bytes);
+        let class = large_class(span.max(1 << CLASS_BASE | 1));
+        let need =
+            Need { partition: block.partition(), class, size: bytes, bytes: span, align: UNIT };
         let target = self.vacant(os, &need).ok()?;
+        self.choose_place_like(target, block);
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
-        let (from, to) = (self.address(block), self.address(target));
-        self.make_room(os, resident.max(bytes));
+        let (from, to) = (self.start(block), self.start(target));
+        self.make_room(os, resident.max(span));
         let moved = match target.mapped.load(Relaxed) {
             // SAFETY: (1) the program gives the old address up; (2) the new extent is the caller's.
-            0 => unsafe { os.relocate(from, mapped, to, bytes) },
+            0 => unsafe { os.relocate(from, mapped, to, span) },
             // What could not be given back once.
             _ => Err(Error::NoMemory),
         };
@@ -82,12 +93,21 @@ impl Blocks {
             return None;
         }
         self.set_extent_of_pages(block, 0, 0);
-        self.set_extent_of_pages(target, bytes, resident);
+        self.set_extent_of_pages(target, span, resident);
         target.site.store(block.site(), Relaxed);
+        if HARDENED {
+            target.bytes.store(block.bytes(), Relaxed);
+            self.clear_tail(target);
+            self.write_canaries(target, bytes);
+        }
         self.begin_bytes(target, bytes);
         target.publish();
         // The old extent keeps its address and has no pages.
-        self.push_free(block);
-        Some(to)
+        if HARDENED {
+            self.wait(block);
+        } else {
+            self.push_free(block);
+        }
+        Some(self.address(target))
     }
 }

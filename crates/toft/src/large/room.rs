@@ -116,7 +116,7 @@ impl Blocks {
 
     fn put_in_place(&self, block: &Block) -> bool {
         let (state, resident) = (self.state(), block.resident.load(Relaxed));
-        let class = block.class.load(Relaxed) as usize;
+        let class = block.class();
         // Before it can be taken.
         state.kept.fetch_add(resident, Relaxed);
         let put = state.places.put(self.unit_of(block), block.partition(), class, resident);

@@ -2,6 +2,8 @@
 
 mod parse;
 
+use crate::policy::HARDENED;
+
 pub use parse::{
     FileName, Parsed, Problem, parse_file, parse_flag, parse_number, parse_share, parse_size,
     parse_word,
@@ -28,6 +30,7 @@ pub const VERIFY_MAX: usize = 1_000_000_000;
 /// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
 const CAREFUL_BELOW: usize = 64;
 
+const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
 const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
 const HUGE: &[&str] = &["off", "dense", "kernel"];
 const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
@@ -81,8 +84,8 @@ pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_ON_MISUSE",
         default: "abort",
-        kind: Kind::Word(&["abort", "warn"]),
-        doc: "what a bad free does after it is named: end the process, or be ignored",
+        kind: Kind::Word(ON_MISUSE),
+        doc: "what follows a bad call: it is named and the process ends; it is named and otherwise ignored; or it is ignored in silence, and counted. The hardened build ends the process whatever is asked for",
     },
     Entry {
         name: "TOFT_LARGE_KEEP",
@@ -143,6 +146,24 @@ pub const TABLE: &[Entry] = &[
         default: "1",
         kind: Kind::Flag,
         doc: "whether steady growth gets its pages by few calls in place of a fault for each: at most a sixteenth more than it has filled",
+    },
+    Entry {
+        name: "TOFT_PREPOPULATE",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "put pages under whatever is mapped at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out",
+    },
+    Entry {
+        name: "TOFT_MLOCK",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "lock what blocks lie on, once it is there, so that it never goes to swap; what is refused is said once",
+    },
+    Entry {
+        name: "TOFT_NAMES",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "name the library's mappings in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
     },
     Entry {
         name: "TOFT_SCOPE",
@@ -317,6 +338,8 @@ pub struct Options {
     pub partitions: usize,
     /// Whether misuse is only named, not fatal.
     pub warn_only: bool,
+    /// Whether it is not even named, where it is not fatal.
+    pub in_silence: bool,
     /// Bytes of freed large blocks kept resident.
     pub large_keep: usize,
     /// Bytes of empty slabs kept resident.
@@ -337,6 +360,12 @@ pub struct Options {
     pub quarantine: usize,
     /// Whether pages are readied for steady growth.
     pub ready: bool,
+    /// Whether pages are put under whatever is mapped.
+    pub prepopulate: bool,
+    /// Whether what blocks lie on is locked into memory.
+    pub mlock: bool,
+    /// Whether mappings have names.
+    pub names: bool,
     /// Whether children do not inherit the library.
     pub program_only: bool,
     /// Where to report to.
@@ -367,6 +396,7 @@ impl Options {
     pub const DEFAULT: Options = Options {
         partitions: 64,
         warn_only: false,
+        in_silence: false,
         large_keep: 32 << 20,
         slab_keep: 1024 << 30,
         reclaim: Reclaim::Auto,
@@ -377,6 +407,9 @@ impl Options {
         huge: Huge::Off,
         quarantine: 3 << 20,
         ready: true,
+        prepopulate: false,
+        mlock: false,
+        names: false,
         program_only: false,
         report_descriptor: None,
         report: Report::Auto,
@@ -402,6 +435,12 @@ impl Options {
         self.is_careful() || self.guarded != 0
     }
 
+    /// Whether something is to be done about what is mapped.
+    #[inline]
+    pub fn has_wishes(&self) -> bool {
+        self.prepopulate | self.mlock | self.names
+    }
+
     /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our business.
     pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
         let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
@@ -413,8 +452,9 @@ impl Options {
                 }
                 _ => return bad,
             },
-            "TOFT_ON_MISUSE" => match parse_word(value, &["abort", "warn"]) {
-                Some(word) => self.warn_only = word == 1,
+            "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(word) => (self.warn_only, self.in_silence) = (word != 0, word == 2),
                 None => return bad,
             },
             "TOFT_LARGE_KEEP" => match parse_size(value) {
@@ -441,6 +481,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_COMPACT" => match parse_flag(value) {
+                Some(true) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(flag) => self.compact = flag,
                 None => return bad,
             },
@@ -460,6 +501,18 @@ impl Options {
             },
             "TOFT_READY" => match parse_flag(value) {
                 Some(flag) => self.ready = flag,
+                None => return bad,
+            },
+            "TOFT_PREPOPULATE" => match parse_flag(value) {
+                Some(flag) => self.prepopulate = flag,
+                None => return bad,
+            },
+            "TOFT_MLOCK" => match parse_flag(value) {
+                Some(flag) => self.mlock = flag,
+                None => return bad,
+            },
+            "TOFT_NAMES" => match parse_flag(value) {
+                Some(flag) => self.names = flag,
                 None => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
@@ -536,29 +589,36 @@ mod tests {
     fn every_option_changes_something() {
         for (text, entry) in [
             ("TOFT_PARTITIONS=5", 0),
+            #[cfg(not(feature = "hardened"))]
             ("TOFT_ON_MISUSE=warn", 1),
+            #[cfg(not(feature = "hardened"))]
+            ("TOFT_ON_MISUSE=ignore", 1),
             ("TOFT_LARGE_KEEP=1k", 2),
             ("TOFT_SLAB_KEEP=1k", 3),
             ("TOFT_RECLAIM=calls", 4),
             ("TOFT_DECAY=7", 5),
+            #[cfg(not(feature = "hardened"))]
             ("TOFT_COMPACT=1", 6),
             ("TOFT_LIMIT=80%", 7),
             ("TOFT_COLD=60", 8),
             ("TOFT_HUGE=dense", 9),
             ("TOFT_QUARANTINE=0", 10),
             ("TOFT_READY=0", 11),
-            ("TOFT_SCOPE=program", 12),
-            ("TOFT_REPORT_FD=7", 13),
-            ("TOFT_REPORT=line", 14),
-            ("TOFT_REPORT_FILE=/tmp/reports", 15),
-            ("TOFT_GUARDED=1", 16),
-            ("TOFT_GUARDED_SLOTS=1", 17),
-            ("TOFT_FILL=alloc", 18),
-            ("TOFT_VERIFY=1", 19),
-            ("TOFT_LEAKS=1", 20),
-            ("TOFT_STATS=1", 21),
+            ("TOFT_PREPOPULATE=1", 12),
+            ("TOFT_MLOCK=1", 13),
+            ("TOFT_NAMES=1", 14),
+            ("TOFT_SCOPE=program", 15),
+            ("TOFT_REPORT_FD=7", 16),
+            ("TOFT_REPORT=line", 17),
+            ("TOFT_REPORT_FILE=/tmp/reports", 18),
+            ("TOFT_GUARDED=1", 19),
+            ("TOFT_GUARDED_SLOTS=1", 20),
+            ("TOFT_FILL=alloc", 21),
+            ("TOFT_VERIFY=1", 22),
+            ("TOFT_LEAKS=1", 23),
+            ("TOFT_STATS=1", 24),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 22),
+            ("TOFT_EXPERIMENT_ARENAS=1", 25),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -592,7 +652,7 @@ mod tests {
             "TOFT_PARTITIONS=4097",
             "TOFT_PARTITIONS=abc",
             "TOFT_PARTITIONS=",
-            "TOFT_ON_MISUSE=ignore",
+            "TOFT_ON_MISUSE=log",
             "TOFT_LARGE_KEEP=1x",
             "TOFT_LARGE_KEEP=99999999999999999999",
             "TOFT_SLAB_KEEP=lots",
@@ -612,6 +672,9 @@ mod tests {
             "TOFT_COLD=1m",
             "TOFT_HUGE=always",
             "TOFT_READY=2",
+            "TOFT_PREPOPULATE=yes",
+            "TOFT_MLOCK=64m",
+            "TOFT_NAMES=",
             "TOFT_SCOPE=",
             "TOFT_STATS=2",
             "TOFT_REPORT_FD=-1",

@@ -19,6 +19,8 @@ pub enum Problem {
     Unknown,
     /// The value is not one that this option can have.
     BadValue(&'static Entry),
+    /// The hardened build is not made weaker.
+    Weaker(&'static Entry),
 }
 
 /// The option that a variable names; `Ok(None)` when the variable is not ours.

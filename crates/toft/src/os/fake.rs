@@ -15,6 +15,7 @@ mod huge;
 mod pin;
 mod space;
 mod warmth;
+mod wishes;
 
 extern crate std;
 
@@ -91,6 +92,7 @@ struct State {
     process: u32,
     warmth: warmth::Known,
     huge: huge::Pages,
+    asked: wishes::Asked,
 }
 
 impl Fake {
@@ -116,6 +118,7 @@ impl Fake {
             process: 1,
             warmth: warmth::Known::default(),
             huge: huge::Pages::default(),
+            asked: wishes::Asked::default(),
         };
         Fake {
             machine,
@@ -304,7 +307,8 @@ impl Fake {
 
 impl State {
     fn mapped_bytes(&self) -> usize {
-        let states = [PageState::Mapped, PageState::Guarded, PageState::Shared];
+        let states =
+            [PageState::Mapped, PageState::Guarded, PageState::Forbidden, PageState::Shared];
         states.into_iter().map(|state| self.space.bytes(state)).sum()
     }
 }
@@ -367,7 +371,13 @@ unsafe impl Os for Fake {
     }
 
     unsafe fn populate(&self, addr: usize, len: usize) -> Result<(), Error> {
-        self.admit(Request::Populate, addr, len)?.huge.populated += len;
+        let mut state = self.admit(Request::Populate, addr, len)?;
+        if !state.space.is_all(addr..addr + len, PageState::Mapped) {
+            // As the kernel, at the first guard.
+            return Err(Error::NoMemory);
+        }
+        state.huge.populated += len;
+        drop(state);
         self.host.touch(addr..addr + len);
         Ok(())
     }
@@ -379,6 +389,25 @@ unsafe impl Os for Fake {
         }
         self.host.close(addr..addr + len);
         state.space.set(addr..addr + len, PageState::Guarded);
+        Ok(())
+    }
+
+    unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let mut state = self.admit(Request::Unguard, addr, len)?;
+        if !self.machine.guards {
+            return Err(Error::Unsupported);
+        }
+        if !self.host.open(addr..addr + len) {
+            return Err(Error::NoMemory);
+        }
+        state.space.set(addr..addr + len, PageState::Mapped);
+        Ok(())
+    }
+
+    unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let mut state = self.admit(Request::Forbid, addr, len)?;
+        self.host.close(addr..addr + len);
+        state.space.set(addr..addr + len, PageState::Forbidden);
         Ok(())
     }
 

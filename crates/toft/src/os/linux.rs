@@ -15,6 +15,8 @@ pub struct Linux {
 
 /// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no mapping of their own.
 const MADV_GUARD_INSTALL: usize = 102;
+/// `MADV_GUARD_REMOVE`.
+const MADV_GUARD_REMOVE: usize = 103;
 
 /// `MADV_POPULATE_WRITE`, Linux 5.14.
 const MADV_POPULATE_WRITE: usize = 23;
@@ -101,6 +103,22 @@ unsafe impl Os for Linux {
         // SAFETY: (1) the caller's duty 1.
         let code = unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_INSTALL, 0, 0, 0]) };
         result(code).map(drop)
+    }
+
+    unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error> {
+        // SAFETY: (1) the caller's duty 1.
+        let code = unsafe { syscall(libc::SYS_madvise, [addr, len, MADV_GUARD_REMOVE, 0, 0, 0]) };
+        result(code).map(drop)
+    }
+
+    unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let nothing = libc::PROT_NONE as usize;
+        // SAFETY: (1) the caller's duty 1.
+        result(unsafe { syscall(libc::SYS_mprotect, [addr, len, nothing, 0, 0, 0]) })?;
+        let advice = libc::MADV_DONTNEED as usize;
+        // SAFETY: (1) as above. Locked pages stay, out of reach.
+        unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) };
+        Ok(())
     }
 
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {

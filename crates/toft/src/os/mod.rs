@@ -18,6 +18,7 @@ mod share;
 mod syscall;
 mod thread;
 mod warmth;
+mod wishes;
 
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
@@ -33,6 +34,7 @@ use release::{Piece, Release};
 pub use share::Sharing;
 pub use syscall::syscall;
 pub use warmth::{Pages, Scan, Warmth};
+pub use wishes::Wishes;
 
 /// Why a call to the system did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +54,9 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `discard_all`, `guard`, `relocate` and `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
-pub unsafe trait Os: Warmth + Huge + Pin {
+pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// Bytes in a page: a power of two, at least 4096.
     fn page_size(&self) -> usize;
 
@@ -101,6 +103,19 @@ pub unsafe trait Os: Warmth + Huge + Pin {
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn guard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Ends that: what was guarded is zero, and may be used again.
+    ///
+    /// # Safety
+    /// 1. As for `discard`.
+    unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// As `guard`, by a mapping of its own: for where the system knows no guards. One range costs the
+    /// process two mappings.
+    ///
+    /// # Safety
+    /// 1. As for `discard`.
+    unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Makes a mapped range longer where it is, with zeros, never over anything else.
     ///

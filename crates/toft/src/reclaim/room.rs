@@ -3,6 +3,7 @@
 use super::Pool;
 use super::pool::has_any;
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 use crate::slab::{CLASSES, Class, Slab};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
@@ -46,7 +47,8 @@ impl Pool {
     /// others in, which the system must clear.
     fn hand_over(&self, os: &impl Os, to: &Slab) -> usize {
         let state = self.state();
-        if to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
+        // Walls stay where they are; and what one call site has left there, another must not find.
+        if HARDENED || to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
         let small = to.class().is_small();

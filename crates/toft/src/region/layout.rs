@@ -3,7 +3,7 @@
 use super::lookup::Lookup;
 use super::{MEDIUM, SMALL};
 use crate::os::{Error, Os};
-use crate::policy::SLAB_BYTES;
+use crate::policy::{HARDENED, NOTHING_SPAN, SLAB_BYTES};
 
 /// The most heaps' worth of metadata address space, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
@@ -36,6 +36,8 @@ pub struct Layout {
     pub medium_slabs: usize,
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
+    /// Bits of blocks of no bytes.
+    pub nothing: usize,
     /// Heaps, by number.
     pub heaps: usize,
     /// The end of the metadata window.
@@ -43,6 +45,16 @@ pub struct Layout {
 }
 
 impl Windows {
+    /// First address of the medium tier.
+    pub fn medium(&self) -> usize {
+        self.data + self.span + self.large_span
+    }
+
+    /// Bytes at the end of the large tier for blocks of no bytes, 16 for each: none in the default build.
+    pub fn nothing_span(&self) -> usize {
+        if HARDENED { (self.large_span / 256).min(NOTHING_SPAN) } else { 0 }
+    }
+
     /// Picks windows at random places, halving them until the system lets us map at their ends.
     ///
     /// A plot takes one entry of a table that every free reads, so the slab tiers are no larger than
@@ -87,9 +99,13 @@ impl Layout {
             (Lookup::<SMALL, ()>::span_bytes(span), Lookup::<MEDIUM, ()>::span_bytes(span));
         let medium_slabs = small_slabs + (span >> 16) * SLAB_BYTES + small_lookup + gap;
         let large_blocks = medium_slabs + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
-        let heaps = large_blocks + (windows.large_span >> 16) * 64 + gap;
+        let nothing = large_blocks + (windows.large_span >> 16) * 64 + gap;
+        let heaps = match windows.nothing_span() / (16 * 8) {
+            0 => nothing,
+            bytes => nothing + ((bytes + page - 1) & !(page - 1)) + gap,
+        };
         let end = heaps + HEAPS_SPAN.min(span / 16);
-        Layout { windows, tables, small_slabs, medium_slabs, large_blocks, heaps, end }
+        Layout { windows, tables, small_slabs, medium_slabs, large_blocks, nothing, heaps, end }
     }
 }
 

@@ -19,6 +19,7 @@
 
 use super::slab::{ASIDE, AWAKE, GROUP_SLOTS, GROUPS, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
+use crate::policy::HARDENED;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
@@ -97,9 +98,15 @@ impl Slab {
         (0..GROUPS).any(|group| self.free_bits(group) != 0)
     }
 
-    /// Bytes of the slots.
+    /// Bytes of the slots, but for the pages among them that are walls.
     pub fn slot_bytes(&self) -> usize {
-        self.slots() * self.size()
+        self.slots() * self.size() - if HARDENED { self.walled_bytes() } else { 0 }
+    }
+
+    /// The model checker's slabs have no walls.
+    #[cfg(loom)]
+    fn walled_bytes(&self) -> usize {
+        0
     }
 
     /// Bytes of whole pages within the slots of which nobody has written a byte since they were zero,
@@ -121,7 +128,7 @@ impl Slab {
             // To `runs` it is a page to be had.
             (zero && !claimed).then_some(true)
         };
-        let (mut bytes, all) = (0, self.slot_bytes());
+        let (mut bytes, all) = (0, self.slots() * self.size());
         self.runs(page, untouched, |_, (start, stop)| bytes += stop.min(all).saturating_sub(start));
         bytes
     }

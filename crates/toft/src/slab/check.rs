@@ -2,6 +2,7 @@
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::DIRTY_FRESH;
+use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 /// An invariant that does not hold.
@@ -22,7 +23,7 @@ impl Slab {
             let lent = self.lent_bits(group);
             let live = !self.free_bits(group) & valid_bits(slots, group) & !lent;
             ensure(lent & !valid_bits(slots, group) == 0, "I1: lent beyond the end")?;
-            ensure(lent == 0 || self.is_shared(), "I8: lent, but not shared")?;
+            ensure(lent == 0 || self.is_shared() || HARDENED, "I8: lent, but not shared")?;
             let remote = self.remote_bits(group);
             let claimed = if claim != 0 && self.claimed_group() == group { claim } else { 0 };
             let dirty = self.dirty_bits(group);

@@ -19,6 +19,8 @@ mod slab;
 mod states;
 #[cfg(not(loom))]
 mod unused;
+#[cfg(not(loom))]
+mod walls;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;

@@ -1,7 +1,8 @@
 //! Giving back the pages of free slots, while others of the slab are live.
 
 use super::slab::Slab;
-use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
+use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, WALL, ZERO_CLEAN, ZERO_FRESH};
+use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 /// What a slab that is not its bin's current one looks like has this bit, and of others what does not.
@@ -71,7 +72,10 @@ impl Slab {
         // Not with what others have freed: that is taken for live here, and may go when it is collected.
         self.tidy_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
-        let free = |slot| self.is_free(slot).then(|| self.is_dirty(slot));
+        let free = |slot| {
+            let wall = HARDENED && self.is_wall(slot);
+            (wall || self.is_free(slot)).then(|| !wall && self.is_dirty(slot))
+        };
         self.runs(page, free, |(first, end), (start, stop)| {
             if discard(self.base() + start, stop - start) {
                 self.mark_zero(first, end, (start, stop));
@@ -148,6 +152,12 @@ impl Slab {
                 _ => {}
             }
         }
+    }
+
+    /// Whether a wall takes the place of the slot. Asked in the hardened build, which compacts nothing: so
+    /// nothing else has this state.
+    pub(super) fn is_wall(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Relaxed) == WALL
     }
 
     fn is_free(&self, slot: usize) -> bool {

@@ -44,6 +44,7 @@
 use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH, free_state};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
 use crate::experiment::VALIDATE;
+use crate::policy::HARDENED;
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
@@ -62,6 +63,8 @@ pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
 pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 pub(super) const ASIDE: u8 = 2;
+/// Words for the pages of walls.
+const WALLED: usize = if HARDENED { 1 } else { 0 };
 /// Bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
 
@@ -121,7 +124,11 @@ pub struct Slab {
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
-    _line_0: [AtomicU32; 3],
+    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `walls.rs`. Set when the slab is
+    /// opened.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(super) walled: [AtomicU32; WALLED],
+    _line_0: [AtomicU32; 3 - WALLED],
 
     /// Slots of the claimed group that malloc hands out next. Owner.
     pub(super) claim: AtomicU64,

@@ -34,6 +34,10 @@ const REMOTE_BIT: u32 = 4;
 pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
 const LENT_BIT: u32 = 5;
 
+/// The state of a slot that a wall takes the place of: as if another slab had its memory, for ever. The
+/// hardened build has walls, and does not compact.
+pub const WALL: u8 = ZERO_FRESH | LENT;
+
 /// Bit of a state that says that the slot is not free.
 const TAKEN_BIT: u32 = 0;
 pub const TAKEN: u8 = 1 << TAKEN_BIT;

@@ -3,6 +3,7 @@
 use crate::entry::Allocator;
 use crate::large::BlockState;
 use crate::os::Os;
+use crate::policy::HARDENED;
 use crate::slab::{Slab, SlotState};
 
 /// Figures of a whole allocator. With threads running, each is exact for some moment during the
@@ -113,7 +114,8 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         s.remote_bytes += remote * slab.size();
         s.claimed_bytes += slab.claimed().count_ones() as usize * slab.size();
         if slab.has_owner() {
-            let (lent, touched) = slab.lent_slots();
+            // Walls are no slots of anybody.
+            let (lent, touched) = if HARDENED { (0, 0) } else { slab.lent_slots() };
             s.lent_slots += lent;
             s.lent_bytes += lent * slab.size();
             let free = slab.touched_slots().saturating_sub(live + remote + touched);

@@ -13,6 +13,10 @@ pub enum Request {
     Discard,
     /// `Os::guard`
     Guard,
+    /// `Os::unguard`
+    Unguard,
+    /// `Os::forbid`
+    Forbid,
     /// `Os::extend`
     Extend,
     /// `Os::relocate`
@@ -47,15 +51,21 @@ pub enum Request {
     MakeHuge,
     /// `Pin::discard_unused`
     DiscardUnused,
+    /// `Wishes::lock`
+    Lock,
+    /// `Wishes::name`
+    Name,
 }
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 21] = [
+    pub const ALL: [Request; 25] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
         Request::Guard,
+        Request::Unguard,
+        Request::Forbid,
         Request::Extend,
         Request::Relocate,
         Request::Transfer,
@@ -73,6 +83,8 @@ impl Request {
         Request::KeepSmall,
         Request::MakeHuge,
         Request::DiscardUnused,
+        Request::Lock,
+        Request::Name,
     ];
 }
 

@@ -14,8 +14,10 @@ pub enum PageState {
     Free,
     /// Mapped by the allocator.
     Mapped,
-    /// Mapped by the allocator, and faulting.
+    /// Mapped by the allocator, and faulting, as a part of the mapping around it.
     Guarded,
+    /// Mapped by the allocator, and faulting, as a mapping of its own.
+    Forbidden,
     /// Mapped by the allocator, and a view of a store.
     Shared,
     /// Somebody else's.
@@ -52,8 +54,7 @@ impl Space {
     /// Whether every page of the range is the allocator's.
     pub fn is_ours(&self, wanted: Range<usize>) -> bool {
         let len = wanted.len();
-        let ours =
-            |state| matches!(state, PageState::Mapped | PageState::Guarded | PageState::Shared);
+        let ours = |state| !matches!(state, PageState::Free | PageState::Foreign);
         let pieces = self.within(wanted).filter(|&(_, state)| ours(state));
         pieces.map(|(range, _)| range.len()).sum::<usize>() == len
     }
@@ -76,9 +77,16 @@ impl Space {
         of_state.map(|(start, (end, _))| end - start).sum()
     }
 
-    /// Number of separate ranges of the allocator's.
+    /// Number of separate mappings of the allocator's: what is guarded is part of the one around it.
     pub fn mappings(&self) -> usize {
-        self.ranges.values().filter(|(_, state)| *state != PageState::Foreign).count()
+        let mut last = (0, PageState::Free);
+        let mut count = 0;
+        for (&start, &(end, state)) in &self.ranges {
+            let kind = if state == PageState::Guarded { PageState::Mapped } else { state };
+            count += usize::from(kind != PageState::Foreign && last != (start, kind));
+            last = (end, kind);
+        }
+        count
     }
 
     /// Makes a range something else.
@@ -123,7 +131,7 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
-    use super::PageState::{Foreign, Free, Guarded, Mapped};
+    use super::PageState::{Forbidden, Foreign, Free, Guarded, Mapped};
     use super::std::vec;
     use super::*;
 
@@ -136,6 +144,11 @@ mod tests {
         space.set(20..30, Mapped);
         assert_eq!(space.mappings(), 1);
         assert_eq!(space.bytes(Mapped), 30);
+        space.set(15..20, Guarded);
+        assert_eq!(space.mappings(), 1);
+        space.set(15..20, Forbidden);
+        assert_eq!(space.mappings(), 3);
+        space.set(15..20, Mapped);
         assert!(space.is_ours(10..40) && !space.is_ours(9..40) && !space.is_ours(10..41));
     }
 

@@ -1,0 +1,100 @@
+//! What `TOFT_PREPOPULATE`, `TOFT_MLOCK` and `TOFT_NAMES` ask for, done as addresses are mapped: where
+//! none of them is set, that costs a comparison on a path that has just made a system call.
+//!
+//! The calls are unusual ones: under a filter of system calls nothing of it is done. What the system
+//! refuses is said once on standard error, and the program goes on without it.
+
+use super::Allocator;
+use super::misuse::Line;
+use crate::os::{Error, Os};
+use crate::sync::Ordering::Relaxed;
+use core::ffi::CStr;
+
+/// Which wishes there are, as bits of what was told.
+const PREPOPULATE: u32 = 1;
+const MLOCK: u32 = 2;
+const NAMES: u32 = 4;
+
+impl<O: Os> Allocator<O> {
+    /// Addresses of slabs were mapped, and nobody has had them yet.
+    pub(super) fn slabs_were_mapped(&self, address: usize, len: usize) {
+        self.keep_small(address, len);
+        if self.options.has_wishes() && len != 0 {
+            self.fulfil_wishes(address, len);
+            self.name_slabs();
+        }
+    }
+
+    /// A large block of so many bytes was handed out at an address.
+    #[inline]
+    pub(super) fn block_was_mapped(&self, address: usize, bytes: usize) {
+        if self.options.has_wishes() && bytes != 0 {
+            let page = self.os.page_size();
+            let start = address & !(page - 1);
+            let len = ((address + bytes + page - 1) & !(page - 1)) - start;
+            self.fulfil_wishes(start, len);
+            self.name(start, len, c"toft large block");
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fulfil_wishes(&self, address: usize, len: usize) {
+        if self.options.mlock
+            && let Some(_permit) = self.permit()
+            && self.os.lock(address, len).is_err()
+        {
+            self.cannot(MLOCK, "TOFT_MLOCK: the system does not lock so much memory");
+        }
+        if self.options.prepopulate
+            && let Some(_permit) = self.permit()
+        {
+            // SAFETY: (1) the callers have mapped the range.
+            let done = unsafe { self.os.populate(address, len) };
+            // Where there are not so many pages, the program will find that out when it uses them.
+            if let Err(Error::Unsupported) = done {
+                self.cannot(PREPOPULATE, "TOFT_PREPOPULATE: the kernel is older than 5.14");
+            }
+        }
+    }
+
+    /// Names what is mapped at the start.
+    pub(super) fn name_at_start(&self) {
+        if self.options.has_wishes() {
+            self.name_slabs();
+        }
+    }
+
+    /// Names whatever of slabs and metadata is mapped: few mappings, in ranges that are mostly holes.
+    fn name_slabs(&self) {
+        if !self.options.names {
+            return;
+        }
+        let layout = self.layout();
+        let (small, medium) = (layout.windows.data, layout.windows.medium());
+        let span = layout.windows.span;
+        self.name(small, span, c"toft small slabs");
+        self.name(medium, span, c"toft medium slabs");
+        let metadata = layout.windows.metadata;
+        self.name(metadata, layout.end - metadata, c"toft metadata");
+    }
+
+    fn name(&self, address: usize, len: usize, name: &CStr) {
+        if self.options.names
+            && let Some(_permit) = self.permit()
+            && self.os.name(address, len, name).is_err()
+        {
+            self.cannot(NAMES, "TOFT_NAMES: this kernel gives mappings no names");
+        }
+    }
+
+    /// Says once that a wish is not fulfilled.
+    #[cold]
+    fn cannot(&self, wish: u32, what: &str) {
+        if self.told().fetch_or(wish, Relaxed) & wish == 0 {
+            let mut line = Line::new(self.hide_addresses);
+            line.text("toft: ").text(what).text("; going on without it");
+            self.os.report(line.end());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What is written on a block's own pages before and behind it, in the hardened build, and read again
+//! when the block is freed or its size changes: who wrote there has missed the block.
+//!
+//! ```text
+//!            | head: up to a page | bytes ..... | tail: up to 15 bytes | no mapping
+//!                                  program's
+//! ```
+//!
+//! The tail is longer only behind a block with an alignment of its own, or one whose size has changed
+//! where it is. It begins with a zero byte if it has two bytes or more, so that a string which is not
+//! ended ends there.
+
+use super::Block;
+use super::blocks::Blocks;
+
+/// Where a block was missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// So many bytes before its first byte.
+    Before(usize),
+    /// So many bytes behind its last byte: zero is the first one behind.
+    Behind(usize),
+}
+
+/// The canary of a block: what its bytes repeat.
+#[derive(Clone, Copy)]
+struct Canary([u8; 8]);
+
+impl Canary {
+    /// The byte at a place of the head, counted from the page's start.
+    fn head(self, place: usize) -> u8 {
+        let [byte, ..] = self.0;
+        self.0.get(place & 7).copied().unwrap_or(byte)
+    }
+
+    /// The byte at a place of a tail of so many bytes.
+    fn tail(self, place: usize, tail: usize) -> u8 {
+        if place == 0 && tail > 1 { 0 } else { self.head(place) }
+    }
+}
+
+impl Blocks {
+    fn canary(&self, block: &Block) -> Canary {
+        Canary(self.key.mix(self.address(block) as u64).to_le_bytes())
+    }
+
+    /// Bytes on the last page of a block of `bytes` that lie behind it.
+    fn tail(&self, block: &Block, bytes: usize) -> usize {
+        self.span(block, bytes) - self.head(block) - bytes
+    }
+
+    /// Writes before and behind a held block, whose pages are mapped, which is to have so many bytes.
+    pub(super) fn write_canaries(&self, block: &Block, bytes: usize) {
+        let canary = self.canary(block);
+        if bytes != 0 {
+            let start = self.start(block);
+            for place in 0..self.head(block) {
+                write(start + place, canary.head(place));
+            }
+        }
+        self.write_tail(block, bytes);
+    }
+
+    /// The same, behind it alone.
+    pub(super) fn write_tail(&self, block: &Block, bytes: usize) {
+        let canary = self.canary(block);
+        let (end, tail) = (self.address(block) + bytes, self.tail(block, bytes));
+        if bytes != 0 {
+            for place in 0..tail {
+                write(end + place, canary.tail(place, tail));
+            }
+        }
+    }
+
+    /// Makes what was written behind a held block zero: it is about to be the program's.
+    pub(super) fn clear_tail(&self, block: &Block) {
+        let bytes = block.bytes();
+        let end = self.address(block) + bytes;
+        if bytes != 0 {
+            for place in 0..self.tail(block, bytes) {
+                write(end + place, 0);
+            }
+        }
+    }
+
+    /// Where a held block that was live a moment ago was missed, if it was: what is nearest to it.
+    pub(super) fn damage(&self, block: &Block) -> Option<Damage> {
+        let (canary, bytes) = (self.canary(block), block.bytes());
+        if bytes == 0 {
+            return None;
+        }
+        let (end, tail) = (self.address(block) + bytes, self.tail(block, bytes));
+        let behind = (0..tail).find(|&place| read(end + place) != canary.tail(place, tail));
+        if let Some(place) = behind {
+            return Some(Damage::Behind(place));
+        }
+        let (start, head) = (self.start(block), self.head(block));
+        let before = (0..head).rev().find(|&place| read(start + place) != canary.head(place));
+        before.map(|place| Damage::Before(head - place))
+    }
+}
+
+fn write(address: usize, byte: u8) {
+    let place: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: callers name bytes of the pages of a block that they hold, beside what its program has.
+    unsafe { place.write(byte) };
+}
+
+fn read(address: usize) -> u8 {
+    let place: *const u8 = core::ptr::with_exposed_provenance(address);
+    // SAFETY: as in `write`. The program may just be writing there, which is what is looked for: the
+    // compiler must take each read for what it is.
+    unsafe { place.read_volatile() }
+}

@@ -1,0 +1,46 @@
+//! Which ranges of the fake's are locked, and what they are called.
+
+extern crate std;
+
+use super::super::{Error, Wishes};
+use super::{Fake, Request, Verdict};
+use core::ffi::CStr;
+use std::string::String;
+use std::vec::Vec;
+
+/// What was asked for, in order.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    locked: Vec<(usize, usize)>,
+    names: Vec<(usize, usize, String)>,
+}
+
+impl Fake {
+    /// Ranges that were locked, by address and length.
+    pub fn locked(&self) -> Vec<(usize, usize)> {
+        self.state().asked.locked.clone()
+    }
+
+    /// Ranges that were given names, by address and length.
+    pub fn names(&self) -> Vec<(usize, usize, String)> {
+        self.state().asked.names.clone()
+    }
+}
+
+// SAFETY: (1) nothing is touched; (2) as for `Os`.
+unsafe impl Wishes for Fake {
+    fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
+        self.admit(Request::Lock, addr, len)?.asked.locked.push((addr, len));
+        Ok(())
+    }
+
+    fn name(&self, addr: usize, len: usize, name: &CStr) -> Result<(), Error> {
+        let mut state = self.state();
+        if let Verdict::Fail(error) = state.faults.judge(Request::Name) {
+            return Err(error);
+        }
+        let name = name.to_string_lossy().into_owned();
+        state.asked.names.push((addr, len, name));
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! Walls inside a slab and at its end, in the hardened build: pages that fault.
+//!
+//! ```text
+//! slab   | slot slot slot [wall] slot slot slot slot [wall] slot slot .... [wall] | next slab
+//!          <-- at most 56 KiB -->                                            ^ the last page at least
+//! ```
+//!
+//! A wall takes the place of slots, which nobody gets: chosen at random when the slab is opened, and
+//! marked in their states for ever. Which pages are walls follows from that, so that they can be put up
+//! again where the slab has been unmapped meanwhile. The last byte of such slots is not on the wall.
+
+use super::slab::Slab;
+use super::states::WALL;
+use super::{MEDIUM, SMALL};
+use crate::policy::WALL_REACH;
+use crate::sync::Ordering::Relaxed;
+
+/// Pages that a slab must have for walls to be worth while.
+const PAGES_LEAST: usize = 8;
+/// log2 of the unit that pages of walls are counted in.
+const WALLED_SHIFT: u32 = 12;
+
+impl Slab {
+    /// Chooses the slots of a slab that is just being opened that become walls. `below` gives a random
+    /// number below another one.
+    pub fn choose_walls(&self, page: usize, slots: usize, mut below: impl FnMut(usize) -> usize) {
+        let (size, all, page) = (self.size().max(1), self.tier().slab_bytes(), page.max(1));
+        if all < PAGES_LEAST * page {
+            return;
+        }
+        let last = all - page;
+        self.set_walls(last / size, slots);
+        let tier = if self.class().is_small() { SMALL } else { MEDIUM };
+        let (least, most) = WALL_REACH.get(tier).copied().unwrap_or((0, 0));
+        let end = (slots * size).min(last);
+        let mut first = 0;
+        // What a sweep from the end of the first slot would pass is too much.
+        while end.saturating_sub((first + 1) * size) > most {
+            let reach = least + below(most - least);
+            let start = up((first + 1 + reach / size) * size, page);
+            if start + page >= end {
+                break;
+            }
+            // The last byte is not on the wall: whoever frees the block behind it may look at that.
+            let stop = (start + page) / size + 1;
+            self.set_walls(start / size, stop.min(slots));
+            first = stop;
+        }
+        let (mut bytes, end) = (0, self.base() + slots * size);
+        self.walls_of(page, slots, &mut |start, len, _| {
+            bytes += len.min(end.saturating_sub(start))
+        });
+        if let Some(walled) = self.walled.first() {
+            walled.store((bytes >> WALLED_SHIFT) as u32, Relaxed);
+        }
+    }
+
+    /// Bytes of the pages among the slots that are walls.
+    pub(super) fn walled_bytes(&self) -> usize {
+        let walled = self.walled.first().map_or(0, |walled| walled.load(Relaxed));
+        (walled as usize) << WALLED_SHIFT
+    }
+
+    fn set_walls(&self, first: usize, end: usize) {
+        for slot in first..end {
+            self.state_of(slot).store(WALL, Relaxed);
+        }
+    }
+
+    /// Names the pages that are walls, by address and length, and whether they are those at the end.
+    pub fn walls(&self, page: usize, mut each: impl FnMut(usize, usize, bool)) {
+        self.walls_of(page.max(1), self.slots(), &mut each);
+    }
+
+    fn walls_of(&self, page: usize, slots: usize, each: &mut impl FnMut(usize, usize, bool)) {
+        let (size, all) = (self.size(), self.tier().slab_bytes());
+        if all < PAGES_LEAST * page {
+            return;
+        }
+        let is_wall = |slot| self.is_wall(slot);
+        let mut slot = 0;
+        while slot < slots {
+            let first = slot;
+            while slot < slots && is_wall(slot) {
+                slot += 1;
+            }
+            // What lies behind the last slot is a wall, too; elsewhere the last byte is not.
+            let stop =
+                if slot == slots { all } else { (slot * size).saturating_sub(1) & !(page - 1) };
+            let start = up(first * size, page);
+            if first < slot && start < stop {
+                each(self.base() + start, stop - start, slot == slots);
+            }
+            slot += usize::from(slot == first);
+        }
+        let start = up(slots * size, page);
+        if slots != 0 && !is_wall(slots - 1) && start < all {
+            each(self.base() + start, all - start, true);
+        }
+    }
+
+    /// Bytes from the slab's start on before the first wall.
+    pub fn bytes_before_walls(&self, page: usize) -> usize {
+        let mut bytes = self.tier().slab_bytes();
+        self.walls(page, |start, _, _| bytes = bytes.min(start - self.base()));
+        bytes
+    }
+}
+
+/// The next border of a page, of a power of two, from so many bytes on.
+fn up(bytes: usize, page: usize) -> usize {
+    (bytes + page - 1) & !(page - 1)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::{Class, Tier};
+    extern crate std;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    const PAGE: usize = 4096;
+
+    fn walled(class: Class, seed: u64) -> Box<Slab> {
+        let slab = Box::new(Slab::nothing());
+        let tier = Tier::of(if class.is_small() { SMALL } else { MEDIUM });
+        let slots = slab.open(1 << 30, tier.slab_bytes(), class, 0, 0);
+        let mut state = seed;
+        slab.choose_walls(PAGE, slots, |limit| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+            (state >> 33) as usize % limit
+        });
+        slab.publish(1 << 20, slots);
+        slab
+    }
+
+    /// From the end of each slot that is left there is a wall within 64 KiB, before the slab's end; slots
+    /// that are left have no byte on one; half of the slots are left at least.
+    #[test]
+    fn every_slot_has_a_wall_within_reach_and_none_on_it() {
+        for class in Class::all() {
+            for seed in 0..50 {
+                let slab = walled(class, seed);
+                let (size, all) = (slab.size(), slab.tier().slab_bytes());
+                let mut walls = Vec::new();
+                slab.walls(PAGE, |start, len, end| walls.push((start - slab.base(), len, end)));
+                assert!(walls.iter().all(|&(start, len, _)| {
+                    start % PAGE == 0 && len % PAGE == 0 && len > 0 && start + len <= all
+                }));
+                let ends: Vec<_> = walls.iter().filter(|wall| wall.2).collect();
+                assert!(ends.len() == 1 && ends[0].0 + ends[0].1 == all, "{class:?} {walls:?}");
+                let mut left = 0;
+                for slot in 0..slab.slots() {
+                    if slab.state_of(slot).load(Relaxed) == WALL {
+                        continue;
+                    }
+                    left += 1;
+                    let (begin, end) = (slot * size, (slot + 1) * size);
+                    assert!(
+                        walls.iter().all(|&(start, len, _)| end <= start || start + len <= begin)
+                    );
+                    let before = begin.saturating_sub(1);
+                    let on_wall =
+                        |&(start, len, _): &(_, _, _)| (start..start + len).contains(&before);
+                    assert!(
+                        begin == 0 || !walls.iter().any(on_wall),
+                        "{class:?}: a wall up to a slot"
+                    );
+                    let next = walls.iter().map(|wall| wall.0).filter(|&start| start >= end).min();
+                    let reach = next.expect("there is a wall behind each slot") - end;
+                    assert!(reach <= 64 << 10, "{class:?} slot {slot}: {reach}");
+                }
+                assert!(left * 2 >= slab.slots(), "{class:?}: {left} slots are left");
+                assert_eq!(slab.live_slots(), 0);
+                assert!(slab.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn walls_are_at_random_places() {
+        let mut places: Vec<_> = (0..100)
+            .map(|seed| walled(Class::of(240).unwrap(), seed).bytes_before_walls(PAGE) / PAGE)
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        // From the seventh page to the thirteenth.
+        assert!(places.len() >= 5, "{places:?}");
+    }
+
+    #[test]
+    fn systems_with_large_pages_have_none() {
+        let slab = Slab::nothing();
+        let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
+        slab.choose_walls(64 << 10, slots, |_| 0);
+        slab.walls(64 << 10, |_, _, _| panic!("a wall"));
+    }
+}

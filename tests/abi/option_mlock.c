@@ -1,0 +1,46 @@
+// TOFT_MLOCK=1: what blocks lie on is locked, once it is there; without it nothing is.
+// libc: skip it has no such option
+// run: 0
+// run: 1
+#include "common.h"
+
+enum { N = 2000, SIZE = 1000, LARGE = 8 << 20 };
+
+static size_t locked(void)
+{
+    static char text[8192];
+    slurp("/proc/self/status", text, sizeof text);
+    char *line = strstr(text, "VmLck:");
+    CHECK(line);
+    return strtoul(line + 6, NULL, 10) << 10;
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    if (!getenv("TOFT_MLOCK")) {
+        setenv("TOFT_MLOCK", argv[1], 1);
+        setenv("TOFT_RECLAIM", "off", 1);
+        struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+        setrlimit(RLIMIT_MEMLOCK, &limit);
+        char *p = mmap(NULL, 4 * LARGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(p != MAP_FAILED);
+        if (mlock2(p, 4 * LARGE, MLOCK_ONFAULT) != 0)
+            return 0; /* an ordinary user may lock little: option_mlock_refused.c */
+        execv("/proc/self/exe", argv);
+        return 1;
+    }
+    int asked = !strcmp(argv[1], "1");
+    size_t rss = rss_bytes();
+    unsigned char *large = malloc(LARGE);
+    CHECK(large);
+    for (int i = 0; i < N; i++)
+        CHECK(malloc(SIZE));
+    CHECK(asked ? locked() >= LARGE + N * SIZE : locked() == 0);
+    /* Locked is not touched. */
+    CHECK(rss_bytes() < rss + (4 << 20));
+    memset(large, 1, LARGE);
+    free(large);
+    CHECK(rss_bytes() < rss + LARGE + (4 << 20));
+    return 0;
+}

@@ -1,0 +1,43 @@
+// TOFT_PREPOPULATE=1: what is mapped has its pages, so that first touches cost no fault; without it they do.
+// libc: skip it has no such option
+// run: 0
+// run: 1
+#include "common.h"
+
+enum { N = 2000, SIZE = 1000, LARGE = 8 << 20 };
+static unsigned char *block[N];
+
+static long own_faults(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    if (!getenv("TOFT_PREPOPULATE")) {
+        setenv("TOFT_PREPOPULATE", argv[1], 1);
+        setenv("TOFT_READY", "0", 1);
+        setenv("TOFT_RECLAIM", "off", 1);
+        execv("/proc/self/exe", argv);
+        return 1;
+    }
+    int asked = !strcmp(argv[1], "1");
+    size_t rss = rss_bytes();
+    unsigned char *large = malloc(LARGE);
+    CHECK(large);
+    for (int i = 0; i < N; i++)
+        CHECK((block[i] = malloc(SIZE)));
+    CHECK((rss_bytes() > rss + LARGE + N * SIZE) == asked);
+    long before = own_faults();
+    for (int i = 0; i < N; i++)
+        memset(block[i], 1, SIZE);
+    for (size_t at = 0; at < LARGE; at += 4096)
+        large[at] = 1;
+    long faults = own_faults() - before;
+    announce_number("faults", (size_t)faults);
+    CHECK(asked ? faults < 50 : faults > (long)(LARGE / page_size()) / 4);
+    return 0;
+}

@@ -1,0 +1,17 @@
+// build: hardened walls
+// Reading a block of no bytes faults.
+// promise: 10
+// expect: signal SEGV
+// twin: asks for one byte
+// libc: skip it has bytes there
+#include "common.h"
+
+int main(void)
+{
+    MISUSE(unsigned char *p = malloc(launder_size(0));)
+    CORRECT(unsigned char *p = malloc(launder_size(1));)
+    CHECK(p);
+    (void)*(volatile unsigned char *)launder(p);
+    free(p);
+    return END;
+}
