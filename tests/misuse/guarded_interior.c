@@ -7,6 +7,7 @@
 // stderr: toft: double free: realloc({p}): this {size}-byte block is already free (guarded block; call site {addr})
 // libc: skip it has no such option
 // promise: 4 28
+// build: default it refuses the option
 #include "common.h"
 
 int main(void)

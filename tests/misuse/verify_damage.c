@@ -5,6 +5,7 @@
 // libc: skip it has no such function
 // twin: writes nothing
 // promise: 28
+// build: default it names the sizes of its slots
 #include "damage.h"
 
 int main(void)

@@ -5,6 +5,7 @@
 // libc: skip it has no such option
 // twin: writes nothing
 // promise: 28
+// build: default it refuses the option
 #include "damage.h"
 
 int main(void)

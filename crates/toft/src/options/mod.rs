@@ -534,6 +534,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_GUARDED" => match parse_number(value) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= GUARDED_MAX => self.guarded = n,
                 _ => return bad,
             },
@@ -542,6 +543,7 @@ impl Options {
                 _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(0) => self.fill = Fill::Off,
                 Some(1) => self.fill = Fill::Alloc,
                 Some(2) => self.fill = Fill::Free,
@@ -549,6 +551,7 @@ impl Options {
                 None => return bad,
             },
             "TOFT_VERIFY" => match parse_number(value) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= VERIFY_MAX => self.verify = n,
                 _ => return bad,
             },
@@ -611,9 +614,12 @@ mod tests {
             ("TOFT_REPORT_FD=7", 16),
             ("TOFT_REPORT=line", 17),
             ("TOFT_REPORT_FILE=/tmp/reports", 18),
+            #[cfg(not(feature = "hardened"))]
             ("TOFT_GUARDED=1", 19),
             ("TOFT_GUARDED_SLOTS=1", 20),
+            #[cfg(not(feature = "hardened"))]
             ("TOFT_FILL=alloc", 21),
+            #[cfg(not(feature = "hardened"))]
             ("TOFT_VERIFY=1", 22),
             ("TOFT_LEAKS=1", 23),
             ("TOFT_STATS=1", 24),
@@ -624,6 +630,24 @@ mod tests {
             options.take(text.as_bytes()).unwrap();
             assert_ne!(options, Options::DEFAULT, "{text}");
             assert!(text.starts_with(TABLE[entry].name));
+        }
+    }
+
+    /// What is not for the hardened build is told, and changes nothing.
+    #[cfg(feature = "hardened")]
+    #[test]
+    fn the_hardened_build_refuses_what_it_does_not_have() {
+        for text in [
+            "TOFT_ON_MISUSE=warn",
+            "TOFT_COMPACT=1",
+            "TOFT_GUARDED=100",
+            "TOFT_FILL=free",
+            "TOFT_VERIFY=1000",
+        ] {
+            let mut options = Options::DEFAULT;
+            let refused = options.take(text.as_bytes());
+            assert!(matches!(refused, Err(Problem::Weaker(_))), "{text}");
+            assert_eq!(options, Options::DEFAULT, "{text}");
         }
     }
 
