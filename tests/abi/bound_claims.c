@@ -6,6 +6,7 @@
 // env: TOFT_RECLAIM=calls
 // timeout: 120
 // libc: skip it has other bounds
+// build: default reckons with the default build's slots
 #include "bound.h"
 
 enum { THREADS = 4, TRIES = 20, MOST = 256 };

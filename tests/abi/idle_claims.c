@@ -4,6 +4,7 @@
 // env: TOFT_DECAY=300
 // timeout: 120
 // libc: skip has no thread that gives memory back
+// build: default reckons with the default build's slots
 #include "claims.h"
 
 static size_t grown_with_claims(void)

@@ -5,6 +5,7 @@
 // env: TOFT_RECLAIM=calls
 // timeout: 120
 // libc: skip asks for a malloc_trim that reaches sleeping threads
+// build: default reckons with the default build's slots
 #include "claims.h"
 
 static size_t grown_with_claims(void)
