@@ -176,7 +176,7 @@ impl Block {
     }
 
     /// Its large class.
-    pub(super) fn class(&self) -> usize {
+    pub fn class(&self) -> usize {
         if HARDENED {
             (self.class.load(Relaxed) & !APART).into()
         } else {

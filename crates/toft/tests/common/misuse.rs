@@ -21,6 +21,7 @@ fn words_of(tier: Tier) -> &'static str {
         Tier::Small => "small slab, ",
         Tier::Medium => "medium slab, ",
         Tier::Large => "large block, ",
+        Tier::Nothing => "of no bytes",
     }
 }
 
@@ -43,7 +44,7 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         }
         BadPointer::NeverHandedOut => {
             let block = world.shadow.pick(which)?;
-            if block.tier == Tier::Large {
+            if matches!(block.tier, Tier::Large | Tier::Nothing) {
                 return None;
             }
             let (slab, end) = home(block.address, block.room, block.tier);

@@ -36,7 +36,14 @@ pub enum Tier {
     Small,
     Medium,
     Large,
+    /// Nowhere: a block of no bytes, in the hardened build.
+    Nothing,
 }
+
+/// Where extents of large blocks begin, and in the hardened build blocks less than that behind it.
+const UNIT: usize = 64 << 10;
+/// Addresses between two blocks of no bytes.
+pub const NOTHING: usize = 16;
 
 /// Whose an address is for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +75,8 @@ pub fn home(address: usize, usable: usize, tier: Tier) -> (usize, usize) {
     let bytes = match tier {
         Tier::Small => slab::Tier::of(SMALL).slab_bytes(),
         Tier::Medium => slab::Tier::of(MEDIUM).slab_bytes(),
-        Tier::Large => return (address, address + usable),
+        Tier::Large => return (address & !(UNIT - 1), address + usable),
+        Tier::Nothing => return (address, address + NOTHING),
     };
     let start = address & !(bytes - 1);
     (start, start + bytes)
@@ -123,6 +131,15 @@ impl Shadow {
         self.live.len()
     }
 
+    /// Live blocks and their bytes, as figures count them: those of no bytes are nowhere.
+    pub fn counted(&self) -> (usize, usize) {
+        let counted = self.live.values().filter(|block| block.tier != Tier::Nothing);
+        counted.fold((0, 0), |(blocks, bytes), block| {
+            let more = if block.tier == Tier::Large { block.usable } else { block.room };
+            (blocks + 1, bytes + more)
+        })
+    }
+
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -166,7 +183,11 @@ impl Shadow {
         self.ever.insert(address);
         self.live_bytes += room;
         self.freed.retain(|freed| {
-            freed.address + freed.room <= address || address + room <= freed.address
+            // In the hardened build an extent has blocks at other places than before.
+            let same = freed.tier == Tier::Large
+                && kind.tier == Tier::Large
+                && freed.address / UNIT == address / UNIT;
+            !same && (freed.address + freed.room <= address || address + room <= freed.address)
         });
     }
 

@@ -3,7 +3,7 @@
 
 use super::misuse;
 use super::ops::{Op, SEATS};
-use super::shadow::{Block, Kind, Shadow, Tier, bytes_of, home};
+use super::shadow::{Block, Kind, NOTHING, Shadow, Tier, bytes_of, home};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -221,7 +221,8 @@ impl World {
             return None;
         }
         let (kind, room) = self.kind(address, usable, size);
-        self.shadow.born(address, (usable, room), kind, Some(site));
+        let site = (kind.tier != Tier::Nothing).then_some(site);
+        self.shadow.born(address, (usable, room), kind, site);
         Some(address)
     }
 
@@ -230,7 +231,13 @@ impl World {
         if let Some(block) = self.allocator.large().block_at(address) {
             let bytes = request.next_multiple_of(self.fake.page_size());
             let class = large_class(bytes.max((128 << 10) + 1));
-            return (Kind { tier: Tier::Large, partition: block.partition(), class }, usable);
+            // There what lies before a block counts.
+            let class = if cfg!(feature = "hardened") { block.class() } else { class };
+            let kind = Kind { tier: Tier::Large, partition: block.partition(), class };
+            return (kind, usable.max(NOTHING));
+        }
+        if cfg!(feature = "hardened") && usable == 0 {
+            return (Kind { tier: Tier::Nothing, partition: 0, class: 0 }, NOTHING);
         }
         let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));
         // A small slab's first address may lie in the middle of a medium one, but not the other way round.
@@ -286,7 +293,10 @@ impl World {
                 assert!(usable >= size, "{usable} usable bytes for a request of {size}");
                 block.verify(to, block.usable.min(size));
                 if to == block.address {
-                    let room = if block.tier == Tier::Large { usable } else { block.room };
+                    let room = match block.tier {
+                        Tier::Large => usable.max(NOTHING),
+                        _ => block.room,
+                    };
                     self.shadow.resized(to, (usable, room));
                     return;
                 }
@@ -370,8 +380,9 @@ impl World {
             panic!("after {} steps: {violation:?}", self.steps);
         }
         let figures = snapshot(&self.allocator);
-        assert_eq!(figures.live_blocks, self.shadow.len(), "live blocks");
-        assert_eq!(figures.live_bytes(), self.shadow.live_bytes, "live bytes");
+        let (blocks, bytes) = self.shadow.counted();
+        assert_eq!(figures.live_blocks, blocks, "live blocks");
+        assert_eq!(figures.live_bytes(), bytes, "live bytes");
         assert_eq!(figures.threads, self.heaps.len(), "threads");
         if self.undisturbed {
             assert_eq!(self.fake.collisions(), 0, "nothing is in the way of any mapping");
