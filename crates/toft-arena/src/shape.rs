@@ -1,6 +1,7 @@
 //! What is fixed at compile time about a heap: its words, its alignment, its bins, its checks.
 
 use crate::fault::Fault;
+use crate::routing::{Order, Routing};
 use crate::space::{Anywhere, Space, Within};
 use crate::table::{Table, Tables};
 use crate::word::Word;
@@ -35,6 +36,8 @@ pub trait Shape: 'static {
     /// Whether a large request looks for a close fit even while there is memory in `top`: 1 % more of the
     /// memory is used, and requests of more than `EXACT` bytes take a tenth more time.
     const CAREFUL: bool = true;
+    /// Where free chunks go.
+    const ROUTING: Routing = Routing::DIRECT;
     /// Whether calls are counted.
     const COUNT: bool = false;
     /// Called with each fault, before the call that found it returns, with the lock of a [`Shared`](crate::Shared)
@@ -137,6 +140,8 @@ pub(crate) trait Sizes: Shape {
         let most = <Self::Space as Space>::Word::MAX;
         if most / 2 < isize::MAX as usize { most / 2 } else { isize::MAX as usize }
     };
+    /// Whether free chunks may be in the list that is to be sorted.
+    const SORTS: bool = Self::ROUTING.sorts();
     /// What must hold between these numbers.
     const SOUND: () = {
         assert!(Self::ALIGN.is_power_of_two() && Self::ALIGN >= Self::WORD);
@@ -149,6 +154,11 @@ pub(crate) trait Sizes: Shape {
         // The first bins of more than one size are not narrower than the step between sizes.
         assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
         assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
+        // The end of each list from which the other end is taken is known, and of no other.
+        assert!(match Self::ROUTING.order {
+            Order::Last => Self::Bins::LASTS == 0,
+            Order::First => Self::Bins::LASTS == Self::EXACT / Self::ALIGN,
+        });
     };
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.

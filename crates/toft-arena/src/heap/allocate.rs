@@ -85,6 +85,12 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
+        if S::SORTS {
+            let chunk = self.take_sorting(size, from);
+            if chunk != 0 {
+                return chunk;
+            }
+        }
         // While `top` would do, looking at chunks costs more time than it saves memory.
         if size >= S::EXACT && (S::CAREFUL || self.top_size < size) {
             let chunk = self.take_close(size, from);
@@ -180,7 +186,7 @@ impl<S: Shape> Heap<S> {
 
     /// The first chunk of a bin of which all have this size.
     #[inline(always)]
-    fn take_exact(&mut self, bin: usize, size: usize) -> usize {
+    pub(super) fn take_exact(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
         unsafe {
             match list::pop::<S>(&mut self.bins, &self.memory, bin) {
@@ -279,6 +285,9 @@ impl<S: Shape> Heap<S> {
     #[cold]
     #[inline(never)]
     fn take_swept(&mut self, size: usize) -> usize {
+        if S::SORTS && self.sort_all() {
+            return self.take(size);
+        }
         let bin = index::of_free::<S>(size);
         self.take_first(bin, size, usize::MAX)
     }
