@@ -41,12 +41,13 @@ control! {
     ModUnlikelyInverted: Routing::MOD_UNLIKELY_INVERTED, 0, 64;
     /// As `Mod`, and what is left of a chunk that was split goes to its bin, too.
     Remainders: Routing { remainders: To::Bin, ..Routing::MOD }, 0, 64;
-    /// As `Remainders`, and large chunks too: nothing is sorted. Only the order within a bin is not `Standard`'s.
+    /// As `Remainders`, and large chunks too: nothing is sorted.
+    /// What was freed last is used first in `Standard`: that is all that it differs in.
     FirstOut: Routing { order: Order::First, ..Routing::DIRECT }, 0, 64;
     /// As `Standard`, and a chunk that grows stays outside of the bins.
-    Runs: Routing { runs: true, ..Routing::DIRECT }, 0, 0;
-    /// As `Standard`, and small chunks are parked: what a thread's cache is to glibc.
-    Parking: Routing::DIRECT, 64, 0;
+    Runs: Routing::RUNS, 0, 0;
+    /// As `Runs`, and small chunks are parked: what a thread's cache is to glibc.
+    Parking: Routing::RUNS, 64, 0;
     /// As `Parking`, with the routing of `Original`.
     OriginalParking: Routing::ORIGINAL, 64, 64;
     /// As `Parking`, with the routing of `ModUnlikelyInverted`.

@@ -115,6 +115,7 @@ impl Shape for Swift {
     const EXACT: usize = 2048;
     const STEPS: u32 = 4;
     const CAREFUL: bool = false;
+    const ROUTING: Routing = Routing::RUNS;
 }
 
 impl Shape for Narrow {

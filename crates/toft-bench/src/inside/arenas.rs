@@ -76,15 +76,19 @@ pub(super) struct Own<S: Shape> {
 }
 
 impl<S: Shape> Local<S> {
-    pub(super) const NEW: Self = Self { mine: Cell::new(null()), start: Cell::new(usize::MAX) };
+    pub(super) const fn new() -> Self {
+        Self { mine: Cell::new(null()), start: Cell::new(usize::MAX) }
+    }
 }
 
 impl<S: Shape> Shared<S> {
-    pub(super) const NEW: Self = Self {
-        start: OnceLock::new(),
-        owners: [const { AtomicPtr::new(null_mut()) }; SLOTS],
-        slots: Mutex::new(Slots { idle: Vec::new(), used: 0 }),
-    };
+    pub(super) const fn new() -> Self {
+        Self {
+            start: OnceLock::new(),
+            owners: [const { AtomicPtr::new(null_mut()) }; SLOTS],
+            slots: Mutex::new(Slots { idle: Vec::new(), used: 0 }),
+        }
+    }
 
     fn start(&self) -> Option<usize> {
         let reserve =
@@ -119,7 +123,9 @@ thread_local! {
 }
 
 /// What is done when a thread ends, for each allocator that it has used: a function, and the thread's slot.
-struct Leaves(RefCell<Vec<(fn(usize), usize)>>);
+struct Leaves(RefCell<Vec<Leave>>);
+
+type Leave = (fn(usize), usize);
 
 impl Drop for Leaves {
     fn drop(&mut self) {

@@ -49,12 +49,12 @@ macro_rules! calls {
                 #[inline(always)]
                 fn local() -> &'static LocalKey<Local<$shape>> {
                     thread_local! {
-                        static LOCAL: Local<$shape> = const { Local::NEW };
+                        static LOCAL: Local<$shape> = const { Local::new() };
                     }
                     &LOCAL
                 }
                 fn shared() -> &'static Shared<$shape> {
-                    static SHARED: Shared<$shape> = Shared::NEW;
+                    static SHARED: Shared<$shape> = Shared::new();
                     &SHARED
                 }
             }

@@ -41,6 +41,8 @@ pub const ORIGINAL: &str = "arena-original";
 pub const INVERTED: &str = "arena-inverted";
 /// The arena's own routing: nothing is sorted.
 pub const STANDARD: &str = "arena-standard";
+/// And a chunk that grows stays outside of the bins.
+pub const RUNS: &str = "arena-runs";
 /// The same with a cache of small blocks, as glibc has one.
 pub const PARKING: &str = "arena-parking";
 /// The control group of `PARKING`.
@@ -62,9 +64,9 @@ pub const STEPS: &[(&str, &str, &str)] = &[
     ("arena-remainders", INVERTED, "remainders direct"),
     ("arena-first-out", "arena-remainders", "large chunks direct"),
     (STANDARD, "arena-first-out", "last freed, first used"),
-    (PARKING, STANDARD, "a cache"),
+    (RUNS, STANDARD, "runs outside of the bins"),
+    (PARKING, RUNS, "a cache"),
     (STANDARD, "arena-thrifty", "hysteresis"),
-    ("arena-runs", STANDARD, "runs outside of the bins"),
     ("arena-inverted-parking", ORIGINAL_PARKING, "the patch, with a cache"),
     ("arena-swift", PARKING, "steps of 32 bytes"),
 ];

@@ -1,8 +1,8 @@
 //! The plots, each a file beside the page.
 
 use super::plan::{
-    ALL_ROWS, COUNTS, GLIBC, INVERTED, ORIGINAL, ORIGINAL_PARKING, PARKING, SIZES, STANDARD, STEPS,
-    VARIANTS, published, simple,
+    ALL_ROWS, COUNTS, GLIBC, INVERTED, ORIGINAL, ORIGINAL_PARKING, PARKING, RUNS, SIZES, STANDARD,
+    STEPS, VARIANTS, published, simple,
 };
 use super::tables::{case, speed};
 use crate::metrics::{Metric, NS};
@@ -14,6 +14,7 @@ use crate::report::dots::{Dot, Dots};
 const LINES: &[(&str, &str)] = &[
     (PARKING, "ours"),
     (ORIGINAL_PARKING, "c5"),
+    (RUNS, "c7"),
     (STANDARD, "c1"),
     (ORIGINAL, "c2"),
     (INVERTED, "c3"),

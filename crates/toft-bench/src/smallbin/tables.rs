@@ -5,8 +5,8 @@
 
 use super::Section;
 use super::plan::{
-    ALL_ROWS, COUNTED, COUNTS, GLIBC, ORIGINAL, ORIGINAL_PARKING, PARKING, SCENARIOS, SIZES,
-    STANDARD, STEPS, VARIANTS, published, simple,
+    ALL_ROWS, COUNTED, COUNTS, GLIBC, ORIGINAL, ORIGINAL_PARKING, PARKING, RUNS, SCENARIOS, SIZES,
+    STEPS, VARIANTS, published, simple,
 };
 use crate::cost::Ratio;
 use crate::interval::Interval;
@@ -76,7 +76,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
             "arena-parking, times as fast as its control group",
             (PARKING, ORIGINAL_PARKING),
         ),
-        ("bare", "arena-standard, times as fast as its control group", (STANDARD, ORIGINAL)),
+        ("bare", "arena-runs, times as fast as its control group", (RUNS, ORIGINAL)),
     ];
     for (name, title, pair) in pairs {
         all.push(section(name, title, rows(report, pair)));
