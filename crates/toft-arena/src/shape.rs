@@ -143,6 +143,11 @@ pub(crate) trait Sizes: Shape {
     };
     /// Whether free chunks may be in the list that is to be sorted.
     const SORTS: bool = Self::ROUTING.sorts();
+    /// The end of each list from whose other end chunks are taken is known, and of no other.
+    const ENDS: bool = match Self::ROUTING.order {
+        Order::Last => Self::Bins::LASTS == 0,
+        Order::First => Self::Bins::LASTS == Self::EXACT / Self::ALIGN,
+    };
     /// What must hold between these numbers.
     const SOUND: () = {
         assert!(Self::ALIGN.is_power_of_two() && Self::ALIGN >= Self::WORD);
@@ -155,11 +160,7 @@ pub(crate) trait Sizes: Shape {
         // The first bins of more than one size are not narrower than the step between sizes.
         assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
         assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
-        // The end of each list from which the other end is taken is known, and of no other.
-        assert!(match Self::ROUTING.order {
-            Order::Last => Self::Bins::LASTS == 0,
-            Order::First => Self::Bins::LASTS == Self::EXACT / Self::ALIGN,
-        });
+        assert!(Self::ENDS);
     };
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.
