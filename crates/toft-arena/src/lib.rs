@@ -12,9 +12,9 @@
 //! | 5 | `source` | where memory comes from and goes to |
 //! | 4 | `heap` | the engine: allocate, free, resize; spans; walk and check |
 //! | 3 | `bins` | free chunks by size; lists that are checked at every link |
-//! | 2 | `chunk` | the words of a chunk |
+//! | 2 | `chunk`, `control` | the words of a chunk; the shapes of an experiment |
 //! | 1 | `shape` | what is fixed at compile time |
-//! | 0 | `space`, `table`, `word`, `fault` | where memory lies; bits for bins; how wide a word is; what can be wrong |
+//! | 0 | `space`, `table`, `word`, `fault`, `routing` | where memory lies; bits for bins; how wide a word is; what can be wrong; where free chunks go |
 //!
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
 
@@ -25,8 +25,10 @@
 mod arena;
 mod bins;
 mod chunk;
+pub mod control;
 mod fault;
 mod heap;
+mod routing;
 mod shape;
 mod shared;
 pub mod source;
@@ -37,6 +39,7 @@ mod word;
 pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
 pub use heap::{Block, Counters, Heap, Histogram, Invariant, Span, Survey};
+pub use routing::{Order, Routing, To};
 pub use shape::{Bare, Checked, Checks, Narrow, Packed, Relative, Shape, Standard, Swift};
 #[cfg(feature = "lock_api")]
 pub use shared::LockApi;

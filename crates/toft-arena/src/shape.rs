@@ -1,6 +1,7 @@
 //! What is fixed at compile time about a heap: its words, its alignment, its bins, its checks.
 
 use crate::fault::Fault;
+use crate::routing::{Order, Routing};
 use crate::space::{Anywhere, Space, Within};
 use crate::table::{Table, Tables};
 use crate::word::Word;
@@ -40,6 +41,8 @@ pub trait Shape: 'static {
     /// such a block on average, at four `STEPS`, and no search. None are where this is 0; a power of two. What
     /// cannot be met so is tried without.
     const ROUNDED: usize = 0;
+    /// Where free chunks go.
+    const ROUTING: Routing = Routing::DIRECT;
     /// Whether calls are counted.
     const COUNT: bool = false;
     /// Called with each fault, before the call that found it returns, with the lock of a [`Shared`](crate::Shared)
@@ -128,6 +131,7 @@ macro_rules! swift {
             const STEPS: u32 = 4;
             const ROUNDED: usize = 64 << 10;
             const CAREFUL: bool = false;
+            const ROUTING: Routing = Routing::RUNS;
             $($more)*
         }
     };
@@ -161,6 +165,13 @@ pub(crate) trait Sizes: Shape {
         let most = <Self::Space as Space>::Word::MAX;
         if most / 2 < isize::MAX as usize { most / 2 } else { isize::MAX as usize }
     };
+    /// Whether free chunks may be in the list that is to be sorted.
+    const SORTS: bool = Self::ROUTING.sorts();
+    /// The end of each list from whose other end chunks are taken is known, and of no other.
+    const ENDS: bool = match Self::ROUTING.order {
+        Order::Last => Self::Bins::LASTS == 0,
+        Order::First => Self::Bins::LASTS == Self::EXACT / Self::ALIGN,
+    };
     /// What must hold between these numbers.
     const SOUND: () = {
         assert!(Self::ALIGN.is_power_of_two() && Self::ALIGN >= Self::WORD);
@@ -182,6 +193,7 @@ pub(crate) trait Sizes: Shape {
         // The first bins of more than one size are not narrower than the step between sizes.
         assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
         assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
+        assert!(Self::ENDS);
     };
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.

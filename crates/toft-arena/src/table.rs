@@ -6,14 +6,16 @@ use crate::word::Word;
 ///
 /// # Safety
 /// 1. It keeps what it is given: `first` is the last that `set_first` or `replace_first` gave for this bin, and 0 in a
-///    new one and after `clear`; `parked` likewise.
+///    new one and after `clear`; `parked` likewise, and `last`.
 /// 2. `find` returns a bin from this one up, below `BINS`, of which `first` is not 0; `None` only if there is none.
-/// 3. `PARKS <= BINS`.
+/// 3. `PARKS <= BINS`, and `LASTS <= BINS`.
 pub unsafe trait Tables<W: Word> {
     /// How many bins there are.
     const BINS: usize;
     /// How many bins have a list of parked chunks beside them, from the first; none for those that follow.
     const PARKS: usize;
+    /// Of how many bins, the lowest, the last chunk is known: those from which the first that was freed is taken.
+    const LASTS: usize;
     /// No chunks.
     const EMPTY: Self;
     /// The first chunk of a bin, or 0.
@@ -24,6 +26,10 @@ pub unsafe trait Tables<W: Word> {
     fn replace_first(&mut self, bin: usize, chunk: usize);
     /// Makes a bin empty.
     fn clear(&mut self, bin: usize);
+    /// The last chunk of a bin, or 0. `bin < LASTS`.
+    fn last(&self, bin: usize) -> usize;
+    /// Gives a bin that has a chunk another last one. `bin < LASTS`.
+    fn set_last(&mut self, bin: usize, chunk: usize);
     /// The first parked chunk of a bin, or 0. `bin < PARKS`.
     fn parked(&self, bin: usize) -> usize;
     /// Another first parked chunk, or 0. `bin < PARKS`.
@@ -33,33 +39,46 @@ pub unsafe trait Tables<W: Word> {
 }
 
 /// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
-/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`).
+/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`), and of the first
+/// `LASTS` the last chunk is known.
 ///
 /// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a bit
 /// of `summary` exactly if the word of that number is not 0.
 #[derive(Clone, Debug)]
-pub struct Table<W, const BINS: usize, const WORDS: usize, const PARKS: usize = 0> {
+pub struct Table<
+    W,
+    const BINS: usize,
+    const WORDS: usize,
+    const PARKS: usize = 0,
+    const LASTS: usize = 0,
+> {
     summary: W,
     filled: [W; WORDS],
     first: [W; BINS],
     parked: [W; PARKS],
+    last: [W; LASTS],
 }
 
-impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize>
-    Table<W, BINS, WORDS, PARKS>
+impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const LASTS: usize>
+    Table<W, BINS, WORDS, PARKS, LASTS>
 {
     const SOUND: () = assert!(
-        PARKS <= BINS && BINS <= WORDS * W::BITS as usize && WORDS <= W::BITS as usize && BINS > 0,
+        PARKS <= BINS
+            && LASTS <= BINS
+            && BINS <= WORDS * W::BITS as usize
+            && WORDS <= W::BITS as usize
+            && BINS > 0,
         "a bin needs a bit, and a word of bits needs one"
     );
 }
 
 // SAFETY: 1. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
-unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize> Tables<W>
-    for Table<W, BINS, WORDS, PARKS>
+unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const LASTS: usize>
+    Tables<W> for Table<W, BINS, WORDS, PARKS, LASTS>
 {
     const BINS: usize = BINS;
     const PARKS: usize = PARKS;
+    const LASTS: usize = LASTS;
     const EMPTY: Self = {
         () = Self::SOUND;
         Self {
@@ -67,6 +86,7 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize> 
             filled: [W::ZERO; WORDS],
             first: [W::ZERO; BINS],
             parked: [W::ZERO; PARKS],
+            last: [W::ZERO; LASTS],
         }
     };
 
@@ -109,6 +129,23 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize> 
         if *filled == W::ZERO {
             self.summary = self.summary.without(W::bit(word as u32));
         }
+        if let Some(last) = self.last.get_mut(bin) {
+            *last = W::ZERO;
+        }
+    }
+
+    #[inline(always)]
+    fn last(&self, bin: usize) -> usize {
+        debug_assert!(bin < LASTS);
+        // SAFETY: callers compare with LASTS, as the trait asks of them.
+        unsafe { self.last.get_unchecked(bin) }.to_usize()
+    }
+
+    #[inline(always)]
+    fn set_last(&mut self, bin: usize, chunk: usize) {
+        debug_assert!(bin < LASTS);
+        // SAFETY: callers compare with LASTS, as the trait asks of them.
+        *unsafe { self.last.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
     #[inline(always)]

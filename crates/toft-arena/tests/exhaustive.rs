@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::shapes::{Parks, Tiny, anywhere, within};
+use common::shapes::{Parks, Queued, Sorted, Tiny, anywhere, within};
 use common::{Op, Shadow};
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -40,6 +40,7 @@ fn every_small_span_is_used_to_its_end() {
     every_span::<Standard>(word, anywhere);
     every_span::<Checked>(word, anywhere);
     every_span::<Parks>(word, anywhere);
+    every_span::<Sorted>(word, anywhere);
     every_span::<Relative>(word, within);
     every_span::<Narrow>(4, within);
     every_span::<Tiny>(4, within);
@@ -100,6 +101,8 @@ fn every_sequence_of_five_operations_in_a_tiny_arena() {
     ];
     all_sequences::<Packed>(128, &ops, 5, anywhere);
     all_sequences::<Parks>(128, &ops, 5, anywhere);
+    all_sequences::<Sorted>(128, &ops, 5, anywhere);
+    all_sequences::<Queued>(128, &ops, 5, anywhere);
     all_sequences::<Tiny>(68, &ops, 4, within);
     all_sequences::<Standard>(160, &ops, 4, anywhere);
 }

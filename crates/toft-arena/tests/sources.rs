@@ -129,6 +129,44 @@ fn pages_come_in_steps_and_go_back_with_hysteresis() {
     assert_eq!(log.live.get(), usize::MAX, "the addresses were not released");
 }
 
+/// Allocates a run of blocks, frees it in the same order, and returns how many calls that made.
+fn up_and_down(arena: &mut Arena<Checked, Reserved<Fake>>, log: &Log, count: usize) -> usize {
+    let calls = log.calls.get();
+    let run: Vec<_> = (0..count).map(|_| arena.allocate(layout(20_000, 8)).unwrap()).collect();
+    for block in run {
+        // SAFETY: live, and freed once.
+        unsafe { arena.deallocate(block) };
+    }
+    arena.heap().check().unwrap();
+    log.calls.get() - calls
+}
+
+#[test]
+fn what_goes_back_and_is_wanted_again_stays_the_next_time() {
+    let log = Log::default();
+    let mut arena = reserved::<Checked>(&log);
+    let calls: Vec<_> = (0..20).map(|_| up_and_down(&mut arena, &log, 20)).collect();
+    assert!(calls[1] > 0, "nothing went back: {calls:?}");
+    assert!(calls[6..].iter().all(|&calls| calls == 0), "{calls:?}");
+    // What shrinks and does not come back is given back more closely again.
+    let blocks: Vec<_> = (0..45).map(|_| arena.allocate(layout(20_000, 8)).unwrap()).collect();
+    for block in blocks.into_iter().rev() {
+        // SAFETY: live, and freed once.
+        unsafe { arena.deallocate(block) };
+    }
+    assert!(committed(&log) < 340_000, "{}", committed(&log));
+    // To ask for all of it is to forget what was wanted.
+    arena.trim();
+    assert!(committed(&log) <= 3 * FAKE_PAGE);
+    up_and_down(&mut arena, &log, 20);
+    assert!(committed(&log) < 200_000, "{}", committed(&log));
+    // Its twin: a source that is to keep nothing goes on giving back.
+    let pages = Fake::new(&log);
+    let source = Reserved::new(pages, FAKE).with_steps(16_384, 0);
+    let mut arena = Arena::<Checked, _>::new(Anywhere, source);
+    assert!((0..20).all(|_| up_and_down(&mut arena, &log, 20) > 0));
+}
+
 #[test]
 fn what_was_given_back_is_zero_again_or_known_not_to_be() {
     given_back::<Checked>();

@@ -36,16 +36,24 @@ pub struct Limits {
     pub pin: Option<usize>,
 }
 
+/// What the variables of allocators begin with.
+const OF_ALLOCATORS: &[&str] = &[
+    "MALLOC_",
+    "MIMALLOC_",
+    "TCMALLOC_",
+    "TBB_MALLOC_",
+    "SCUDO_OPTIONS",
+    "GLIBC_TUNABLES",
+    crate::inside::VARIABLE,
+];
+
 /// A command on a peer: its library preloaded, and nothing of other allocators in the environment.
 #[must_use]
 pub fn on_peer(peer: &Peer, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (key, _) in std::env::vars_os() {
         let key_text = key.to_string_lossy();
-        if ["MALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "SCUDO_OPTIONS", "GLIBC_TUNABLES"]
-            .iter()
-            .any(|p| key_text.starts_with(p))
-        {
+        if OF_ALLOCATORS.iter().any(|p| key_text.starts_with(p)) {
             command.env_remove(&key);
         }
     }

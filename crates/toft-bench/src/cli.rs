@@ -1,6 +1,7 @@
 //! The command line: of the program `toft-bench`, and of the verb `bench` of others.
 
 use crate::baseline::Comparison;
+use crate::inside::Inside;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::metrics::{METRICS, Metric, metric};
@@ -13,7 +14,10 @@ use crate::record::Record;
 use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
-use crate::{bars, callgrind, child, cost, misuse, peer_build, peer_table, table, workloads};
+use crate::workloads::On;
+use crate::{
+    bars, callgrind, child, cost, misuse, peer_build, peer_table, smallbin, table, workloads,
+};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -101,6 +105,9 @@ enum Sub {
     /// Measure what each idea of Toft costs, and write docs/experiments: wants this repository
     #[command(hide = true)]
     Cost(cost::Options),
+    /// Rerun the small-bin experiment, and write docs/experiments: wants this repository
+    #[command(hide = true)]
+    Smallbin(smallbin::Options),
     /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
     #[command(hide = true)]
     Work {
@@ -111,10 +118,10 @@ enum Sub {
 
 #[derive(Args, Debug)]
 struct Run {
-    /// Workloads or cases to run, by name; all when not given
+    /// Workloads or cases to run, by name, or the experiment `smallbin`; all when not given
     #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAME")]
     workloads: Vec<String>,
-    /// Peers to run them on: names, or name=/path/of/a/library.so
+    /// Peers to run them on: names, or name=/path/of/a/library.so; of `smallbin` those beside its own
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
     /// Rounds; 5, or with --quick 3, when not given
@@ -208,6 +215,7 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
         }
         Some(Sub::Misuse(options)) => misuse::run(options, mount),
         Some(Sub::Cost(options)) => cost::run(options).map(|()| 0),
+        Some(Sub::Smallbin(options)) => smallbin::run(options).map(|()| 0),
         Some(Sub::Work { words }) => work(words),
     }
 }
@@ -234,7 +242,10 @@ pub fn work(words: &[String]) -> Result<u8, String> {
             return Err(format!("{library} is not loaded"));
         }
     }
-    let mut outcome = workloads::run(workload, &params);
+    let mut outcome = match Inside::asked_for()? {
+        Some(heap) => (workload.run)(On::Inside(heap), &params),
+        None => workloads::run(workload, &params),
+    };
     // A script that is played lies in memory from start to end, and is none of the allocator's.
     let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
@@ -261,8 +272,12 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     if run.callgrind {
         callgrind::is_there()?;
     }
+    let experiment = smallbin::is_asked(&run.workloads)?;
     let mut peers = choose_peers(&run.peers, run.quick, mount)?;
-    if run.bars && run.peers.is_empty() {
+    if experiment {
+        peers = smallbin::peers(peers, !run.peers.is_empty())?;
+    }
+    if run.bars && run.peers.is_empty() && !experiment {
         let more: Vec<String> = bars::peers().iter().map(ToString::to_string).collect();
         // One that is not there is missed by its bars, which say so.
         peers.extend(choose_peers(&more, run.quick, mount).unwrap_or_default());
@@ -282,12 +297,19 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     println!("{}", machine.header(&peers, plan.runs, plan.quick));
     let mut measured = runner::run(&jobs, &peers, &plan);
     if run.callgrind {
-        for line in callgrind::add(&mut measured, &peers, &plan) {
+        // Of an experiment only those that it says.
+        let wanted = |result: &&mut Measured| {
+            !experiment || smallbin::COUNTED.contains(&result.job.case.name.as_str())
+        };
+        let mut counted: Vec<&mut Measured> = measured.iter_mut().filter(wanted).collect();
+        for line in callgrind::add(&mut counted, &peers, &plan) {
             println!("{line}");
         }
     }
     let took = start.elapsed();
-    show(&measured, &peers);
+    if !experiment {
+        show(&measured, &peers);
+    }
     println!("took {}", humantime::format_duration(Duration::from_secs(took.as_secs().max(1))));
     let numbers = |result: &Measured| runner::numbers(result.job.case, &plan);
     let rounds = (plan.runs, plan.quick, took);
@@ -295,17 +317,29 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     if let Some(path) = &run.json {
         write(path, &record.text()?)?;
     }
-    if let Some(path) = &run.html {
+    let report = || {
         let (machine, peers, measured) = (machine.clone(), peers.clone(), measured.clone());
         let (date, quick, unknown) = (record.date.clone(), Some(run.quick), Vec::new());
-        write(path, &Report { machine, peers, measured, date, quick, unknown }.html())?;
+        Report { machine, peers, measured, date, quick, unknown }
+    };
+    if let Some(path) = &run.html {
+        let report = report();
+        write(path, &if experiment { smallbin::html(&report) } else { report.html() })?;
     }
     let failed = |result: &Measured| result.series.iter().any(Result::is_err);
     let mut status = 0;
+    if experiment {
+        let (text, met) = smallbin::text(&report());
+        println!("{text}");
+        for line in table::failures(&measured, &peers) {
+            println!("failed: {line}");
+        }
+        status = if run.bars && !met { MISSED } else { 0 };
+    }
     if !run.program.is_empty() && measured.iter().any(failed) {
         status = MISSED;
     }
-    if run.bars {
+    if run.bars && !experiment {
         let verdicts = bars::judge(&measured, &peers);
         println!("{}", bars::draw(&verdicts));
         status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
@@ -321,8 +355,13 @@ fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
         let job = Program::new(&run.program)?.job(&run.program);
         return Ok(vec![job.showing(&run.metrics)]);
     }
-    let names =
-        if run.bars && run.workloads.is_empty() { bars::cases() } else { run.workloads.clone() };
+    let names = if smallbin::is_asked(&run.workloads)? {
+        smallbin::CASES.iter().map(ToString::to_string).collect()
+    } else if run.bars && run.workloads.is_empty() {
+        bars::cases()
+    } else {
+        run.workloads.clone()
+    };
     let mut jobs = runner::choose(&names)?;
     if run.quick && names.is_empty() {
         leave_out_slow(&mut jobs);
@@ -441,6 +480,7 @@ fn list() -> u8 {
         runner::Of::Host(workload) => &workload.listed().about,
         runner::Of::Program(_) => unreachable!("a program is no listed job"),
     };
+    println!("{}: a whole experiment, of the cases {}", smallbin::NAME, smallbin::CASES.join(", "));
     let mut last = "";
     for job in runner::jobs() {
         if job.workload() != last {

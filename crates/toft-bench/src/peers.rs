@@ -1,6 +1,7 @@
 //! The allocators that are compared. Each is a file in `peers/`; this module reads the files and
 //! finds the libraries.
 
+use crate::inside;
 use crate::peer_cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ const FILES: &[&str] = &[
     include_str!("../peers/toft-calls.toml"),
     include_str!("../peers/toft-off.toml"),
     include_str!("../peers/jemalloc-bg.toml"),
+    include_str!("../peers/glibc-no-cache.toml"),
+    include_str!("../peers/glibc-no-trim.toml"),
 ];
 
 /// A peer's file.
@@ -62,6 +65,8 @@ pub struct Recipe {
     /// The system's own malloc.
     #[serde(default)]
     pub system: bool,
+    /// An allocator that this program has inside itself; see [`crate::inside`].
+    pub inside: Option<String>,
     /// A library of this workspace.
     pub built: Option<String>,
     /// A library of the distribution.
@@ -112,7 +117,8 @@ pub struct Peer {
 /// When a file in `peers/` does not parse; a test reads them all.
 #[must_use]
 pub fn recipes() -> Vec<Recipe> {
-    FILES.iter().map(|text| toml::from_str(text).expect("a peer's file does not parse")).collect()
+    let files = FILES.iter().map(ToString::to_string).chain(inside::files());
+    files.map(|text| toml::from_str(&text).expect("a peer's file does not parse")).collect()
 }
 
 /// The names of the peers that are as fast as they come.
@@ -139,6 +145,9 @@ impl Recipe {
         let peer = |library, version| Peer { name: self.name.clone(), library, version };
         if self.system {
             return Ok(peer(None, libc_version()));
+        }
+        if self.inside.is_some() {
+            return Ok(peer(None, env!("CARGO_PKG_VERSION").to_owned()));
         }
         if let Some(file) = &self.built {
             let library = built_here(file).ok_or_else(|| self.how())?;
@@ -175,6 +184,7 @@ impl Recipe {
         }
         match self {
             Self { system: true, .. } => "system",
+            Self { inside: Some(_), .. } => "inside",
             Self { built: Some(_), .. } => "workspace",
             Self { library: Some(_), .. } => "package",
             _ => "crate",
@@ -192,6 +202,7 @@ impl Recipe {
         }
         match (self.kind(), &self.library) {
             ("system", _) => "part of the system".to_owned(),
+            ("inside", _) => "part of this program".to_owned(),
             ("workspace", _) => "cargo build --release -p toft-preload".to_owned(),
             (_, Some(packaged)) => format!("apt-get install {}", packaged.package),
             _ => format!("toft bench build-peers {}", self.name),
@@ -318,6 +329,7 @@ mod tests {
             .into_iter()
             .map(|recipe| {
                 let sources = usize::from(recipe.system)
+                    + usize::from(recipe.inside.is_some())
                     + usize::from(recipe.built.is_some())
                     + usize::from(recipe.library.is_some())
                     + usize::from(recipe.from_crate.is_some())
@@ -326,16 +338,18 @@ mod tests {
                 // Of one that is there for itself, and with what makes it another.
                 let base = recipe.base();
                 assert_eq!(base.is_some(), recipe.of.is_some(), "{}", recipe.name);
+                let system = recipe.system || base.as_ref().is_some_and(|base| base.system);
                 assert!(
                     base.is_none_or(|base| base.of.is_none() && base.licence == recipe.licence)
                 );
-                assert_eq!(recipe.of.is_some(), !recipe.environment.is_empty());
+                let other = recipe.of.is_some() || recipe.inside.is_some();
+                assert_eq!(other, !recipe.environment.is_empty());
                 if let Some(from) = &recipe.from_crate {
                     assert!(from.script.is_some() != from.heap.is_some(), "{}", recipe.name);
                 }
                 assert!(!recipe.licence.is_empty(), "{}", recipe.name);
                 // The system's own libc is there anyway; nothing else may be a copyleft's.
-                assert!(recipe.system || !recipe.licence.contains("GPL"), "{}", recipe.name);
+                assert!(system || !recipe.licence.contains("GPL"), "{}", recipe.name);
                 recipe.name
             })
             .collect();

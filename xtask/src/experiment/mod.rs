@@ -24,6 +24,12 @@ pub enum Experiment {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// What it is worth to send freed small chunks straight to their bins
+    Smallbin {
+        /// For example --quick, --runs N, --again
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// Answers it.
@@ -33,5 +39,8 @@ pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
         Experiment::Parallel(arguments) => parallel::run(arguments),
         Experiment::Release(arguments) => release::run(arguments),
         Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),
+        Experiment::Smallbin { arguments } => {
+            step::passed_on(bench().arg("smallbin").args(arguments))
+        }
     }
 }

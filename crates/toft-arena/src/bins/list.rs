@@ -2,6 +2,9 @@
 //!
 //! The first chunk's `previous` is 0, and the last one's `next`. Lists end in 0 and not in the table,
 //! so a heap may be moved, and a bin of one chunk, which most are, touches no other chunk.
+//!
+//! Bins below [`LASTS`](Tables::LASTS), which only shapes for an experiment have, are first in first out: what is
+//! put into them goes behind their last chunk.
 
 use super::index;
 use crate::chunk::Memory;
@@ -11,24 +14,46 @@ use crate::table::Tables;
 /// A link that does not belong to its list; the chunk that has it.
 pub(crate) struct Broken(pub(crate) usize);
 
-/// Makes a free chunk the first of its bin, and writes all of its words.
+/// Puts a free chunk into a bin, where it is the next that is taken, and writes all of its words.
 ///
 /// # Safety
 /// 1. `[chunk, chunk + size)` is in a span, is a chunk's place and size, and is nobody's: no list's,
 ///    no register's, no live block's.
+/// 2. `bin` is that of its size, or [`UNSORTED`](index::UNSORTED) in a shape that sorts.
 #[inline(always)]
 pub(crate) unsafe fn push<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
+    bin: usize,
     chunk: usize,
     size: usize,
 ) -> Result<(), Broken> {
-    let bin = index::of_free::<S>(size);
+    // SAFETY: by 1 and 2.
+    unsafe {
+        memory.put_free_size(chunk, size);
+        link::<S>(bins, memory, bin, chunk)
+    }
+}
+
+/// The same for a chunk that has its size at both ends.
+///
+/// # Safety
+/// 1. As `push`.
+#[inline(always)]
+pub(crate) unsafe fn link<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    bin: usize,
+    chunk: usize,
+) -> Result<(), Broken> {
+    if bin < S::Bins::LASTS {
+        // SAFETY: by 1.
+        return unsafe { append::<S>(bins, memory, bin, chunk) };
+    }
     let first = bins.first(bin);
     // SAFETY: the chunk is in a span and has three words. `first` is a free chunk, or, where checks
     // are on, some place where three words may be read.
     unsafe {
-        memory.put_free_size(chunk, size);
         memory.put(chunk, first);
         memory.put(chunk + S::WORD, 0);
         bins.set_first(bin, chunk);
@@ -40,6 +65,39 @@ pub(crate) unsafe fn push<S: Shape>(
             }
             memory.put(first + S::WORD, chunk);
         }
+    }
+    Ok(())
+}
+
+/// Puts a free chunk behind the last of a bin.
+///
+/// # Safety
+/// 1. As `push`, and `bin < LASTS`.
+#[inline(always)]
+unsafe fn append<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    bin: usize,
+    chunk: usize,
+) -> Result<(), Broken> {
+    let last = bins.last(bin);
+    // SAFETY: the chunk is in a span and has three words. `last` is a free chunk: only this and `unlink`
+    // set it, and `unlink` looks at a link before it is followed, where checks are on.
+    unsafe {
+        memory.put(chunk, 0);
+        memory.put(chunk + S::WORD, last);
+        if last == 0 {
+            bins.set_first(bin, chunk);
+        } else if S::CHECKS >= Checks::Links && memory.get(last) != 0 {
+            // Go on without it: what was in the list is not found again.
+            memory.put(chunk + S::WORD, 0);
+            bins.replace_first(bin, chunk);
+            bins.set_last(bin, chunk);
+            return Err(Broken(last));
+        } else {
+            memory.put(last, chunk);
+        }
+        bins.set_last(bin, chunk);
     }
     Ok(())
 }
@@ -63,7 +121,7 @@ pub(crate) unsafe fn pop<S: Shape>(
         if S::CHECKS >= Checks::Links
             && (memory.get(chunk + S::WORD) != 0
                 || size % S::ALIGN != 0
-                || index::of_free::<S>(size) != bin
+                || !(S::SORTS && bin == index::UNSORTED || index::of_free::<S>(size) == bin)
                 || !memory.may_be(size))
         {
             bins.clear(bin);
@@ -105,9 +163,18 @@ pub(crate) unsafe fn unlink<S: Shape>(
             if S::CHECKS >= Checks::Links && !points_on::<S>(memory, previous, chunk) {
                 return Err(Broken(chunk));
             }
+            if next == 0 && S::Bins::LASTS != 0 {
+                let bin = ends::<S>(bins, chunk, size);
+                if bin < S::Bins::LASTS {
+                    if S::CHECKS >= Checks::Links && bins.last(bin) != chunk {
+                        return Err(Broken(chunk));
+                    }
+                    bins.set_last(bin, previous);
+                }
+            }
             memory.put(previous, next);
         } else {
-            let bin = index::of_free::<S>(size);
+            let bin = begins::<S>(bins, chunk, size);
             if S::CHECKS >= Checks::Links && bins.first(bin) != chunk {
                 return Err(Broken(chunk));
             }
@@ -122,6 +189,20 @@ pub(crate) unsafe fn unlink<S: Shape>(
         }
     }
     Ok(())
+}
+
+/// The bin in which a chunk of this size would be the first.
+#[inline(always)]
+fn begins<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
+    let unsorted = S::SORTS && bins.first(index::UNSORTED) == chunk;
+    if unsorted { index::UNSORTED } else { index::of_free::<S>(size) }
+}
+
+/// The bin in which a chunk of this size would be the last. Not without [`LASTS`](Tables::LASTS).
+#[inline(always)]
+fn ends<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
+    let unsorted = S::SORTS && bins.last(index::UNSORTED) == chunk;
+    if unsorted { index::UNSORTED } else { index::of_free::<S>(size) }
 }
 
 /// The first chunk of a bin, to look through its list; 0 if it has none.
@@ -171,10 +252,17 @@ pub(crate) unsafe fn is_linked<S: Shape>(
     // SAFETY: as in `unlink`.
     unsafe {
         let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
-        let behind = next == 0 || points_back::<S>(memory, next, chunk);
+        let behind = match next {
+            0 if S::Bins::LASTS != 0 => {
+                let bin = ends::<S>(bins, chunk, size);
+                bin >= S::Bins::LASTS || bins.last(bin) == chunk
+            }
+            0 => true,
+            _ => points_back::<S>(memory, next, chunk),
+        };
         behind
             && match previous {
-                0 => bins.first(index::of_free::<S>(size)) == chunk,
+                0 => bins.first(begins::<S>(bins, chunk, size)) == chunk,
                 _ => points_on::<S>(memory, previous, chunk),
             }
     }

@@ -106,6 +106,12 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
+        if S::SORTS {
+            let chunk = self.take_sorting(size, from);
+            if chunk != 0 {
+                return chunk;
+            }
+        }
         // While `top` would do, looking at chunks costs more time than it saves memory.
         if size >= S::MIXED && (S::CAREFUL || self.top_size < size) {
             let chunk = self.take_close(size, from);
@@ -132,8 +138,8 @@ impl<S: Shape> Heap<S> {
         if size <= self.top_size {
             return self.take_top(size);
         }
-        // Of what is not mixed, the bin would have been found.
-        if size >= S::MIXED { self.take_swept(size) } else { 0 }
+        // Of what is not mixed, the bin would have been found; unless it has yet to be sorted.
+        if S::SORTS || size >= S::MIXED { self.take_swept(size) } else { 0 }
     }
 
     /// A chunk that is hardly larger than this; 0 if no bin has one.
@@ -213,7 +219,7 @@ impl<S: Shape> Heap<S> {
 
     /// The first chunk of a bin of which all have this size.
     #[inline(always)]
-    fn take_exact(&mut self, bin: usize, size: usize) -> usize {
+    pub(super) fn take_exact(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
         unsafe {
             match list::pop::<S>(&mut self.bins, &self.memory, bin) {
@@ -278,7 +284,7 @@ impl<S: Shape> Heap<S> {
                     self.keep_rest(chunk + size, left);
                 } else {
                     // The next large request would hardly use it, and a comparison with it is one that is not foreseen.
-                    self.file(chunk + size, left);
+                    self.file_remainder(chunk + size, left);
                 }
             }
         }
@@ -317,6 +323,9 @@ impl<S: Shape> Heap<S> {
     #[cold]
     #[inline(never)]
     fn take_swept(&mut self, size: usize) -> usize {
+        if S::SORTS && self.sort_all() {
+            return self.take(size);
+        }
         let bin = index::of_free::<S>(size);
         self.take_first(bin, size, usize::MAX)
     }

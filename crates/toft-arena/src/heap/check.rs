@@ -26,9 +26,9 @@ pub enum Invariant {
     Sizes,
     /// B1: a chunk of a list is one of a span, and free.
     Listed,
-    /// B2: each link of a list has one that points back.
+    /// B2: each link of a list has one that points back; of a bin whose last chunk is known it is that.
     Links,
-    /// B3: each chunk is in the bin of its size.
+    /// B3: each chunk is in the bin of its size, or yet to be sorted.
     Bin,
     /// B4: each free chunk is in a list or is `top` or `rest`.
     Lost,
@@ -172,7 +172,9 @@ impl<S: Shape> Heap<S> {
                     ensure(self.memory.get(chunk) & LIVE == 0, Invariant::Listed)?;
                     ensure(self.memory.get(chunk + S::WORD) == before, Invariant::Links)?;
                     let size = self.memory.free_size(chunk);
-                    ensure(size >= S::MIN && index::of_free::<S>(size) == bin, Invariant::Bin)?;
+                    let to_sort = S::SORTS && bin == index::UNSORTED;
+                    let own = to_sort || index::of_free::<S>(size) == bin;
+                    ensure(size >= S::MIN && own, Invariant::Bin)?;
                     sums.chunks += 1;
                     sums.bytes += size;
                     (before, chunk) = (chunk, self.memory.get(chunk));
@@ -180,6 +182,8 @@ impl<S: Shape> Heap<S> {
                 // A circle would not end.
                 ensure(self.memory.may_be(sums.bytes), Invariant::Links)?;
             }
+            let last = bin >= S::Bins::LASTS || self.bins.last(bin) == before;
+            ensure(last, Invariant::Links)?;
         }
         Ok(sums)
     }

@@ -92,7 +92,7 @@ impl<S: Shape> Heap<S> {
     #[inline(always)]
     pub(super) unsafe fn insert(&mut self, chunk: usize, size: usize, below_free: bool) -> usize {
         let after = chunk + size;
-        let (mut start, mut size) = (chunk, size);
+        let (mut start, freed, mut size) = (chunk, size, size);
         let mut in_rest = false;
         // SAFETY: 1. and 2. say which words there are. Neighbours that are free are taken out of their
         // lists before they are counted in.
@@ -139,7 +139,7 @@ impl<S: Shape> Heap<S> {
                     }
                 }
             }
-            if in_rest {
+            if in_rest || S::ROUTING.runs && size != freed && self.rest_size == 0 {
                 self.memory.put(start, 0);
                 (self.rest, self.rest_size) = (start, size);
             } else {

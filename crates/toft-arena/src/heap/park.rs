@@ -110,7 +110,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// Frees all parked chunks: merges them with their neighbours, and puts them into their bins. Returns
-    /// whether there was one.
+    /// whether there was one. In a shape that sorts, everything is sorted after this.
     #[cold]
     #[inline(never)]
     pub fn settle(&mut self) -> bool {
@@ -131,6 +131,9 @@ impl<S: Shape> Heap<S> {
                     self.insert(chunk, size, tag & BELOW_FREE != 0);
                 }
             }
+        }
+        if S::SORTS {
+            any |= self.sort_all();
         }
         any
     }

@@ -74,7 +74,7 @@ impl<S: Shape> Heap<S> {
                     self.mark_below(after + whole, false);
                     whole
                 } else {
-                    self.file(after + more, left);
+                    self.file_remainder(after + more, left);
                     more
                 }
             } else {

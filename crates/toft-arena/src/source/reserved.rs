@@ -55,6 +55,10 @@ pub struct Reserved<P: Pages> {
     step: usize,
     /// The heap keeps this much free memory at its end.
     keep: usize,
+    /// Or this much: what went back was wanted again.
+    wanted: usize,
+    /// Whether memory has gone back since the heap last grew.
+    gave: bool,
     span: Option<Span>,
     /// Whether all that has ever been given back is zero now.
     zeroed: bool,
@@ -65,7 +69,8 @@ unsafe impl<P: Pages + Send> Send for Reserved<P> {}
 
 impl<P: Pages> Reserved<P> {
     /// A source of at most `size` bytes. It commits in steps of 1 MiB, and keeps 1 MiB, or an eighth of
-    /// what is committed if that is more.
+    /// what is committed if that is more. What goes back and is wanted again is kept longer: twice as much each
+    /// time, and half as much each time that it goes back and is not wanted.
     #[must_use]
     pub const fn new(pages: P, size: usize) -> Self {
         let size = size & !(P::PAGE - 1);
@@ -77,12 +82,15 @@ impl<P: Pages> Reserved<P> {
             committed: 0,
             step: 1 << 20,
             keep: 1 << 20,
+            wanted: 0,
+            gave: false,
             span: None,
             zeroed: true,
         }
     }
 
-    /// Other steps: how much is committed at once, and how much stays when memory goes back.
+    /// Other steps: how much is committed at once, and how much stays when memory goes back. With a `keep` of
+    /// 0 no more is ever kept than an eighth.
     #[must_use]
     pub const fn with_steps(mut self, step: usize, keep: usize) -> Self {
         self.step = if step < P::PAGE { P::PAGE } else { step };
@@ -97,7 +105,13 @@ impl<P: Pages> Reserved<P> {
     }
 
     fn kept(&self) -> usize {
-        self.keep.max(self.committed / 8)
+        self.keep.max(self.committed / 8).max(self.wanted)
+    }
+
+    /// Twice what is kept has to be free before anything goes, so that a load that goes up and down
+    /// by less than what is kept makes no system call.
+    fn worth(keep: usize) -> usize {
+        keep.saturating_mul(2).saturating_add(4 * P::PAGE)
     }
 
     /// The heap's span, of which it may have let go of a part, or of all, since it was remembered.
@@ -149,6 +163,10 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         if self.start.is_null() {
             self.start = self.pages.reserve(self.size).ok_or(NoMemory)?;
         }
+        if self.gave && self.keep != 0 {
+            self.wanted = self.kept().saturating_mul(2).min(self.size);
+        }
+        self.gave = false;
         let left = self.size - self.committed;
         // What lies free at the end already counts; or a load that goes up and down would get more each time
         // than it needs, and give it back.
@@ -198,17 +216,21 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
     }
 
     unsafe fn less(&mut self, heap: &mut Heap<S>) -> usize {
-        let keep = self.kept();
-        // Twice what is kept has to be free before anything goes, so that a load that goes up and down
-        // by less than what is kept makes no system call.
-        let worth = keep.saturating_mul(2).saturating_add(4 * P::PAGE);
+        let worth = Self::worth(self.kept());
         if self.own(heap).is_some_and(|own| heap.free_at_end(own) >= worth) {
+            if self.gave {
+                self.wanted /= 2;
+            }
+            self.gave = true;
+            let keep = self.kept();
             self.give_back(heap, keep);
+            return Self::worth(keep);
         }
         worth
     }
 
     unsafe fn least(&mut self, heap: &mut Heap<S>) {
+        (self.wanted, self.gave) = (0, false);
         self.give_back(heap, 0);
     }
 }

@@ -11,6 +11,7 @@ mod figures;
 mod page;
 mod variants;
 
+pub(crate) use figures::Ratio;
 pub use variants::{Experiment, Group, Variant, experiment};
 
 use crate::report::Report;
@@ -40,7 +41,7 @@ pub struct Options {
 }
 
 /// The root of the repository: the libraries are built from its sources.
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     crates.and_then(Path::parent).unwrap_or(Path::new("/"))
 }

@@ -3,6 +3,7 @@
 
 use super::figures::{About, Row, instructions, mean, rows, table, told};
 use super::{Experiment, Group, Variant};
+use crate::marks::{place, replaced};
 use crate::report::Report;
 use crate::report::chart::{Chart, Line};
 use crate::report::dots::{Dot, Dots};
@@ -17,12 +18,6 @@ pub struct Page {
 
 /// The name of the page's file.
 const FILE: &str = "cost.md";
-
-fn begin(name: &str) -> String {
-    format!("<!-- figures: {name} -->\n")
-}
-
-const END: &str = "<!-- /figures -->";
 
 /// Every mark that the page has to have.
 fn marks(experiment: &Experiment) -> Vec<String> {
@@ -40,7 +35,7 @@ impl Page {
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
         let page = Self { folder: folder.to_owned(), text };
         for mark in marks(super::experiment()) {
-            replaced(&page.text, &mark, "")?;
+            replaced(&page.text, FILE, &mark, "")?;
         }
         Ok(page)
     }
@@ -53,7 +48,7 @@ impl Page {
         counted: &[Report],
     ) -> Result<Vec<String>, String> {
         let mut tables = vec![place(timed)];
-        self.text = replaced(&self.text, "place", &tables[0])?;
+        self.text = replaced(&self.text, FILE, "place", &tables[0])?;
         for group in &experiment.groups {
             let variants: Vec<&Variant> = experiment.of(group).collect();
             for about in [About::Time, About::Memory] {
@@ -64,7 +59,7 @@ impl Page {
                     None => "Toft".to_owned(),
                 };
                 let drawn = table(&rows, &variants, &default);
-                self.text = replaced(&self.text, &name, &drawn)?;
+                self.text = replaced(&self.text, FILE, &name, &drawn)?;
                 tables.push(drawn);
                 write(
                     &self.folder.join(format!("cost-{name}.svg")),
@@ -73,7 +68,7 @@ impl Page {
             }
         }
         let counts = instructions(counted, &experiment.variants.iter().collect::<Vec<_>>());
-        self.text = replaced(&self.text, "instructions", &counts)?;
+        self.text = replaced(&self.text, FILE, "instructions", &counts)?;
         tables.push(counts);
         write(&self.folder.join(FILE), &self.text)?;
         Ok(tables)
@@ -82,34 +77,6 @@ impl Page {
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A page with other text between one pair of marks.
-fn replaced(page: &str, name: &str, text: &str) -> Result<String, String> {
-    let begin = begin(name);
-    let (before, rest) =
-        page.split_once(&begin).ok_or_else(|| format!("{FILE} has no line {}", begin.trim()))?;
-    let (_, after) =
-        rest.split_once(END).ok_or_else(|| format!("{FILE}: {name} has no end {END}"))?;
-    Ok(format!("{before}{begin}{text}{END}{after}"))
-}
-
-/// Where it was measured, and how.
-fn place(report: &Report) -> String {
-    let machine = &report.machine;
-    format!(
-        "{} x {}, Linux {}, transparent huge pages {}, glibc {}; revision {}; {}; {} interleaved \
-         rounds{}.\n",
-        machine.cpus,
-        machine.cpu,
-        machine.kernel,
-        machine.thp,
-        machine.libc,
-        machine.revision,
-        report.date,
-        report.rounds(),
-        if report.quick == Some(true) { ", **quick: a look, too short for claims**" } else { "" },
-    )
 }
 
 fn plot(group: &Group, about: About, variants: &[&Variant], rows: &[Row]) -> String {
@@ -190,6 +157,7 @@ mod tests {
     use super::super::experiment;
     use super::super::figures::tests::{report, variants};
     use super::*;
+    use crate::marks::{END, begin};
 
     #[test]
     fn the_page_of_this_repository_has_every_mark_and_every_plot() {
@@ -208,10 +176,10 @@ mod tests {
     #[test]
     fn only_what_stands_between_marks_is_replaced() {
         let page = format!("a\n{}old\n{END}\nb\n{}x\n{END}\n", begin("one"), begin("two"));
-        let new = replaced(&page, "one", "new\n").unwrap();
+        let new = replaced(&page, FILE, "one", "new\n").unwrap();
         assert_eq!(new, page.replace("old", "new"));
-        assert!(replaced(&page, "three", "").unwrap_err().contains("three"));
-        assert!(replaced(&begin("one"), "one", "").unwrap_err().contains("no end"));
+        assert!(replaced(&page, FILE, "three", "").unwrap_err().contains("three"));
+        assert!(replaced(&begin("one"), FILE, "one", "").unwrap_err().contains("no end"));
     }
 
     #[test]

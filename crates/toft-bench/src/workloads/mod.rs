@@ -48,6 +48,7 @@ pub mod xmalloc;
 
 use crate::cases::{Listed, listed};
 use crate::heap::{Libc, Probe};
+use crate::inside::Inside;
 use crate::outcome::Outcome;
 use crate::params::Params;
 
@@ -58,6 +59,8 @@ pub enum On {
     Libc(Libc),
     /// The same, counted and slowed.
     Probe(Probe),
+    /// One that this program has inside itself.
+    Inside(Inside),
 }
 
 /// A program that allocates.
@@ -84,6 +87,7 @@ macro_rules! on_any_heap {
         |on, params| match on {
             $crate::workloads::On::Libc(heap) => $run(heap, params),
             $crate::workloads::On::Probe(heap) => $run(heap, params),
+            $crate::workloads::On::Inside(heap) => $run(heap, params),
         }
     };
 }
