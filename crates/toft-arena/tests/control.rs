@@ -143,6 +143,20 @@ fn each_group_sorts_what_its_name_says() {
     assert_eq!(sorted_of::<Queued>(), [0, 0, 0]);
 }
 
+/// `rest` keeps the larger of two remainders, and the other one is routed as any.
+#[test]
+fn a_remainder_that_is_smaller_than_rest_is_a_remainder() {
+    fn sorted<S: Shape<Space = Anywhere>>() -> u64 {
+        sorted_after::<S>(|heap| {
+            freed(heap, [5000, 1000].into_iter());
+            take(heap, 4500);
+            take(heap, 900);
+        })
+    }
+    assert_eq!(sorted::<Remnants>(), 1);
+    assert_eq!(sorted::<Queued>(), 0);
+}
+
 #[test]
 fn a_chunk_of_exactly_the_size_is_taken_while_others_are_sorted() {
     let mut heap = heap::<Sorted>();
