@@ -113,12 +113,12 @@ unsafe impl Os for Linux {
 
     unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error> {
         let nothing = libc::PROT_NONE as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // By a mapping in its place, as filters of system calls that let a malloc live know it.
         // SAFETY: (1) the caller's duty 1.
-        result(unsafe { syscall(libc::SYS_mprotect, [addr, len, nothing, 0, 0, 0]) })?;
-        let advice = libc::MADV_DONTNEED as usize;
-        // SAFETY: (1) as above. Locked pages stay, out of reach.
-        unsafe { syscall(libc::SYS_madvise, [addr, len, advice, 0, 0, 0]) };
-        Ok(())
+        let code =
+            unsafe { syscall(libc::SYS_mmap, [addr, len, nothing, flags as usize, usize::MAX, 0]) };
+        result(code).map(drop)
     }
 
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
