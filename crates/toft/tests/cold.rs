@@ -390,7 +390,10 @@ fn a_filter_that_comes_meanwhile_ends_the_look() {
 
 /// What a look has found out of a block that was freed meanwhile is forgotten.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn a_block_that_was_freed_meanwhile_is_not_marked() {
     let program = Program::new();
     let live = program.take(4 << 20, 1, 1);

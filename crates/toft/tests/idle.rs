@@ -146,7 +146,10 @@ fn empty_slabs_keep_their_pages_for_a_while() {
 
 /// Free large blocks go in the period after the next, in pieces; one that was freed just now does not.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn large_blocks_keep_their_pages_for_a_while() {
     const MIB: usize = 1 << 20;
     let program = Program::new();

@@ -121,7 +121,10 @@ fn law_2_no_metadata_is_next_to_data() {
 /// Free large blocks that are kept resident make room before they would make the process larger than
 /// its live blocks ever made it, by an eighth at most, and their pages serve whoever needs some.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn law_4_what_is_kept_never_raises_the_peak() {
     const MIB: usize = 1 << 20;
     let (fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });
@@ -166,7 +169,10 @@ fn law_4_what_is_kept_never_raises_the_peak() {
 
 /// What was freed before a moment goes back, the oldest first, and nothing else.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn law_4_old_blocks_can_be_given_back() {
     const MIB: usize = 1 << 20;
     let (fake, allocator) = allocator(Options { large_keep: usize::MAX, ..Options::DEFAULT });

@@ -158,7 +158,10 @@ fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn kept_blocks_go_before_a_request_is_refused() {
     let program = Program::new(4, 16 * MIB);
     let blocks = [(); 2].map(|()| program.take(6 * MIB, 3).unwrap());
@@ -362,7 +365,10 @@ fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
 
 /// What a free large block keeps, and what lies behind a live one, counts.
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn large_blocks_count_with_what_lies_behind_them() {
     let program = Program::new(1, 64 * MIB);
     let before = program.allocator.counted_bytes();
@@ -420,7 +426,10 @@ fn threads_at_the_limit_stay_within_it() {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "the hardened build keeps no pages of freed large blocks")]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
 fn a_group_that_is_short_of_memory_keeps_little_until_it_is_better_off() {
     let fake = Fake::new(Machine::LARGE);
     let allocator = Allocator::new(fake.clone(), Options::DEFAULT, false).unwrap();

@@ -44,6 +44,8 @@ impl Blocks {
     /// Lets a held, free block wait, and those go on that have waited long enough.
     pub(super) fn wait(&self, block: &Block) {
         let waiting = &self.state().waiting;
+        // It has pages only where they could not be given back.
+        self.state().kept.fetch_add(block.resident.load(Relaxed), Relaxed);
         let most = (self.units << UNIT_SHIFT) / LARGE_WAIT_SHARE;
         let bytes = waiting.bytes.fetch_add(block.extent(), Relaxed) + block.extent();
         let number = waiting.next.fetch_add(1, Relaxed);
@@ -91,6 +93,8 @@ impl Blocks {
         let Some(unit) = number.checked_sub(1) else { return false };
         let block = self.block(unit as usize);
         self.state().waiting.bytes.fetch_sub(block.extent(), Relaxed);
+        // The stack counts it anew.
+        self.state().kept.fetch_sub(block.resident.load(Relaxed), Relaxed);
         self.push_free(block);
         true
     }

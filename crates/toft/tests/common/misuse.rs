@@ -30,6 +30,10 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         BadPointer::Freed => {
             let freed = world.shadow.pick_freed(which)?;
             let usable = freed.usable;
+            // In the hardened build a request that was refused in the end may have moved a free one.
+            if freed.tier == Tier::Large {
+                world.allocator.large().block_at(freed.address)?;
+            }
             let words =
                 format!("this {usable}-byte block is already free ({}", words_of(freed.tier));
             Some(Bad { address: freed.address, head: "double free", words })
@@ -40,6 +44,9 @@ fn find(world: &World, pointer: BadPointer, which: usize, offset: usize) -> Opti
         }
         BadPointer::InsideFreed => {
             let freed = world.shadow.pick_freed(which)?;
+            if freed.tier == Tier::Large {
+                world.allocator.large().block_at(freed.address)?;
+            }
             Some(inside(freed.address, freed.usable, freed.room, offset))
         }
         BadPointer::NeverHandedOut => {

@@ -143,9 +143,8 @@ unsafe impl Warmth for Fake {
             return Err(Error::Unsupported);
         }
         // Walls may be among it, as the kernel allows.
-        let fits = |state| {
-            matches!(state, PageState::Mapped | PageState::Guarded | PageState::Forbidden)
-        };
+        let fits =
+            |state| matches!(state, PageState::Mapped | PageState::Guarded | PageState::Forbidden);
         let such = state.space.within(addr..addr + len).filter(|&(_, state)| fits(state));
         let bytes: usize = such.map(|(range, _)| range.len()).sum();
         assert!(bytes == len, "not mapped, or shared");
