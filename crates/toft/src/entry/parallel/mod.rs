@@ -116,6 +116,16 @@ pub unsafe fn free_for(address: Pointer, call: Call) {
     }
 }
 
+/// free, of a block whose size and alignment nobody looks at.
+///
+/// # Safety
+/// 1. As for [`free_for`].
+#[inline(always)]
+pub unsafe fn free_sized_for(address: Pointer, _size: usize, _align: usize, call: Call) {
+    // SAFETY: (1) the caller's.
+    unsafe { free_for(address, call) }
+}
+
 /// free.
 ///
 /// # Safety
