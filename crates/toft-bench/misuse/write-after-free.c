@@ -2,6 +2,7 @@
 // sizes: 24 100 1000 4000
 // variants: first-word second-word middle last-byte
 // toft: missed
+// toft size=4000: prevented|missed
 // class: 10 Write to a large block after it was freed, until it is handed out again
 // sizes: 262144 1048576
 // variants: first-word middle last-byte
