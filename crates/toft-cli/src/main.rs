@@ -1,7 +1,7 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
 //! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and `symbols`), `rss` (with `resident`), `purge`,
-//! `options`, `doctor`, `bench`, `explain`.
+//! `profile/` (`heap`, `report`, `diff` and `top`), //! `options`, `doctor`, `bench`, `explain`.
 
 mod bench;
 mod doctor;
@@ -10,6 +10,7 @@ mod launch;
 mod leaks;
 mod library;
 mod options;
+mod profile;
 mod purge;
 mod record;
 mod report;
@@ -52,6 +53,9 @@ const VERSION: &str = concat!(
 enum Verb {
     Run(run::Run),
     Rss(rss::Explain),
+    Heap(profile::Heap),
+    Report(profile::View),
+    Diff(profile::Difference),
     Purge(purge::Purge),
     Explain(explain::Explain),
     Options(options::Options),
@@ -79,6 +83,9 @@ fn main() {
     let status = match Toft::try_parse() {
         Ok(Toft { verb: Verb::Run(args) }) => run::run(&args),
         Ok(Toft { verb: Verb::Rss(args) }) => rss::rss(&args),
+        Ok(Toft { verb: Verb::Heap(args) }) => profile::heap(&args),
+        Ok(Toft { verb: Verb::Report(args) }) => profile::report(&args),
+        Ok(Toft { verb: Verb::Diff(args) }) => profile::diff(&args),
         Ok(Toft { verb: Verb::Purge(args) }) => purge::purge(&args),
         Ok(Toft { verb: Verb::Explain(args) }) => explain::explain(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),

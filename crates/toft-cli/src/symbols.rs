@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
+use toft_profile::Frame;
 
 /// What is known about a code address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,8 @@ impl Place {
 pub struct Symbols {
     regions: Vec<Region>,
     modules: HashMap<PathBuf, Option<Module>>,
+    /// Folders that are looked into for files that are not where they were.
+    search: Vec<PathBuf>,
 }
 
 /// Whether a file is the one that a report names.
@@ -92,7 +95,14 @@ impl Symbols {
         Symbols {
             regions: maps.iter().filter_map(|line| region(line)).collect(),
             modules: HashMap::new(),
+            search: Vec::new(),
         }
+    }
+
+    /// For files that are named, and may lie in one of these folders: under the whole name, under the last
+    /// part of it, or as `.build-id/ab/cdef.debug`.
+    pub fn searching(search: Vec<PathBuf>) -> Symbols {
+        Symbols { search, ..Symbols::new(&[]) }
     }
 
     /// Where the call was that returns to `address`.
@@ -125,20 +135,56 @@ impl Symbols {
         (place, if same { Found::Same } else { Found::Another })
     }
 
+    /// The functions that the call is in that returns to `offset`, innermost first, out of the file of that name and
+    /// build-id. Another file of the name says nothing.
+    pub fn frames(
+        &mut self,
+        path: &Path,
+        offset: u64,
+        build_id: Option<&str>,
+    ) -> (Vec<Frame>, Found) {
+        let mut seen = Found::Missing;
+        for path in self.candidates(path, build_id) {
+            let Some(module) = self.module(&path) else { continue };
+            if build_id.is_some() && module.build_id.as_deref() != build_id {
+                seen = Found::Another;
+                continue;
+            }
+            return (module.frames(offset.wrapping_sub(1)), Found::Same);
+        }
+        (Vec::new(), seen)
+    }
+
+    /// Where a file may be. Those that the user names come first: he knows that the others are not the right ones.
+    fn candidates(&self, path: &Path, build_id: Option<&str>) -> Vec<PathBuf> {
+        let mut candidates = Vec::new();
+        for folder in &self.search {
+            candidates.push(folder.join(path.strip_prefix("/").unwrap_or(path)));
+            candidates.extend(path.file_name().map(|name| folder.join(name)));
+            candidates.extend(build_id.map(|id| debug_file(folder, id)));
+        }
+        candidates.push(path.to_owned());
+        candidates.extend(build_id.map(|id| debug_file(Path::new(SYSTEM_DEBUG), id)));
+        candidates
+    }
+
     fn module(&mut self, path: &Path) -> Option<&Module> {
         let known = self.modules.entry(path.to_owned());
-        known.or_insert_with(|| Module::load(path)).as_ref()
+        known.or_insert_with(|| Module::load(path, &self.search)).as_ref()
     }
 }
 
 impl Module {
-    fn load(path: &Path) -> Option<Module> {
+    fn load(path: &Path, search: &[PathBuf]) -> Option<Module> {
         let bytes = fs::read(path).ok()?;
         let elf = object::File::parse(&*bytes).ok()?;
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
         let build_id = elf.build_id().ok().flatten().map(hex);
-        let separate = build_id.as_deref().map(debug_file).filter(|path| path.is_file());
+        let folders = search.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)]);
+        let separate = build_id.as_deref().and_then(|id| {
+            folders.map(|folder| debug_file(folder, id)).find(|path| path.is_file())
+        });
 
         let mut functions = functions(&elf);
         if let Some(extra) = separate.as_ref().and_then(|path| fs::read(path).ok())
@@ -159,6 +205,42 @@ impl Module {
         Some(in_file - offset + address)
     }
 
+    /// The functions at an address, innermost first.
+    fn frames(&self, probe: u64) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        if let Some(lines) = &self.lines
+            && let Ok(mut found) = lines.find_frames(probe)
+        {
+            while let Ok(Some(frame)) = found.next() {
+                let name = frame.function.and_then(|f| f.raw_name().ok().map(|n| demangle(&n)));
+                let location = frame.location.as_ref();
+                frames.push(Frame {
+                    function: name.unwrap_or_default(),
+                    file: location.and_then(|l| l.file.map(str::to_owned)),
+                    line: location.and_then(|l| l.line),
+                });
+            }
+        }
+        // Debug information may have lines without names.
+        let outermost = frames.last().is_none_or(|frame| frame.function.is_empty());
+        if outermost && let Some(function) = self.function(probe) {
+            match frames.last_mut() {
+                Some(frame) => frame.function = function,
+                None => frames.push(Frame { function, file: None, line: None }),
+            }
+        }
+        frames.retain(|frame| !frame.function.is_empty());
+        frames
+    }
+
+    /// By the symbol table.
+    fn function(&self, probe: u64) -> Option<String> {
+        let after = self.functions.partition_point(|(address, ..)| *address <= probe);
+        let (address, length, name) = self.functions.get(after.checked_sub(1)?)?;
+        // Beyond the symbol's length the address belongs to a function that the table does not have.
+        (probe - address < *length).then(|| demangle(name))
+    }
+
     fn describe(&self, probe: u64, place: &mut Place) {
         if let Some(lines) = &self.lines
             && let Ok(mut frames) = lines.find_frames(probe)
@@ -170,13 +252,7 @@ impl Module {
             place.line = frame.location.as_ref().and_then(|l| l.line);
         }
         if place.function.is_none() {
-            let after = self.functions.partition_point(|(address, ..)| *address <= probe);
-            // Beyond the symbol's length the address belongs to a function that the table does not have.
-            place.function = after
-                .checked_sub(1)
-                .map(|i| &self.functions[i])
-                .filter(|(address, length, _)| probe - address < *length)
-                .map(|(.., name)| demangle(name));
+            place.function = self.function(probe);
         }
     }
 }
@@ -193,9 +269,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn debug_file(hex: &str) -> PathBuf {
+/// Where a system keeps debug information that was separated from its files.
+const SYSTEM_DEBUG: &str = "/usr/lib/debug";
+
+fn debug_file(folder: &Path, hex: &str) -> PathBuf {
     let (directory, name) = hex.split_at(hex.len().min(2));
-    PathBuf::from(format!("/usr/lib/debug/.build-id/{directory}/{name}.debug"))
+    folder.join(format!(".build-id/{directory}/{name}.debug"))
 }
 
 fn region(line: &str) -> Option<Region> {

@@ -32,6 +32,10 @@ pub enum Error {
     NoAnswer(i32),
     /// It has ended while it was looked at.
     Ended(i32),
+    /// A file is no core file that can be read: its name, and why.
+    BadCore(String, String),
+    /// A core file lacks what is needed: its name, what, and how to have it the next time.
+    CoreLacks(String, String),
     /// Something of our own went wrong.
     Other(i32, String),
 }
@@ -83,6 +87,8 @@ impl fmt::Display for Error {
                 write!(f, "process {pid} was asked and has not answered in time: is it stopped?")
             }
             Error::Ended(pid) => write!(f, "process {pid} has ended while it was read"),
+            Error::BadCore(file, why) => write!(f, "{file}: {why}"),
+            Error::CoreLacks(file, what) => write!(f, "{file} lacks {what}"),
             Error::Other(pid, what) => write!(f, "process {pid}: {what}"),
         }
     }

@@ -104,6 +104,15 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// A process's name and its resident bytes, for which nothing of it has to wait.
+    pub fn name_and_resident(pid: i32) -> Result<(String, Option<u64>), Error> {
+        let status = read(pid, "status")?;
+        let name = field(&status, "Name").unwrap_or("").to_owned();
+        Ok((name, field(&status, "VmRSS").and_then(kilobytes)))
+    }
+}
+
 /// The counts of a whole process.
 pub fn rollup(pid: i32) -> Result<Counts, Error> {
     let mut counts = Counts::default();

@@ -1,10 +1,14 @@
 //! Reads the tables of a process that runs on Toft, from outside: nothing of it is stopped, and no code
 //! runs in it. One exception is asked for by name: [`purge`].
 //!
+//! A core file answers in place of a process that has ended.
+//!
 //! | file | what |
 //! |---|---|
 //! | `memory.rs` | [`Memory`]: what is asked of the process that is looked at, running or not |
 //! | `process.rs` | a running one: `/proc` and `process_vm_readv` |
+//! | `core_file.rs` | one that has ended: its core file |
+//! | `module.rs` | the files that are mapped, by their own headers |
 //! | `pagemap.rs` | which of its pages are resident |
 //! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
 //! | `root.rs` | where the allocator's tables are |
@@ -12,6 +16,8 @@
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
 //! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
+//! | `profile/` | who has how much live memory, by call site: [`Profile`] |
+//! | `format/` | a profile in the forms that other programs and people read |
 //!
 //! What is read changes meanwhile. So nothing that is read is believed: every number is compared with
 //! what it can be, every loop is bounded by what is mapped, and what makes no sense is counted.
@@ -20,21 +26,29 @@
 
 mod account;
 mod control;
+mod core_file;
 mod error;
+pub mod format;
 mod kernel;
 mod memory;
+mod module;
 mod pagemap;
 mod process;
+mod profile;
 mod root;
 mod rss;
 mod tables;
 
 pub use account::{Account, Pin, Split, Thread, account};
 pub use control::purge;
+pub use core_file::Core;
 pub use error::Error;
 pub use kernel::{Area, Counts, Kernel, Task};
 pub use memory::{Mapping, Memory, Run};
 pub use process::{Process, read};
+pub use profile::{
+    Change, Diff, FileError, Frame, Profile, Row, Share, Source, VERSION as PROFILE_VERSION, take,
+};
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
 pub use tables::{Block, Doubts, HeapOf, Slab, Slot, Tables};

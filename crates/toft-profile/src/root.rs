@@ -9,12 +9,11 @@
 use toft::stats::{Anchor, MAGIC, Root, VERSION};
 
 use crate::memory::read_word;
-use crate::{Error, Mapping, Memory};
+use crate::module::{Image, Kind};
+use crate::{Error, Memory};
 
 /// Bytes that are searched at a time.
 const PIECE: usize = 1 << 20;
-/// The most bytes of one segment that are searched.
-const SEGMENT_MOST: u64 = 1 << 30;
 /// An anchor begins at a multiple of this.
 const ALIGN: usize = align_of::<Anchor>();
 const ANCHOR: usize = size_of::<Anchor>();
@@ -41,18 +40,18 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
         if mapping.offset != 0 || !mapping.readable || !mapping.path.starts_with('/') {
             continue;
         }
-        let segments = match writable_segments(memory, mapping) {
-            Module::Wide(segments) => {
+        let image = match Image::at(memory, mapping) {
+            Kind::Wide(image) => {
                 wide = true;
-                segments
+                image
             }
-            Module::Narrow => {
+            Kind::Narrow => {
                 narrow = true;
                 continue;
             }
-            Module::Other => continue,
+            Kind::Other => continue,
         };
-        for (start, end) in segments {
+        for (start, end) in image.writable {
             match search(memory, start, end) {
                 Some(Ok((root, version))) => {
                     return Ok(Found { root, version, file: mapping.path.clone() });
@@ -64,60 +63,6 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
     }
     // A 64-bit program may have a 32-bit file mapped, as a linker does.
     Err(if narrow && !wide { Error::Narrow(pid) } else { problem })
-}
-
-/// What a mapping's first bytes are.
-enum Module {
-    /// A 64-bit ELF file: the addresses between which it can be written.
-    Wide(Vec<(u64, u64)>),
-    /// A 32-bit one.
-    Narrow,
-    Other,
-}
-
-fn writable_segments(memory: &impl Memory, mapping: &Mapping) -> Module {
-    const PT_LOAD: u64 = 1;
-    const PF_W: u64 = 2;
-    let mut header = [0; 4096];
-    let got = memory.read(mapping.start, &mut header);
-    let header = &header[..got];
-    let number = |at: usize, bytes: usize| -> Option<u64> {
-        let mut word = [0; 8];
-        word[..bytes].copy_from_slice(header.get(at..at + bytes)?);
-        Some(u64::from_le_bytes(word))
-    };
-    match header.get(..5) {
-        Some([0x7f, b'E', b'L', b'F', 2]) => {}
-        Some([0x7f, b'E', b'L', b'F', 1]) => return Module::Narrow,
-        _ => return Module::Other,
-    }
-    let (Some(place), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2))
-    else {
-        return Module::Other;
-    };
-    let mut bias = None;
-    let mut segments = Vec::new();
-    for i in 0..count {
-        let Some(at) = (i * size).checked_add(place).and_then(|at| usize::try_from(at).ok()) else {
-            break;
-        };
-        let field = |offset, bytes| number(at.checked_add(offset)?, bytes);
-        let (Some(kind), Some(flags)) = (field(0, 4), field(4, 4)) else { break };
-        let (Some(offset), Some(address), Some(bytes)) = (field(8, 8), field(16, 8), field(32, 8))
-        else {
-            break;
-        };
-        if kind != PT_LOAD {
-            continue;
-        }
-        let bias =
-            *bias.get_or_insert_with(|| mapping.start.wrapping_sub(address.wrapping_sub(offset)));
-        if flags & PF_W != 0 {
-            let start = address.wrapping_add(bias);
-            segments.push((start, start.saturating_add(bytes.min(SEGMENT_MOST))));
-        }
-    }
-    Module::Wide(segments)
 }
 
 /// Looks for an anchor, and follows it.

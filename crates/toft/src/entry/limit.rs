@@ -59,6 +59,7 @@ impl<O: Os> Allocator<O> {
     /// A promise of so many bytes if they can be had as things are.
     #[inline]
     pub(super) fn promise(&self, bytes: usize) -> Result<Promise<'_>, usize> {
+        self.profile_when_grown(bytes);
         self.limit.promise(bytes, || self.counted_bytes())
     }
 

@@ -27,6 +27,7 @@ mod nothing;
 pub mod parallel;
 mod part;
 pub mod process;
+mod profile;
 mod reach;
 mod ready;
 mod realloc;

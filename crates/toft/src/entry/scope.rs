@@ -61,6 +61,7 @@ pub fn at_start() {
     if options.program_only {
         hide_from_children();
     }
+    super::profile::at_start(allocator);
 }
 
 /// Takes this library out of LD_PRELOAD, and every option out of the environment.
@@ -133,9 +134,10 @@ fn own_entry(list: &[u8]) -> (usize, usize) {
 /// What a line of the process's mappings begins with in a report.
 const PREFIX: &[u8; 4] = b"map ";
 
-/// When the program ends: leaks and statistics, if they were asked for.
+/// When the program ends: a profile, leaks and statistics, if they were asked for.
 pub fn at_exit() {
     let Some(instance) = super::process::instance() else { return };
+    super::profile::at_exit(instance);
     let options = instance.options();
     if !options.stats && options.leaks == Leaks::Off {
         return;

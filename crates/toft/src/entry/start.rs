@@ -217,7 +217,7 @@ fn build() -> bool {
             }
         });
     }
-    if options.leaks != Leaks::Off {
+    if options.leaks != Leaks::Off || options.profile.is_some() {
         // A slab knows the first call site that drew from it: with so many partitions, hardly another does.
         options.partitions = PARTITIONS_MAX;
     }

@@ -27,6 +27,9 @@ pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
 /// Most allocations between two verifications.
 pub const VERIFY_MAX: usize = 1_000_000_000;
 
+/// The highest number of a signal.
+pub const SIGNAL_MAX: usize = 64;
+
 /// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
 const CAREFUL_BELOW: usize = 64;
 
@@ -220,6 +223,24 @@ pub const TABLE: &[Entry] = &[
         doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; has as many partitions as there can be, so that each call site is its own (docs/leaks.md)",
     },
     Entry {
+        name: "TOFT_PROFILE",
+        default: "none",
+        kind: Kind::File,
+        doc: "file into which the live memory is written at exit, by call site, for `toft report`; a child that was forked writes into FILE.PID; has as many partitions as TOFT_LEAKS (docs/profiles.md)",
+    },
+    Entry {
+        name: "TOFT_PROFILE_SIGNAL",
+        default: "0",
+        kind: Kind::Number(0, SIGNAL_MAX),
+        doc: "number of a signal at which TOFT_PROFILE is written, too, each time into the next of FILE.1, FILE.2 and so on; 0 is none",
+    },
+    Entry {
+        name: "TOFT_PROFILE_GROWTH",
+        default: "0",
+        kind: Kind::Size,
+        doc: "each time that the heap has grown by so much, TOFT_PROFILE is written as by a signal; 0 is never",
+    },
+    Entry {
         name: "TOFT_STATS",
         default: "0",
         kind: Kind::Flag,
@@ -384,6 +405,12 @@ pub struct Options {
     pub verify: usize,
     /// Which leaks to report at exit.
     pub leaks: Leaks,
+    /// Where profiles go.
+    pub profile: Option<FileName>,
+    /// At which signal, or none.
+    pub profile_signal: usize,
+    /// After how many bytes of growth, or never.
+    pub profile_growth: usize,
     /// Whether to write statistics at exit.
     pub stats: bool,
     /// Number of arenas.
@@ -419,6 +446,9 @@ impl Options {
         fill: Fill::Off,
         verify: 0,
         leaks: Leaks::Off,
+        profile: None,
+        profile_signal: 0,
+        profile_growth: 0,
         stats: false,
         #[cfg(feature = "experiment-parallel")]
         arenas: 4,
@@ -561,6 +591,18 @@ impl Options {
                 Some(_) => self.leaks = Leaks::All,
                 None => return bad,
             },
+            "TOFT_PROFILE" => match parse_file(value) {
+                Some(name) => self.profile = Some(name),
+                None => return bad,
+            },
+            "TOFT_PROFILE_SIGNAL" => match parse_number(value) {
+                Some(n) if n <= SIGNAL_MAX => self.profile_signal = n,
+                _ => return bad,
+            },
+            "TOFT_PROFILE_GROWTH" => match parse_size(value) {
+                Some(n) => self.profile_growth = n,
+                None => return bad,
+            },
             #[cfg(feature = "experiment-parallel")]
             "TOFT_EXPERIMENT_ARENAS" => match parse_number(value) {
                 Some(n) if (1..=ARENAS_MAX).contains(&n) => self.arenas = n,
@@ -622,9 +664,12 @@ mod tests {
             #[cfg(not(feature = "hardened"))]
             ("TOFT_VERIFY=1", 22),
             ("TOFT_LEAKS=1", 23),
-            ("TOFT_STATS=1", 24),
+            ("TOFT_PROFILE=/tmp/heap.toft", 24),
+            ("TOFT_PROFILE_SIGNAL=12", 25),
+            ("TOFT_PROFILE_GROWTH=1g", 26),
+            ("TOFT_STATS=1", 27),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 25),
+            ("TOFT_EXPERIMENT_ARENAS=1", 28),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -704,6 +749,9 @@ mod tests {
             "TOFT_REPORT_FD=-1",
             "TOFT_REPORT=some",
             "TOFT_LEAKS=2",
+            "TOFT_PROFILE=",
+            "TOFT_PROFILE_SIGNAL=65",
+            "TOFT_PROFILE_GROWTH=much",
             "TOFT_FILL=1",
             "TOFT_VERIFY=often",
             "TOFT_GUARDED=-1",

@@ -161,6 +161,16 @@ pub fn open_to_append(path: &core::ffi::CStr) -> Option<c_int> {
     (file >= 0).then_some(file as c_int)
 }
 
+/// Opens a file to write anew, for the owner alone where it was not there.
+pub fn open_to_replace(path: &core::ffi::CStr) -> Option<c_int> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NOCTTY;
+    let at = libc::AT_FDCWD as isize as usize;
+    let args = [at, path.as_ptr() as usize, flags as usize, 0o600, 0, 0];
+    // SAFETY: the path is a C string and the kernel only reads it.
+    let file = unsafe { syscall(libc::SYS_openat, args) };
+    (file >= 0).then_some(file as c_int)
+}
+
 /// Copies memory of this process that may not be there; says how many bytes were.
 pub fn peek(address: usize, into: &mut [u8]) -> usize {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -172,7 +182,7 @@ pub fn peek(address: usize, into: &mut [u8]) -> usize {
     if got < 0 { 0 } else { got as usize }
 }
 
-/// So many bytes of zeros, mapped where the kernel likes and never given back. Only what is touched takes
+/// So many bytes of zeros, mapped where the kernel likes, until [`give_back`]. Only what is touched takes
 /// memory, and nothing is set aside for the rest.
 pub fn scratch(bytes: usize) -> Option<usize> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -180,6 +190,12 @@ pub fn scratch(bytes: usize) -> Option<usize> {
     // SAFETY: a new mapping changes none that is there.
     let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, protection, flags, usize::MAX, 0]) };
     (got > 0).then_some(got as usize)
+}
+
+/// Gives back what [`scratch`] gave.
+pub fn give_back(address: usize, bytes: usize) {
+    // SAFETY: callers own the range, and nobody uses it any more.
+    unsafe { syscall(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
 }
 
 /// So many bytes of addresses, none of which can be reached.
@@ -296,6 +312,27 @@ pub fn ticks() -> u32 {
         count / (frequency >> 6).max(1)
     };
     ticks as u32
+}
+
+/// Seconds since 1970.
+pub fn seconds() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let args = [libc::CLOCK_REALTIME as usize, &raw mut now as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes one time.
+    unsafe { syscall(libc::SYS_clock_gettime, args) };
+    now.tv_sec as u64
+}
+
+/// Lets a function handle a signal, calls that it interrupts going on; says whether that was possible. The function
+/// makes only such calls as a handler may.
+pub fn on_signal(number: c_int, handler: extern "C" fn(c_int)) -> bool {
+    // SAFETY: a structure of integers, and a handler that lives as long as the process.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigaction(number, &raw const action, core::ptr::null_mut()) == 0
+    }
 }
 
 /// Dies by SIGABRT; a handler may run, but the process does not go on after it.

@@ -1,0 +1,91 @@
+//! `toft heap`: who has how much of a running process's memory, or of a core file's.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
+
+use super::names::Names;
+use super::output::Output;
+use crate::run::{REFUSED, say};
+
+const HELP: &str = "\
+Examples:
+  toft heap 1234                       the call sites with most live memory
+  toft heap 1234 -o heap.html          a page to search and drill down in
+  toft heap 1234 -o heap.pb.gz         for go tool pprof
+  toft heap core.1234                  the same of a process that has ended
+  toft heap 1234 -o before.toft; sleep 60; toft heap 1234 -o after.toft; toft diff before.toft after.toft
+
+Nothing runs in the process and nothing stops it; it needs the permission that a debugger needs.
+
+Exit status: 0, or 125 if there is no profile; then one line says why.";
+
+/// Show who has how much live memory, by call site: of a running process or of a core file.
+///
+/// Every live byte is counted, from the allocator's own tables: nothing is sampled, and nothing was switched on before.
+/// Bytes are those of slots, what `malloc_usable_size` says.
+#[derive(Args, Debug)]
+#[command(name = "heap", after_help = HELP, after_long_help = HELP)]
+pub struct Heap {
+    #[command(flatten)]
+    output: Output,
+    /// The process, or a core file (./1234 if its name is a number)
+    #[arg(value_name = "PID|CORE")]
+    target: String,
+}
+
+/// The verb.
+pub fn heap(args: &Heap) -> i32 {
+    match show(args) {
+        Ok(()) => 0,
+        Err(why) => {
+            say(&why);
+            REFUSED
+        }
+    }
+}
+
+fn show(args: &Heap) -> Result<(), String> {
+    let format = args.output.format()?;
+    let (mut profile, own) = match args.target.parse::<i32>() {
+        Ok(pid) if pid > 0 => {
+            let profile = of_process(pid).map_err(|error| error.to_string())?;
+            // In a container the files have other places than here.
+            (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
+        }
+        _ => (of_core(Path::new(&args.target)).map_err(|error| error.to_string())?, None),
+    };
+    if format.wants_names() {
+        Names::new(args.output.folders(own.into_iter())).give(&mut profile);
+    }
+    let next = match profile.source {
+        Source::Core => format!("toft heap {} -o heap.html, to drill down", args.target),
+        _ => format!(
+            "toft heap {0} -o heap.html, to drill down; toft top {0}, as it changes; toft rss {0}, where the rest is",
+            args.target
+        ),
+    };
+    args.output.write(&profile, format, &next)
+}
+
+/// A profile of a running process.
+pub fn of_process(pid: i32) -> Result<Profile, Error> {
+    let process = Process::open(pid)?;
+    let mut profile = take(&process)?;
+    (profile.name, profile.resident) = Kernel::name_and_resident(pid)?;
+    Ok(profile)
+}
+
+fn of_core(path: &Path) -> Result<Profile, Error> {
+    let core = Core::open(path)?;
+    let found = find(&core).map_err(|error| core.explain(error))?;
+    let mut profile = take(&core)?;
+    profile.source = Source::Core;
+    profile.name = core.program().to_owned();
+    profile.time = core.written();
+    if let Some(what) = core.lacks(&found) {
+        profile.notes.push(format!("this is of a part: the core lacks {what}"));
+    }
+    Ok(profile)
+}

@@ -1,0 +1,20 @@
+//! Profiles: `toft heap`, `toft report`, `toft diff`, `toft top`. `toft-profile` counts and writes; this gives names,
+//! and says where what goes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `heap.rs` | `toft heap`: a running process, or a core file |
+//! | `report.rs` | `toft report`: a saved profile in any form |
+//! | `diff.rs` | `toft diff`: what has grown between two |
+//! | `names.rs` | the functions of call sites |
+//! | `output.rs` | forms, files and the screen |
+
+mod diff;
+mod heap;
+mod names;
+mod output;
+mod report;
+
+pub use diff::{Difference, diff};
+pub use heap::{Heap, heap};
+pub use report::{View, report};

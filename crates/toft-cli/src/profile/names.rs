@@ -1,0 +1,56 @@
+//! The functions of a profile's call sites, found by file, place and build-id.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use toft_profile::Profile;
+
+use crate::symbols::{Found, Symbols};
+
+/// Finds names, and keeps what it has read.
+pub struct Names {
+    symbols: Symbols,
+}
+
+impl Names {
+    /// Looks into these folders first.
+    pub fn new(folders: Vec<PathBuf>) -> Names {
+        Names { symbols: Symbols::searching(folders) }
+    }
+
+    /// Names every call site of which the file is there; the others keep the names that they came with. Says what
+    /// cannot be named, in the profile's notes.
+    pub fn give(&mut self, profile: &mut Profile) {
+        let mut strange = BTreeSet::new();
+        let mut nameless = 0;
+        for row in &mut profile.rows {
+            let (Some(module), Some(offset)) = (&row.module, row.offset) else { continue };
+            let path = module.strip_suffix(" (deleted)").unwrap_or(module);
+            let (frames, found) =
+                self.symbols.frames(Path::new(path), offset, row.build_id.as_deref());
+            if !frames.is_empty() {
+                row.frames = frames;
+            } else if row.frames.is_empty() {
+                match found {
+                    Found::Same => nameless += 1,
+                    Found::Another | Found::Missing => _ = strange.insert(module.clone()),
+                }
+            }
+        }
+        if !strange.is_empty() {
+            let names: Vec<&str> = strange.iter().take(3).map(String::as_str).collect();
+            let more = if strange.len() > names.len() { ", ..." } else { "" };
+            profile.notes.push(format!(
+                "not here, or built anew since: {}{more}. --symbols FOLDER looks for the files that ran, by \
+                 name and build-id.",
+                names.join(", ")
+            ));
+        }
+        if nameless > 0 {
+            profile.notes.push(format!(
+                "{nameless} call sites are in functions without a symbol: debug information (-g, or the \
+                 distribution's -dbgsym package) names them."
+            ));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! In which form a profile goes where.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use toft_profile::Profile;
+use toft_profile::format::{Format, Shown, text};
+
+use crate::run::say;
+use crate::style::Style;
+
+/// What every verb that shows a profile takes.
+#[derive(Args, Debug)]
+pub struct Output {
+    /// Print one JSON object, with every call site (the same as --format json)
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write to a file; its ending tells the form: .pb.gz, .svg, .html, .folded, .json, .txt, .toft
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The form: a table; JSON; pprof's; stacks a line each; a flame graph; a page to search and drill down in; or a
+    /// profile without names, quickly made, that `toft report` names
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json", "toft", "pprof", "folded", "flame", "html"])]
+    format: Option<String>,
+    /// How many call sites the table has; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    #[arg(long, value_name = "FOLDER")]
+    symbols: Vec<PathBuf>,
+}
+
+impl Output {
+    /// The form that is asked for; the reason where it cannot be told.
+    pub fn format(&self) -> Result<Format, String> {
+        if self.json {
+            return Ok(Format::Json);
+        }
+        let known = |word: &str| Format::ALL.iter().find(|(name, _)| *name == word);
+        if let Some((_, format)) = self.format.as_deref().and_then(known) {
+            return Ok(*format);
+        }
+        let Some(path) = &self.output else { return Ok(Format::Text) };
+        Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
+            format!(
+                "{}: its ending does not tell the form: say --format pprof, folded, flame, html, json, text or toft",
+                path.display()
+            )
+        })
+    }
+
+    /// The folders to look for files in, behind those of the caller.
+    pub fn folders(&self, own: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+        self.symbols.iter().cloned().chain(own).collect()
+    }
+
+    /// How much of a table is shown.
+    pub fn shown(&self, style: Style) -> Shown {
+        Shown { width: style.width, top: self.top, inlined: true }
+    }
+
+    /// Writes the profile, and says what to do with it.
+    pub fn write(&self, profile: &Profile, format: Format, next: &str) -> Result<(), String> {
+        if let Some(path) = &self.output {
+            // Whoever writes a file wants it whole.
+            fs::write(path, format.write(profile))
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            say(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
+            return Ok(());
+        }
+        let screen = io::stdout().is_terminal();
+        if format == Format::Pprof && screen {
+            return Err("pprof's form is not for a terminal: -o FILE.pb.gz".into());
+        }
+        if format != Format::Text {
+            return print(&format.write(profile));
+        }
+        let style = Style::of_stdout();
+        print(painted(&text(profile, &self.shown(style)), style).as_bytes())?;
+        if screen {
+            say(&format!("next: {next}"));
+        }
+        Ok(())
+    }
+}
+
+/// Prints, for a reader who may have seen enough before its end.
+pub fn print(bytes: &[u8]) -> Result<(), String> {
+    match io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first line stands out, and the head of the table steps back.
+pub fn painted(page: &str, style: Style) -> String {
+    let mut painted = String::new();
+    for (number, line) in page.lines().enumerate() {
+        let head = line.ends_with("call site") && line.starts_with("   ");
+        painted += &match (number, head) {
+            (0, _) => style.strong(line),
+            (_, true) => style.faint(line),
+            _ => line.to_owned(),
+        };
+        painted.push('\n');
+    }
+    painted
+}
+
+fn what_next(format: Format, path: &Path) -> String {
+    let file = path.display();
+    match format {
+        Format::Pprof => {
+            format!("go tool pprof -top {file}, or open it in Speedscope, Pyroscope or Grafana")
+        }
+        Format::Folded => format!("any flame graph program: inferno-flamegraph {file} > heap.svg"),
+        Format::Flame | Format::Html => format!("xdg-open {file}"),
+        Format::Text => format!("less {file}"),
+        Format::Json | Format::Toft => {
+            format!("toft report {file}, or toft diff {file} with a later one")
+        }
+    }
+}

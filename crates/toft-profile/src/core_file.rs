@@ -1,0 +1,399 @@
+//! A core file: the memory of a process at its end, as far as the kernel wrote it down.
+//!
+//! | part | what it is for |
+//! |---|---|
+//! | `PT_LOAD` | a mapping, and its bytes where the file has them |
+//! | `NT_FILE` | which mappings are of which file, and where in it |
+//! | `NT_PRSTATUS`, `NT_PRPSINFO` | the process's number and name |
+//!
+//! Pages of files that the program did not change are not in a core file by default, only the first of each
+//! file. What is not there is read from the file that was mapped, if it is older than the core.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek};
+
+use crate::module::Notes;
+use crate::{Error, Found, Mapping, Memory, Run};
+
+/// The most bytes of notes, and of program headers, that are believed.
+const TABLE_MOST: u64 = 256 << 20;
+
+const PT_LOAD: u32 = 1;
+const PT_NOTE: u32 = 4;
+const PF_X: u32 = 1;
+const PF_W: u32 = 2;
+const PF_R: u32 = 4;
+const NT_PRSTATUS: u32 = 1;
+const NT_PRPSINFO: u32 = 3;
+const NT_FILE: u32 = 0x4649_4c45;
+
+/// A core file.
+#[derive(Debug)]
+pub struct Core {
+    file: File,
+    /// The file's name, for messages.
+    name: String,
+    length: u64,
+    written: i64,
+    segments: Vec<Segment>,
+    files: Vec<Mapped>,
+    pid: i32,
+    program: String,
+    threads: usize,
+}
+
+/// A mapping of the process.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: u64,
+    end: u64,
+    /// Bytes of it that the core has, and where.
+    kept: u64,
+    place: u64,
+    flags: u32,
+}
+
+/// A mapping of a file.
+#[derive(Clone, Debug)]
+struct Mapped {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: String,
+}
+
+impl Core {
+    /// Reads a core file's tables.
+    pub fn open(path: &Path) -> Result<Core, Error> {
+        let name = path.display().to_string();
+        let bad = |why: &str| Error::BadCore(name.clone(), why.to_owned());
+        let failed = |error: io::Error| Error::BadCore(name.clone(), error.to_string());
+        let file = File::open(path).map_err(failed)?;
+        let about: Metadata = file.metadata().map_err(failed)?;
+        if !about.is_file() {
+            return Err(bad("not a file"));
+        }
+        let mut header = [0; 64];
+        let got = read_at(&file, 0, &mut header);
+        match header.get(..6).filter(|_| got == 64) {
+            Some([0x7f, b'E', b'L', b'F', 2, 1]) => {}
+            Some([0x7f, b'E', b'L', b'F', ..]) => {
+                return Err(bad("not of a 64-bit little-endian program"));
+            }
+            _ => return Err(bad("not a core file")),
+        }
+        if half(&header, 16) != 4 {
+            return Err(bad("a program or a library, and not a core file"));
+        }
+        let (place, size) = (word(&header, 32), u64::from(half(&header, 54)));
+        let mut count = u64::from(half(&header, 56));
+        if count == 0xffff {
+            // More than fit there: then the first section says how many.
+            let mut section = [0; 64];
+            read_at(&file, word(&header, 40), &mut section);
+            count = u64::from(quarter(&section, 44));
+        }
+        let table = count.checked_mul(size).filter(|&bytes| size >= 56 && bytes <= TABLE_MOST);
+        let mut headers = vec![0; table.ok_or_else(|| bad("its tables make no sense"))? as usize];
+        if read_at(&file, place, &mut headers) != headers.len() {
+            return Err(bad("cut off in its tables"));
+        }
+        let mut core = Core {
+            name: name.clone(),
+            length: about.len(),
+            written: about.mtime(),
+            segments: Vec::new(),
+            files: Vec::new(),
+            pid: 0,
+            program: String::new(),
+            threads: 0,
+            file,
+        };
+        for header in headers.chunks_exact(size as usize) {
+            let (offset, start) = (word(header, 8), word(header, 16));
+            let (kept, bytes) = (word(header, 32), word(header, 40));
+            match quarter(header, 0) {
+                PT_LOAD => core.segments.push(Segment {
+                    start,
+                    end: start.saturating_add(bytes),
+                    kept: kept.min(bytes),
+                    place: offset,
+                    flags: quarter(header, 4),
+                }),
+                PT_NOTE => {
+                    let mut notes = vec![0; kept.min(TABLE_MOST) as usize];
+                    let got = read_at(&core.file, offset, &mut notes);
+                    core.add_notes(&notes[..got]);
+                }
+                _ => {}
+            }
+        }
+        core.segments.sort_by_key(|segment| segment.start);
+        core.files.sort_by_key(|mapped| mapped.start);
+        Ok(core)
+    }
+
+    /// The program's name.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Threads that it had.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// When it was written, in seconds since 1970.
+    pub fn written(&self) -> u64 {
+        self.written.max(0) as u64
+    }
+
+    /// What of the allocator's tables the core has not, if any: then a profile of it is of a part.
+    pub fn lacks(&self, found: &Found) -> Option<String> {
+        let root = &found.root;
+        let (mut missing, mut cut) = (0, 0);
+        for segment in &self.segments {
+            // What nobody may write to, the allocator has not used yet.
+            if segment.flags & PF_W == 0 {
+                continue;
+            }
+            let from = segment.start.max(root.tables);
+            let to = segment.end.min(root.end);
+            let kept = segment.start + segment.kept;
+            missing += to.saturating_sub(from.max(kept));
+            let there = segment.start + self.length.saturating_sub(segment.place).min(segment.kept);
+            cut += to.min(kept).saturating_sub(from.max(there));
+        }
+        match (missing, cut) {
+            (0, 0) => None,
+            (_, 1..) => Some(format!(
+                "{cut} bytes of Toft's tables: the file was cut off (ulimit -c, or a full disk)"
+            )),
+            _ => Some(format!(
+                "{missing} bytes of Toft's tables: private anonymous memory was left out (bit 0 of \
+                 /proc/PID/coredump_filter, 0x33 by default)"
+            )),
+        }
+    }
+
+    /// Why Toft cannot be found in it, where the core itself is the reason.
+    pub fn explain(&self, error: Error) -> Error {
+        let ends = |s: &Segment| s.place.saturating_add(s.kept);
+        let end = self.segments.iter().map(ends).max().unwrap_or(0);
+        let kept = |s: &&Segment| s.flags & PF_W != 0 && s.kept > 0;
+        if end > self.length {
+            let (have, whole) = (self.length, end);
+            let what =
+                format!("its end: it has {have} of {whole} bytes (ulimit -c, or a full disk)");
+            return Error::CoreLacks(self.name.clone(), what);
+        }
+        if !self.segments.iter().any(|segment| kept(&segment)) {
+            let what = "the program's data: private anonymous memory was left out (bit 0 of \
+                        /proc/PID/coredump_filter, 0x33 by default)";
+            return Error::CoreLacks(self.name.clone(), what.into());
+        }
+        match error {
+            Error::NotToft(_) => Error::BadCore(
+                self.name.clone(),
+                "its process did not run on Toft, or the files that it ran from have changed since \
+                 and their first pages are not in the core (bit 4 of /proc/PID/coredump_filter)"
+                    .into(),
+            ),
+            error => error,
+        }
+    }
+
+    fn add_notes(&mut self, notes: &[u8]) {
+        for note in Notes(notes) {
+            match (note.name, note.kind) {
+                (b"CORE", NT_PRSTATUS) => {
+                    self.threads += 1;
+                    if self.pid == 0 {
+                        self.pid = quarter(note.contents, 32) as i32;
+                    }
+                }
+                (b"CORE", NT_PRPSINFO) => {
+                    // Of the whole process, where the status is of the thread that ended it.
+                    self.pid = quarter(note.contents, 24) as i32;
+                    let name = note.contents.get(40..56).unwrap_or(&[]);
+                    let name = name.split(|&byte| byte == 0).next().unwrap_or(&[]);
+                    self.program = String::from_utf8_lossy(name).into_owned();
+                }
+                (b"CORE", NT_FILE) => self.add_files(note.contents),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_files(&mut self, note: &[u8]) {
+        let (count, unit) = (word(note, 0), word(note, 8));
+        let Some(names) = count.checked_mul(24).and_then(|bytes| bytes.checked_add(16)) else {
+            return;
+        };
+        let Some(names) = usize::try_from(names).ok().and_then(|names| note.get(names..)) else {
+            return;
+        };
+        let places = note[16..].chunks_exact(24);
+        for (place, name) in places.zip(names.split(|&byte| byte == 0)).take(count as usize) {
+            self.files.push(Mapped {
+                start: word(place, 0),
+                end: word(place, 8),
+                offset: word(place, 16).saturating_mul(unit),
+                path: String::from_utf8_lossy(name).into_owned(),
+            });
+        }
+    }
+
+    fn segment_of(&self, address: u64) -> Option<&Segment> {
+        let behind = self.segments.partition_point(|segment| segment.start <= address);
+        self.segments.get(behind.checked_sub(1)?).filter(|segment| address < segment.end)
+    }
+
+    fn file_of(&self, address: u64) -> Option<&Mapped> {
+        let behind = self.files.partition_point(|mapped| mapped.start <= address);
+        self.files.get(behind.checked_sub(1)?).filter(|mapped| address < mapped.end)
+    }
+
+    /// Reads what can be read at once; zero where nothing can.
+    fn read_piece(&self, address: u64, into: &mut [u8]) -> usize {
+        if let Some(segment) = self.segment_of(address) {
+            let offset = address - segment.start;
+            if offset < segment.kept {
+                let most = into.len().min((segment.kept - offset) as usize);
+                return read_at(&self.file, segment.place + offset, &mut into[..most]);
+            }
+            if segment.flags & PF_W != 0 {
+                // What the program may have changed is in no file.
+                return 0;
+            }
+        }
+        let Some(mapped) = self.file_of(address) else { return 0 };
+        let most = into.len().min((mapped.end - address) as usize);
+        let path = Path::new(OsStr::from_bytes(mapped.path.as_bytes()));
+        let older = fs::metadata(path).is_ok_and(|about| about.mtime() <= self.written);
+        match File::open(path) {
+            Ok(file) if older => {
+                read_at(&file, mapped.offset + (address - mapped.start), &mut into[..most])
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Memory for Core {
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        let of_segment = |segment: &Segment| {
+            let mapped = self.file_of(segment.start);
+            Mapping {
+                start: segment.start,
+                end: segment.end,
+                offset: mapped.map_or(0, |m| m.offset + (segment.start - m.start)),
+                readable: segment.flags & PF_R != 0,
+                executable: segment.flags & PF_X != 0,
+                path: mapped.map_or_else(String::new, |mapped| mapped.path.clone()),
+            }
+        };
+        let mut mappings: Vec<Mapping> = self.segments.iter().map(of_segment).collect();
+        // A debugger may leave out what it can read elsewhere.
+        let left_out = self.files.iter().filter(|m| self.segment_of(m.start).is_none());
+        mappings.extend(left_out.map(|mapped| Mapping {
+            start: mapped.start,
+            end: mapped.end,
+            offset: mapped.offset,
+            readable: true,
+            executable: true,
+            path: mapped.path.clone(),
+        }));
+        mappings.sort_by_key(|mapping| mapping.start);
+        Ok(mappings)
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            let Some(at) = address.checked_add(done as u64) else { break };
+            match self.read_piece(at, &mut into[done..]) {
+                0 => break,
+                count => done += count,
+            }
+        }
+        done
+    }
+
+    /// What the core has, without the holes that the kernel leaves for pages of zeros.
+    fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
+        const PAGE: u64 = 4096;
+        let mut runs = Vec::new();
+        for segment in &self.segments {
+            let kept = segment.kept.min(self.length.saturating_sub(segment.place));
+            let (from, to) = (segment.start.max(start), (segment.start + kept).min(end));
+            let mut at = from;
+            while at < to {
+                let place = |address: u64| segment.place + (address - segment.start);
+                let data = seek(&self.file, place(at), Whence::SeekData).unwrap_or(u64::MAX);
+                let first = data.saturating_sub(place(at)).saturating_add(at) & !(PAGE - 1);
+                if first >= to {
+                    break;
+                }
+                let first = first.max(from);
+                let hole =
+                    seek(&self.file, place(first).max(data), Whence::SeekHole).unwrap_or(u64::MAX);
+                let last = hole.saturating_sub(place(first)).saturating_add(first).min(to);
+                let last = last.max(first + 1).checked_next_multiple_of(PAGE).unwrap_or(to).min(to);
+                runs.push(Run { start: first, end: last, swapped: false });
+                at = last;
+            }
+        }
+        Ok(runs)
+    }
+}
+
+/// Where the next data, or the next hole, begins; a file system without holes has data everywhere.
+fn seek(file: &File, from: u64, whence: Whence) -> Option<u64> {
+    match lseek(file, from as i64, whence) {
+        Ok(place) => Some(place as u64),
+        Err(Errno::ENXIO) => None,
+        Err(_) if matches!(whence, Whence::SeekData) => Some(from),
+        Err(_) => None,
+    }
+}
+
+/// Reads until there is no more.
+fn read_at(file: &File, place: u64, into: &mut [u8]) -> usize {
+    let mut done = 0;
+    while done < into.len() {
+        match file.read_at(&mut into[done..], place.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    done
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+    word.map_or(0, u64::from_le_bytes)
+}
+
+fn quarter(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+    word.map_or(0, u32::from_le_bytes)
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    let word = bytes.get(at..at + 2).and_then(|word| word.try_into().ok());
+    word.map_or(0, u16::from_le_bytes)
+}

@@ -1,0 +1,180 @@
+"use strict";
+const profile = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const fileName = (path) => path.slice(path.lastIndexOf("/") + 1);
+
+const units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+function bytes(n) {
+  if (n < 1024) return n + " B";
+  let unit = -1;
+  do { n /= 1024; unit++; } while (n >= 1023.95 && unit + 1 < units.length);
+  return n.toFixed(1) + " " + units[unit];
+}
+const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
+// What each row goes by, from the coarse to the fine.
+const words = (frame) => frame.line ? `${frame.function} at ${fileName(frame.file || "")}:${frame.line}` : frame.function;
+for (const row of profile.rows) {
+  const frames = row.frames || [];
+  row.moduleName = row.module ? fileName(row.module) : "no file";
+  const bare = row.module ? `${row.moduleName}+${row.offset}` : row.site;
+  row.functionName = frames.length ? frames[0].function : bare;
+  row.place = frames.length ? frames.map(words).join(" < ") : bare;
+  row.sizeName = row.size ? bytes(row.size) : "large blocks";
+  row.text = [row.place, row.module || "", row.site, ...frames.map((f) => f.file || "")].join(" ").toLowerCase();
+}
+const levels = {
+  module: ["moduleName", "functionName", "place", "sizeName"],
+  function: ["functionName", "place", "sizeName"],
+  site: ["place", "sizeName"],
+  size: ["sizeName", "place"],
+};
+
+// The state is the page's address, so that a view can be kept and sent.
+const state = { q: "", by: "module", sort: "bytes", up: false, path: [] };
+function load() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  state.q = given.get("q") || "";
+  state.by = levels[given.get("by")] ? given.get("by") : "module";
+  state.sort = ["bytes", "share", "objects", "size", "name"].includes(given.get("sort")) ? given.get("sort") : "bytes";
+  state.up = given.get("up") === "1";
+  state.path = given.getAll("in");
+}
+function save(changes) {
+  Object.assign(state, changes);
+  const now = new URLSearchParams();
+  if (state.q) now.set("q", state.q);
+  if (state.by !== "module") now.set("by", state.by);
+  if (state.sort !== "bytes") now.set("sort", state.sort);
+  if (state.up) now.set("up", "1");
+  for (const step of state.path) now.append("in", step);
+  history.replaceState(null, "", "#" + now);
+  show();
+}
+
+function chosen() {
+  const wanted = state.q.toLowerCase().split(/\s+/).filter((word) => word);
+  const keys = levels[state.by];
+  return profile.rows.filter((row) =>
+    state.path.every((step, i) => row[keys[i]] === step) && wanted.every((word) => row.text.includes(word)));
+}
+
+function grouped(rows) {
+  const key = levels[state.by][Math.min(state.path.length, levels[state.by].length - 1)];
+  const groups = new Map();
+  for (const row of rows) {
+    const group = groups.get(row[key]) ||
+      { name: row[key], bytes: 0, objects: 0, size: row.size, shared: false };
+    group.bytes += row.bytes;
+    group.objects += row.objects;
+    if (group.size !== row.size) group.size = 0;
+    group.shared ||= row.share === "shared";
+    groups.set(row[key], group);
+  }
+  const of = { share: "bytes" }[state.sort] || state.sort;
+  const order = (a, b) => of === "name" ? a.name.localeCompare(b.name) : b[of] - a[of] || a.name.localeCompare(b.name);
+  const sorted = [...groups.values()].sort(order);
+  return state.up ? sorted.reverse() : sorted;
+}
+
+function element(name, text, className) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function hue(name) {
+  let mix = 0x811c9dc5;
+  for (const letter of name) mix = Math.imul(mix ^ letter.codePointAt(0), 0x01000193) >>> 0;
+  return `hsl(${20 + mix % 36}, ${65 + (mix >>> 6) % 25}%, ${66 + (mix >>> 12) % 12}%)`;
+}
+
+function show() {
+  const rows = chosen();
+  const groups = grouped(rows);
+  const sum = rows.reduce((sum, row) => sum + row.bytes, 0);
+  const blocks = rows.reduce((sum, row) => sum + row.objects, 0);
+  const deeper = state.path.length + 1 < levels[state.by].length;
+  byId("search").value = state.q;
+  byId("group").value = state.by;
+  byId("shown").textContent = `${bytes(sum)} in ${count(blocks)} blocks shown`;
+
+  const path = byId("path");
+  path.replaceChildren();
+  ["all", ...state.path].forEach((step, i) => {
+    if (i) path.append(" \u203a ");
+    if (i === state.path.length) { path.append(step); return; }
+    const button = element("button", step);
+    button.onclick = () => save({ path: state.path.slice(0, i) });
+    path.append(button);
+  });
+
+  const into = (group) => deeper && save({ path: [...state.path, group.name] });
+  const bar = byId("bar");
+  bar.replaceChildren();
+  for (const group of [...groups].sort((a, b) => b.bytes - a.bytes)) {
+    const part = 100 * group.bytes / Math.max(1, sum);
+    if (part < 0.3) break;
+    const span = element("span", part > 6 ? group.name : "");
+    span.style.width = part + "%";
+    span.style.background = hue(group.name);
+    span.title = `${group.name}: ${bytes(group.bytes)}`;
+    span.onclick = () => into(group);
+    bar.append(span);
+  }
+
+  for (const button of document.querySelectorAll("th button")) {
+    const head = button.parentElement;
+    head.removeAttribute("aria-sort");
+    if (button.dataset.sort !== state.sort) continue;
+    const rising = (state.sort === "name") !== state.up;
+    head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+  }
+  const body = document.querySelector("tbody");
+  body.replaceChildren();
+  for (const group of groups) {
+    const line = element("tr");
+    const part = 100 * group.bytes / Math.max(1, profile.bytes);
+    line.append(element("td", bytes(group.bytes), "n"));
+    const share = element("td", part.toFixed(1) + "%", "n share");
+    share.style.setProperty("--part", part + "%");
+    line.append(share, element("td", count(group.objects), "n"));
+    line.append(element("td", group.size ? bytes(group.size) : "", "n"));
+    const name = element("td", undefined, "name");
+    const label = element(deeper ? "button" : "span", (group.shared ? "~" : "") + group.name);
+    name.append(label);
+    line.append(name);
+    if (deeper) {
+      line.className = "into";
+      line.onclick = () => into(group);
+    }
+    body.append(line);
+  }
+  if (!groups.length) {
+    const line = element("tr");
+    const cell = element("td", "nothing has these words in its name", "faint");
+    cell.colSpan = 5;
+    line.append(cell);
+    body.append(line);
+  }
+}
+
+document.querySelector("h1").textContent = document.title;
+const sites = new Set(profile.rows.map((row) => row.site)).size;
+byId("sum").textContent = `${bytes(profile.bytes)} live in ${count(profile.objects)} blocks, from ${count(sites)} call sites` +
+  (profile.resident ? `; ${bytes(profile.resident)} resident` : "") +
+  `. Toft ${profile.toft}, ${new Date(profile.time * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC.`;
+for (const note of profile.notes) byId("notes").append(element("p", note));
+if (profile.rows.some((row) => row.share === "shared")) {
+  byId("notes").append(element("p", `~ marks memory in partitions that several call sites share (${profile.partitions} partitions): ` +
+    "the site named is the first that drew from the slab."));
+}
+byId("search").oninput = (event) => save({ q: event.target.value });
+byId("group").onchange = (event) => save({ by: event.target.value, path: [] });
+for (const button of document.querySelectorAll("th button")) {
+  button.onclick = () => save(button.dataset.sort === state.sort ? { up: !state.up } : { sort: button.dataset.sort, up: false });
+}
+window.onhashchange = () => { load(); show(); };
+load();
+show();

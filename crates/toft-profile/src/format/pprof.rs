@@ -1,0 +1,309 @@
+//! `profile.proto` of pprof, compressed: what `go tool pprof`, Speedscope, Pyroscope, Parca and Grafana read.
+//!
+//! A sample for each row: its live blocks and bytes, at the call site, with the slot's size as the label
+//! `bytes`. Functions have names already, so that nobody has to find the files again.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use crate::Profile;
+
+#[derive(Clone, PartialEq, Message)]
+struct Proto {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
+    #[prost(int64, repeated, tag = "13")]
+    comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    label: Vec<Label>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    key: i64,
+    #[prost(int64, tag = "3")]
+    num: i64,
+    #[prost(int64, tag = "4")]
+    num_unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    memory_start: u64,
+    #[prost(uint64, tag = "3")]
+    memory_limit: u64,
+    #[prost(uint64, tag = "4")]
+    file_offset: u64,
+    #[prost(int64, tag = "5")]
+    filename: i64,
+    #[prost(int64, tag = "6")]
+    build_id: i64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+    #[prost(bool, tag = "8")]
+    has_filenames: bool,
+    #[prost(bool, tag = "9")]
+    has_line_numbers: bool,
+    #[prost(bool, tag = "10")]
+    has_inline_frames: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    mapping_id: u64,
+    #[prost(uint64, tag = "3")]
+    address: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+}
+
+/// What is written so far; everything has one number.
+#[derive(Default)]
+struct Builder {
+    proto: Proto,
+    strings: HashMap<String, i64>,
+    mappings: HashMap<(String, u64), u64>,
+    locations: HashMap<u64, u64>,
+    functions: HashMap<(String, String), u64>,
+}
+
+impl Builder {
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(&number) = self.strings.get(text) {
+            return number;
+        }
+        let number = self.proto.string_table.len() as i64;
+        self.proto.string_table.push(text.to_owned());
+        self.strings.insert(text.to_owned(), number);
+        number
+    }
+
+    fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
+        ValueType { kind: self.string(kind), unit: self.string(unit) }
+    }
+
+    fn function(&mut self, name: &str, file: &str) -> u64 {
+        let key = (name.to_owned(), file.to_owned());
+        if let Some(&id) = self.functions.get(&key) {
+            return id;
+        }
+        let id = self.proto.function.len() as u64 + 1;
+        let (name, filename) = (self.string(name), self.string(file));
+        self.proto.function.push(Function { id, name, system_name: name, filename });
+        self.functions.insert(key, id);
+        id
+    }
+
+    /// The mapping of a row's file, made as large as the row needs.
+    fn mapping(&mut self, row: &crate::Row) -> u64 {
+        const PAGE: u64 = 4096;
+        let (Some(path), Some(offset)) = (&row.module, row.offset) else { return 0 };
+        let start = row.site.wrapping_sub(offset);
+        let limit = row.site.saturating_add(1).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let named = !row.frames.is_empty();
+        let id = match self.mappings.get(&(path.clone(), start)) {
+            Some(&id) => id,
+            None => {
+                let id = self.proto.mapping.len() as u64 + 1;
+                let filename = self.string(path);
+                let build_id = self.string(row.build_id.as_deref().unwrap_or(""));
+                self.proto.mapping.push(Mapping {
+                    id,
+                    memory_start: start,
+                    memory_limit: limit,
+                    filename,
+                    build_id,
+                    ..Mapping::default()
+                });
+                self.mappings.insert((path.clone(), start), id);
+                id
+            }
+        };
+        if let Some(mapping) = self.proto.mapping.get_mut(id as usize - 1) {
+            mapping.memory_limit = mapping.memory_limit.max(limit);
+            mapping.has_functions |= named;
+            mapping.has_filenames |= row.frames.iter().any(|frame| frame.file.is_some());
+            mapping.has_line_numbers |= row.frames.iter().any(|frame| frame.line.is_some());
+            mapping.has_inline_frames |= named;
+        }
+        id
+    }
+
+    fn location(&mut self, row: &crate::Row) -> u64 {
+        let mapping_id = self.mapping(row);
+        if let Some(&id) = self.locations.get(&row.site) {
+            return id;
+        }
+        let mut line: Vec<Line> = row
+            .frames
+            .iter()
+            .map(|frame| Line {
+                function_id: self.function(&frame.function, frame.file.as_deref().unwrap_or("")),
+                line: frame.line.unwrap_or(0).into(),
+            })
+            .collect();
+        if line.is_empty() {
+            // pprof shows addresses of mappings without names in no way that a person can read.
+            line.push(Line { function_id: self.function(&row.function(), ""), line: 0 });
+        }
+        let id = self.proto.location.len() as u64 + 1;
+        // The call, and not what it returns to.
+        let address = row.site.wrapping_sub(1);
+        self.proto.location.push(Location { id, mapping_id, address, line });
+        self.locations.insert(row.site, id);
+        id
+    }
+}
+
+fn build(profile: &Profile) -> Proto {
+    let mut builder = Builder::default();
+    // The first string is empty, by the format's rule.
+    builder.string("");
+    let types =
+        [builder.value_type("inuse_objects", "count"), builder.value_type("inuse_space", "bytes")];
+    builder.proto.sample_type = types.into();
+    builder.proto.default_sample_type = builder.string("inuse_space");
+    builder.proto.period_type = Some(builder.value_type("space", "bytes"));
+    // Nothing is sampled: every byte is counted.
+    builder.proto.period = 1;
+    builder.proto.time_nanos =
+        i64::try_from(profile.time).unwrap_or(0).saturating_mul(1_000_000_000);
+    let about = format!(
+        "process {} ({}) on Toft {}, {}",
+        profile.pid,
+        profile.name,
+        profile.toft,
+        profile.source.words()
+    );
+    for comment in std::iter::once(&about).chain(&profile.notes) {
+        let number = builder.string(comment);
+        builder.proto.comment.push(number);
+    }
+    for row in &profile.rows {
+        let location = builder.location(row);
+        let (key, num_unit) = (builder.string("bytes"), builder.string("bytes"));
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let average = row.bytes / row.objects.max(1);
+        let size = if row.size == 0 { average } else { row.size };
+        builder.proto.sample.push(Sample {
+            location_id: vec![location],
+            value: vec![number(row.objects), number(row.bytes)],
+            label: vec![Label { key, num: number(size), num_unit }],
+        });
+    }
+    builder.proto
+}
+
+/// The file.
+pub fn write(profile: &Profile) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // Writing into memory does not fail.
+    let _ = encoder.write_all(&build(profile).encode_to_vec());
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::Frame;
+    use crate::profile::samples::*;
+
+    #[test]
+    fn what_is_written_can_be_read_and_has_every_byte() {
+        let mut inlined = row("inner", 2, 32, 2);
+        inlined.frames.push(Frame { function: "outer".into(), file: None, line: Some(9) });
+        let mut nowhere = row("", 5, 64, 1);
+        (nowhere.module, nowhere.offset) = (None, None);
+        nowhere.frames.clear();
+        let profile = profile(vec![row("f", 1, 16, 3), row("f", 1, 48, 1), inlined, nowhere]);
+        let mut bytes = Vec::new();
+        let file = write(&profile);
+        flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
+        let proto = Proto::decode(&bytes[..]).unwrap();
+        let sum = |i: usize| proto.sample.iter().map(|sample| sample.value[i]).sum::<i64>();
+        assert_eq!((sum(0), sum(1)), (profile.objects as i64, profile.bytes as i64));
+        assert_eq!(proto.string_table[0], "");
+        // Two sizes of one site are two samples at one location.
+        assert_eq!((proto.sample.len(), proto.location.len(), proto.mapping.len()), (4, 3, 1));
+        assert_eq!(proto.string_table[proto.mapping[0].build_id as usize], "abcd");
+        let name = |line: &Line| {
+            let function = &proto.function[line.function_id as usize - 1];
+            proto.string_table[function.name as usize].as_str()
+        };
+        let lines: Vec<Vec<&str>> =
+            proto.location.iter().map(|l| l.line.iter().map(name).collect()).collect();
+        assert!(lines.contains(&vec!["inner", "outer"]), "{lines:?}");
+        assert!(lines.contains(&vec!["0x55550005"]), "{lines:?}");
+        for location in proto.location.iter().filter(|location| location.mapping_id != 0) {
+            let mapping = &proto.mapping[location.mapping_id as usize - 1];
+            assert!((mapping.memory_start..mapping.memory_limit).contains(&location.address));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A table of call sites for a terminal: the largest first, one or two lines each.
+
+use std::fmt::Write as _;
+
+use super::units::{bytes, count, fit};
+use crate::{Diff, Profile, Row, Share};
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Columns of a line.
+    pub width: usize,
+    /// Rows; 0 for all.
+    pub top: usize,
+    /// Whether the functions that a site is inlined into are shown.
+    pub inlined: bool,
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown { width: 100, top: 0, inlined: true }
+    }
+}
+
+/// The page. Its first line and the head of its table are the ones to be painted.
+pub fn text(profile: &Profile, shown: &Shown) -> String {
+    let mut page = String::new();
+    let resident = profile
+        .resident
+        .map_or_else(String::new, |bytes| format!(", {} resident", self::bytes(bytes)));
+    let _ = writeln!(
+        page,
+        "{}",
+        fit(
+            &format!(
+                "process {} ({})  Toft {}, {}{resident}",
+                profile.pid,
+                profile.name,
+                profile.toft,
+                profile.source.words()
+            ),
+            shown.width
+        )
+    );
+    let rows = profile.by_place();
+    let _ = writeln!(
+        page,
+        "{} live in {} blocks, from {} call sites\n",
+        bytes(profile.bytes),
+        count(profile.objects),
+        count(rows.len() as u64)
+    );
+    if !rows.is_empty() {
+        let head = format!(
+            "  {:>10}  {:>6}  {:>11}  {:>8}   call site",
+            "live", "share", "blocks", "slot"
+        );
+        let _ = writeln!(page, "{}", fit(&head, shown.width));
+    }
+    let top = if shown.top == 0 { rows.len() } else { shown.top.min(rows.len()) };
+    for row in &rows[..top] {
+        line(&mut page, profile, row, shown);
+    }
+    if top < rows.len() {
+        let rest: u64 = rows[top..].iter().map(|row| row.bytes).sum();
+        let _ = writeln!(
+            page,
+            "  {:>10}  {:>6}  and {} more call sites: --top 0 shows all",
+            bytes(rest),
+            share(rest, profile.bytes),
+            count((rows.len() - top) as u64)
+        );
+    }
+    for note in notes(profile) {
+        let _ = writeln!(page, "\n{note}");
+    }
+    page
+}
+
+/// What is to be known before it is believed.
+fn notes(profile: &Profile) -> Vec<String> {
+    let mut notes = profile.notes.clone();
+    let shared = profile.shared_bytes();
+    if shared > 0 {
+        notes.push(format!(
+            "~ marks {} in partitions that several call sites share ({} partitions): the site named is \
+             the\n  first that drew from the slab, and part of it may be another's. TOFT_PARTITIONS=4096 \
+             tells nearly all apart.",
+            bytes(shared),
+            profile.partitions
+        ));
+    }
+    if profile.doubts > 0 {
+        notes.push(format!("{} descriptors made no sense and are left out", count(profile.doubts)));
+    }
+    notes
+}
+
+fn line(page: &mut String, profile: &Profile, row: &Row, shown: &Shown) {
+    let slot = match row.size {
+        0 => "-".to_owned(),
+        size => bytes(size),
+    };
+    let mark = if row.share == Share::Shared { '~' } else { ' ' };
+    let figures = format!(
+        "  {:>10}  {:>6}  {:>11}  {:>8}  {mark}",
+        bytes(row.bytes),
+        share(row.bytes, profile.bytes),
+        count(row.objects),
+        slot
+    );
+    let indent = figures.chars().count();
+    let room = shown.width.saturating_sub(indent).max(24);
+    let _ = writeln!(page, "{figures}{}", fit(&row.place(), room));
+    if shown.inlined {
+        for frame in row.inlined_into() {
+            let _ = writeln!(page, "{:indent$}{}", "", fit(&format!("in {frame}"), room));
+        }
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.1}%", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// What has changed, for a terminal.
+pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
+    let mut page = String::new();
+    let sites = diff.changes.len();
+    let _ = writeln!(
+        page,
+        "{} live, {} blocks, at {} call sites\n",
+        signed_bytes(diff.bytes),
+        signed_count(diff.objects),
+        count(sites as u64)
+    );
+    if sites > 0 {
+        let head = format!(
+            "  {:>11}  {:>10}  {:>10}  {:>11}  call site",
+            "growth", "before", "after", "blocks"
+        );
+        let _ = writeln!(page, "{}", fit(&head, shown.width));
+    }
+    let top = if shown.top == 0 { sites } else { shown.top.min(sites) };
+    for change in &diff.changes[..top] {
+        let figures = format!(
+            "  {:>11}  {:>10}  {:>10}  {:>11}  ",
+            signed_bytes(change.bytes()),
+            bytes(change.before.0),
+            bytes(change.after.0),
+            signed_count(change.objects())
+        );
+        let room = shown.width.saturating_sub(figures.chars().count()).max(24);
+        let _ = writeln!(page, "{figures}{}", fit(&change.row.place(), room));
+    }
+    if top < sites {
+        let _ = writeln!(
+            page,
+            "  and {} more call sites: --top 0 shows all",
+            count((sites - top) as u64)
+        );
+    }
+    page
+}
+
+fn sign(value: i128) -> &'static str {
+    match value {
+        0 => "",
+        1.. => "+",
+        _ => "-",
+    }
+}
+
+fn magnitude(value: i128) -> u64 {
+    u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX)
+}
+
+fn signed_bytes(value: i128) -> String {
+    format!("{}{}", sign(value), bytes(magnitude(value)))
+}
+
+fn signed_count(value: i128) -> String {
+    format!("{}{}", sign(value), count(magnitude(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::samples::*;
+
+    #[test]
+    fn a_line_a_site_the_largest_first() {
+        let mut shared = row("shared", 2, 32, 2000);
+        shared.share = Share::Shared;
+        let profile = profile(vec![row("small", 1, 16, 3), shared, row("tiny", 3, 16, 1)]);
+        let page = text(&profile, &Shown { top: 2, ..Shown::default() });
+        let lines: Vec<&str> = page.lines().collect();
+        assert_eq!(lines[0], "process 7 (sample)  Toft 0.1.0, running, 1.0 MiB resident");
+        assert_eq!(lines[1], "62.6 KiB live in 2 004 blocks, from 3 call sites");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(lines[4]), "62.5 KiB 99.9% 2 000 32 B ~shared at sample.c:2");
+        assert_eq!(words(lines[5]), "48 B 0.1% 3 16 B small at sample.c:1");
+        assert_eq!(words(lines[6]), "16 B 0.0% and 1 more call sites: --top 0 shows all");
+        assert!(page.contains("~ marks 62.5 KiB") && page.contains("64 partitions"));
+        assert!(page.lines().all(|line| line.chars().count() <= 110));
+    }
+
+    #[test]
+    fn growth_is_signed() {
+        let diff = Diff::of(
+            &profile(vec![row("down", 1, 1024, 3)]),
+            &profile(vec![row("down", 1, 1024, 1), row("up", 2, 16, 1)]),
+        );
+        let page = diff_text(&diff, &Shown::default());
+        assert!(page.starts_with("-2.0 KiB live, -1 blocks, at 2 call sites"), "{page}");
+        assert!(page.contains("+16 B") && page.contains("-2.0 KiB"), "{page}");
+    }
+}

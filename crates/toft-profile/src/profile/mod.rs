@@ -1,0 +1,364 @@
+//! The profile: who has how much live memory, by call site.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | [`Profile`] and its [`Row`]s |
+//! | `take.rs` | one made of the tables of a process or of a core file |
+//! | `file.rs` | saved and read again: docs/profiles.md has the format |
+//! | `diff.rs` | what has grown between two |
+//!
+//! Nothing was instrumented for it: the allocator's slabs belong to call sites, and their slots are counted.
+//! Bytes are those of slots, or of what the program may use of a large block: what `malloc_usable_size` says.
+//!
+//! | invariant | meaning |
+//! |---|---|
+//! | sums | the rows' objects and bytes are the profile's ([`Profile::check`]) |
+//! | slots | a row of slots has as many bytes as objects times the slot |
+
+mod diff;
+mod file;
+mod take;
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use diff::{Change, Diff};
+pub use file::{FileError, VERSION};
+pub use take::take;
+
+/// Whose memory a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Share {
+    /// The site's alone, for certain.
+    Exact,
+    /// No other site was seen in its partition, though one may be there: sites are hashed.
+    Alone,
+    /// Other sites draw from the same partition, and some of it may be theirs.
+    Shared,
+}
+
+/// A function that a call site is in, or is inlined into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Frame {
+    /// Its name, as people write it.
+    pub function: String,
+    /// The source file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Its line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl Frame {
+    /// `function at file.c:12`.
+    pub fn words(&self) -> String {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => {
+                format!("{} at {}:{line}", self.function, file_name(file))
+            }
+            _ => self.function.clone(),
+        }
+    }
+}
+
+/// What one call site has live, in slots of one size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// The address that the call returns to.
+    #[serde(with = "file::hex", rename = "site")]
+    pub site: u64,
+    /// The file that the site is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// Its build-id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The site as the file's own tables count.
+    #[serde(default, with = "file::hex_or_none", skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The partition.
+    pub partition: u32,
+    /// Bytes in a slot; 0 for large blocks, which have sizes of their own.
+    pub size: u64,
+    /// Live blocks.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whose they are.
+    pub share: Share,
+    /// The functions that the site is in, innermost first: those behind the first have it inlined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
+}
+
+impl Row {
+    /// The file's name without its folders.
+    pub fn module_name(&self) -> &str {
+        self.module.as_deref().map_or("no file", file_name)
+    }
+
+    /// The innermost function, or as much as is known of the place.
+    pub fn function(&self) -> String {
+        match (self.frames.first(), self.offset) {
+            (Some(frame), _) => frame.function.clone(),
+            (None, Some(offset)) if self.module.is_some() => {
+                format!("{}+{offset:#x}", self.module_name())
+            }
+            _ => format!("{:#x}", self.site),
+        }
+    }
+
+    /// The place in one line: `function at file.c:12`, or with less where less is known.
+    pub fn place(&self) -> String {
+        match self.frames.first() {
+            Some(frame) if frame.line.is_some() => frame.words(),
+            Some(frame) => format!("{} in {}", frame.words(), self.module_name()),
+            None => self.function(),
+        }
+    }
+
+    /// The functions that the site is inlined into, from the inside: ` < outer at file.c:20`.
+    pub fn inlined_into(&self) -> impl Iterator<Item = String> + '_ {
+        self.frames.iter().skip(1).map(Frame::words)
+    }
+
+    /// Outermost first: the file, then the functions. What folded stacks and flame graphs show.
+    pub fn stack(&self) -> Vec<String> {
+        let mut stack = vec![self.module_name().to_owned()];
+        stack.extend(self.frames.iter().skip(1).rev().map(|frame| frame.function.clone()));
+        stack.push(match self.frames.first() {
+            Some(frame) => frame.words(),
+            None => self.function(),
+        });
+        stack
+    }
+
+    /// What a site is known by in another run: its functions where they have names, else its place in the
+    /// file.
+    fn key(&self) -> (String, String) {
+        (self.module_name().to_owned(), self.stack().split_off(1).join(";"))
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Where a profile is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A process that ran, looked at from outside.
+    Process,
+    /// A core file.
+    Core,
+    /// The library itself, at the program's end.
+    Exit,
+    /// The library itself, by a signal.
+    Signal,
+    /// The library itself, after the heap had grown.
+    Growth,
+}
+
+impl Source {
+    /// As it is said.
+    pub fn words(self) -> &'static str {
+        match self {
+            Source::Process => "running",
+            Source::Core => "from a core file",
+            Source::Exit => "at its end",
+            Source::Signal => "at a signal",
+            Source::Growth => "as it grew",
+        }
+    }
+}
+
+/// Who has how much live memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The version of Toft that the process ran on.
+    pub toft: String,
+    /// Where it is from.
+    pub source: Source,
+    /// When, in seconds since 1970; of a core file, when that was written.
+    pub time: u64,
+    /// The process.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// Number of partitions.
+    pub partitions: u64,
+    /// Resident bytes of the whole process, where they are known.
+    pub resident: Option<u64>,
+    /// Live blocks.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Descriptors that made no sense, or changed while they were read.
+    pub doubts: u64,
+    /// What is to be known before it is believed.
+    pub notes: Vec<String>,
+    /// What each site has, most first.
+    pub rows: Vec<Row>,
+}
+
+impl Profile {
+    /// Whether every site is told from every other.
+    pub fn exact(&self) -> bool {
+        self.rows.iter().all(|row| row.share == Share::Exact)
+    }
+
+    /// Bytes of which the site is not the only one that drew from the partition.
+    pub fn shared_bytes(&self) -> u64 {
+        self.rows.iter().filter(|row| row.share == Share::Shared).map(|row| row.bytes).sum()
+    }
+
+    /// Verifies the invariants.
+    pub fn check(&self) -> Result<(), String> {
+        let sum = |what: fn(&Row) -> u64| -> u128 {
+            self.rows.iter().map(|row| u128::from(what(row))).sum()
+        };
+        let (bytes, objects) = (sum(|row| row.bytes), sum(|row| row.objects));
+        if (bytes, objects) != (self.bytes.into(), self.objects.into()) {
+            return Err(format!(
+                "its rows have {bytes} bytes in {objects} blocks, and it says {} in {}",
+                self.bytes, self.objects
+            ));
+        }
+        for row in self.rows.iter().filter(|row| row.size != 0) {
+            if row.size.checked_mul(row.objects) != Some(row.bytes) {
+                return Err(format!(
+                    "{} slots of {} bytes are not {} bytes",
+                    row.objects, row.size, row.bytes
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of one place joined, whatever their slots and partitions, most bytes first.
+    pub fn by_place(&self) -> Vec<Row> {
+        let mut places: HashMap<(String, String), usize> = HashMap::new();
+        let mut joined: Vec<Row> = Vec::new();
+        for row in &self.rows {
+            match places.get(&row.key()) {
+                Some(&at) => {
+                    let known = &mut joined[at];
+                    known.size = if known.size == row.size { row.size } else { 0 };
+                    known.objects += row.objects;
+                    known.bytes += row.bytes;
+                    known.share = known.share.max(row.share);
+                }
+                None => {
+                    places.insert(row.key(), joined.len());
+                    joined.push(row.clone());
+                }
+            }
+        }
+        joined.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.site.cmp(&b.site)));
+        joined
+    }
+
+    /// Puts the rows in order, and counts them.
+    fn finish(&mut self) {
+        self.rows.sort_by(|a, b| {
+            b.bytes
+                .cmp(&a.bytes)
+                .then_with(|| (a.site, a.size, a.partition).cmp(&(b.site, b.size, b.partition)))
+        });
+        self.bytes = self.rows.iter().map(|row| row.bytes).sum();
+        self.objects = self.rows.iter().map(|row| row.objects).sum();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    /// A row of that function at that place of `/bin/sample`.
+    pub fn row(function: &str, offset: u64, size: u64, objects: u64) -> Row {
+        Row {
+            site: 0x5555_0000 + offset,
+            module: Some("/bin/sample".into()),
+            build_id: Some("abcd".into()),
+            offset: Some(offset),
+            partition: 3,
+            size,
+            objects,
+            bytes: size * objects,
+            share: Share::Alone,
+            frames: vec![Frame {
+                function: function.into(),
+                file: Some("/src/sample.c".into()),
+                line: Some(offset as u32),
+            }],
+        }
+    }
+
+    /// A profile of these rows.
+    pub fn profile(rows: Vec<Row>) -> Profile {
+        let mut profile = Profile {
+            toft: "0.1.0".into(),
+            source: Source::Process,
+            time: 1_700_000_000,
+            pid: 7,
+            name: "sample".into(),
+            partitions: 64,
+            resident: Some(1 << 20),
+            objects: 0,
+            bytes: 0,
+            doubts: 0,
+            notes: Vec::new(),
+            rows,
+        };
+        profile.finish();
+        profile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::*;
+    use super::*;
+
+    #[test]
+    fn sums_that_do_not_fit_are_found() {
+        let mut profile = profile(vec![row("a", 1, 16, 3), row("b", 2, 32, 2)]);
+        assert_eq!((profile.bytes, profile.objects), (112, 5));
+        assert_eq!(profile.check(), Ok(()));
+        profile.bytes += 1;
+        assert!(profile.check().unwrap_err().contains("112 bytes in 5 blocks, and it says 113"));
+        profile.rows[0].bytes += 1;
+        profile.rows[0].objects += 1;
+        profile.objects += 1;
+        assert!(profile.check().unwrap_err().contains("are not"), "{:?}", profile.check());
+    }
+
+    #[test]
+    fn a_place_is_one_row_whatever_its_sizes() {
+        let mut other = row("a", 1, 32, 1);
+        other.share = Share::Shared;
+        let profile = profile(vec![row("a", 1, 16, 3), other, row("b", 2, 16, 1)]);
+        let joined = profile.by_place();
+        assert_eq!(joined.len(), 2);
+        assert_eq!((joined[0].bytes, joined[0].objects, joined[0].size), (80, 4, 0));
+        assert_eq!((joined[0].share, joined[1].share), (Share::Shared, Share::Alone));
+        assert_eq!(profile.shared_bytes(), 32);
+    }
+
+    #[test]
+    fn places_say_as_much_as_is_known() {
+        let mut row = row("push", 18, 16, 1);
+        row.frames.push(Frame { function: "main".into(), file: None, line: None });
+        assert_eq!(row.place(), "push at sample.c:18");
+        assert_eq!(row.stack(), ["sample", "main", "push at sample.c:18"]);
+        row.frames.clear();
+        assert_eq!(row.place(), "sample+0x12");
+        row.module = None;
+        assert_eq!(row.place(), "0x55550012");
+        assert_eq!(row.stack(), ["no file", "0x55550012"]);
+    }
+}

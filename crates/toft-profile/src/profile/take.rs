@@ -1,0 +1,88 @@
+//! A profile of the tables of a process, or of a core file.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::module::Modules;
+use crate::profile::{Profile, Row, Share, Source};
+use crate::{Error, Memory, Tables, find};
+
+/// Live slots of one site, size and partition.
+type Key = (u64, u64, u32);
+
+/// Counts what is live in a process or in a core file, by call site. Nothing is stopped; the name, the time
+/// and what else is known of the process is the caller's to fill in.
+pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
+    let found = find(memory)?;
+    let mappings = memory.mappings()?;
+    let tables = Tables { root: found.root };
+    let mut counts: HashMap<Key, (u64, u64)> = HashMap::new();
+    // Every site that a slab is named by, live or not: empty slabs tell of sites, too.
+    let mut sites: HashMap<u32, HashSet<u64>> = HashMap::new();
+    let slabs = tables.for_each_descriptor(memory, &mappings, |slab| {
+        let (site, partition) = (slab.site(), slab.partition());
+        sites.entry(partition).or_default().insert(site);
+        let live = slab.live();
+        if live > 0 {
+            let count = counts.entry((site, slab.size, partition)).or_default();
+            count.0 += live;
+            count.1 += live * slab.size;
+        }
+    })?;
+    let mut large: HashMap<(u64, u32), (u64, u64)> = HashMap::new();
+    let (blocks, more) = tables.blocks(memory, &mappings)?;
+    for block in blocks.iter().filter(|block| block.live) {
+        let count = large.entry((block.site, block.partition)).or_default();
+        count.0 += 1;
+        count.1 += block.usable;
+    }
+
+    let modules = Modules::of(memory, &mappings);
+    let row = |site, partition, size, (objects, bytes), share| {
+        let module = modules.of_return(site);
+        Row {
+            site,
+            module: module.map(|module| module.path.clone()),
+            build_id: module.and_then(|module| module.build_id.clone()),
+            offset: module.map(|module| site.wrapping_sub(module.bias)),
+            partition,
+            size,
+            objects,
+            bytes,
+            share,
+            frames: Vec::new(),
+        }
+    };
+    let share = |partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
+        0 | 1 => Share::Alone,
+        _ => Share::Shared,
+    };
+    let mut rows: Vec<Row> = counts
+        .iter()
+        .map(|((site, size, partition), count)| {
+            row(*site, *partition, *size, *count, share(partition))
+        })
+        .collect();
+    // A large block is the site's that is written at it, whoever shares the partition.
+    rows.extend(
+        large
+            .iter()
+            .map(|((site, partition), count)| row(*site, *partition, 0, *count, Share::Exact)),
+    );
+    let mut profile = Profile {
+        toft: found.version,
+        source: Source::Process,
+        time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        pid: memory.pid(),
+        name: String::new(),
+        partitions: found.root.partitions,
+        resident: None,
+        objects: 0,
+        bytes: 0,
+        doubts: slabs.senseless + more.senseless,
+        notes: Vec::new(),
+        rows,
+    };
+    profile.finish();
+    Ok(profile)
+}
