@@ -27,6 +27,9 @@ pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
 /// Most allocations between two verifications.
 pub const VERIFY_MAX: usize = 1_000_000_000;
 
+/// Most allocations between two looks for dangling pointers.
+pub const DANGLING_MAX: usize = 1_000_000_000;
+
 /// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
 const CAREFUL_BELOW: usize = 64;
 
@@ -211,7 +214,19 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_VERIFY",
         default: "0",
         kind: Kind::Number(0, VERIFY_MAX),
-        doc: "verify the calling thread's part of the heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+        doc: "verify the whole heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+    },
+    Entry {
+        name: "TOFT_DANGLING",
+        default: "0",
+        kind: Kind::Number(0, DANGLING_MAX),
+        doc: "look for words that lead into freed blocks, as toft_dangling() does: 0 is never, 1 at exit, more at exit and after so many allocations of all threads; every call is then a slow one (docs/dangling.md)",
+    },
+    Entry {
+        name: "TOFT_UNINIT",
+        default: "0",
+        kind: Kind::Number(0, GUARDED_MAX),
+        doc: "one allocation in about so many is a guarded block, and named when the program reads a page of it that it has not written; needs userfaultfd with the kernel's accesses; 0 is none, 1 every one for which there is room (docs/uninitialised.md)",
     },
     Entry {
         name: "TOFT_LEAKS",
@@ -382,6 +397,10 @@ pub struct Options {
     pub fill: Fill,
     /// Allocations between two verifications, or none.
     pub verify: usize,
+    /// Whether to look for dangling pointers: 1 at exit, more after so many allocations as well.
+    pub dangling: usize,
+    /// One allocation in so many is watched for reads of what was not written, or none.
+    pub uninit: usize,
     /// Which leaks to report at exit.
     pub leaks: Leaks,
     /// Whether to write statistics at exit.
@@ -418,6 +437,8 @@ impl Options {
         guarded_slots: 1024,
         fill: Fill::Off,
         verify: 0,
+        dangling: 0,
+        uninit: 0,
         leaks: Leaks::Off,
         stats: false,
         #[cfg(feature = "experiment-parallel")]
@@ -426,13 +447,22 @@ impl Options {
 
     /// Whether every call is looked at, so that none is served by the fast paths.
     pub fn is_careful(&self) -> bool {
-        let sampled = self.guarded != 0 && self.guarded < CAREFUL_BELOW;
-        sampled || self.fill != Fill::Off || self.verify != 0
+        let every = self.sampled();
+        let sampled = every != 0 && every < CAREFUL_BELOW;
+        sampled || self.fill != Fill::Off || self.verify != 0 || self.dangling > 1
+    }
+
+    /// One allocation in so many is a guarded block, or none: as often as either of the two aids asks for.
+    pub fn sampled(&self) -> usize {
+        match (self.guarded, self.uninit) {
+            (0, every) | (every, 0) => every,
+            (a, b) => a.min(b),
+        }
     }
 
     /// Whether slow paths have something to do with blocks that they hand out or take back.
     pub fn is_watchful(&self) -> bool {
-        self.is_careful() || self.guarded != 0
+        self.is_careful() || self.sampled() != 0
     }
 
     /// Whether something is to be done about what is mapped.
@@ -555,6 +585,16 @@ impl Options {
                 Some(n) if n <= VERIFY_MAX => self.verify = n,
                 _ => return bad,
             },
+            "TOFT_DANGLING" => match parse_number(value) {
+                Some(2..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(n) if n <= DANGLING_MAX => self.dangling = n,
+                _ => return bad,
+            },
+            "TOFT_UNINIT" => match parse_number(value) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(n) if n <= GUARDED_MAX => self.uninit = n,
+                _ => return bad,
+            },
             "TOFT_LEAKS" => match parse_word(value, LEAKS) {
                 Some(0) => self.leaks = Leaks::Off,
                 Some(1) => self.leaks = Leaks::Lost,
@@ -621,10 +661,13 @@ mod tests {
             ("TOFT_FILL=alloc", 21),
             #[cfg(not(feature = "hardened"))]
             ("TOFT_VERIFY=1", 22),
-            ("TOFT_LEAKS=1", 23),
-            ("TOFT_STATS=1", 24),
+            ("TOFT_DANGLING=1", 23),
+            #[cfg(not(feature = "hardened"))]
+            ("TOFT_UNINIT=1", 24),
+            ("TOFT_LEAKS=1", 25),
+            ("TOFT_STATS=1", 26),
             #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 25),
+            ("TOFT_EXPERIMENT_ARENAS=1", 27),
         ] {
             let mut options = Options::DEFAULT;
             options.take(text.as_bytes()).unwrap();
@@ -706,6 +749,8 @@ mod tests {
             "TOFT_LEAKS=2",
             "TOFT_FILL=1",
             "TOFT_VERIFY=often",
+            "TOFT_DANGLING=exit",
+            "TOFT_UNINIT=-1",
             "TOFT_GUARDED=-1",
             "TOFT_GUARDED_SLOTS=0",
             "TOFT_REPORT_FILE=",
