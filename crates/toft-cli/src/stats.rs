@@ -189,6 +189,15 @@ impl Stats {
                 style::bytes(self.number("guard_bytes"))
             )],
         );
+        if self.number("gone_blocks") != 0 {
+            line(
+                "gone",
+                &[
+                    format!("{} freed for good", style::count(self.number("gone_blocks"))),
+                    style::bytes(self.number("gone_bytes")),
+                ],
+            );
+        }
         let misuse = match self.number("misuse") {
             0 => style.good("none"),
             n => style.bad(&format!("{} bad calls, named above", style::count(n))),

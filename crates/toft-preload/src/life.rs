@@ -36,11 +36,27 @@ pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
     }
 }
 
-/// Verifies the calling thread's part of the heap; names what is wrong and ends the process, or returns -1 where
+/// Verifies the whole heap; names what is wrong and ends the process, or returns -1 where
 /// misuse is only named. 0 when nothing is wrong.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_verify() -> c_int {
     if toft_core::entry::process::verify() { 0 } else { -1 }
+}
+
+/// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and says how many there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_dangling() -> usize {
+    toft_core::entry::process::dangling()
+}
+
+/// Frees a block whose address is never handed out again.
+///
+/// # Safety
+/// 1. As for C's free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toft_free_permanently(address: *mut c_void) {
+    // SAFETY: (1) the caller's.
+    unsafe { toft_core::entry::process::free_permanently(address) }
 }
 
 /// For `libtoft_checked.so`: an access to `bytes` bytes at `address` by one of its functions.

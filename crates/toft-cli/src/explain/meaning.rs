@@ -76,6 +76,29 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         },
     ),
     (
+        "uninitialised read",
+        "",
+        Meaning {
+            means: "the program used bytes of a block that nothing had been written to since malloc returned it.",
+            next: &[
+                "Compare the two stacks: between the allocation and the read a step is missing that fills the block, or the read goes further than what was filled.",
+                "Where it is right that the block begins with zeros, allocate it by calloc.",
+                "A whole page of the block was unwritten. Reads of single bytes on a page that was written to elsewhere are not seen: see docs/uninitialised.md.",
+            ],
+        },
+    ),
+    (
+        "dangling pointer",
+        "",
+        Meaning {
+            means: "a word of the program's memory leads into a block that was freed. That is an error only if the program uses it.",
+            next: &[
+                "Look at the block or variable that holds it: set the pointer to NULL where the block is freed, or free the holder first.",
+                "A word on a stack, or in a part of a block that is not in use, may be left from earlier; and a number may look like a pointer.",
+            ],
+        },
+    ),
+    (
         "write after free",
         "",
         Meaning {

@@ -20,7 +20,7 @@ use crate::thread::{Heap, Heaps, Quarantine};
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
 /// Bytes for the counters at the start of the tables.
-const COUNTERS: usize = 64;
+const COUNTERS: usize = 128;
 
 /// A whole allocator. Never changes after it is built, but for what its parts point to, so the
 /// process's own one lies in read-only memory.
@@ -81,6 +81,8 @@ struct Counters {
     filter: Filter,
     /// Allocations that slow paths have looked at. Any thread.
     looked_at: AtomicUsize,
+    /// Blocks that were freed for good, and their bytes. Any thread.
+    gone: [AtomicUsize; 2],
 }
 
 const _: () = assert!(size_of::<Counters>() <= COUNTERS);
@@ -280,6 +282,11 @@ impl<O: Os> Allocator<O> {
         &self.counters().looked_at
     }
 
+    /// Blocks that were freed for good, and their bytes.
+    pub fn gone(&self) -> &[AtomicUsize; 2] {
+        &self.counters().gone
+    }
+
     /// Whether the system has ever refused memory: then what becomes empty is given back at once.
     pub(super) fn pressure(&self) -> &AtomicUsize {
         &self.counters().pressure
@@ -453,6 +460,7 @@ impl<O: Os> Allocator<O> {
             announce,
         );
         self.filter().repair();
+        self.guarded.forget_watcher();
         if self.options.compact {
             self.os.forget_sharing(self.groups.kept());
             self.groups.repair();

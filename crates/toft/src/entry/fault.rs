@@ -10,7 +10,7 @@ use super::Call;
 use super::guarded::site_of;
 use super::misuse::{Line, head};
 use super::start::allocator;
-use crate::guarded::{Access, Guarded};
+use crate::guarded::{Access, Guarded, Slot};
 use crate::os::{process, syscall};
 use crate::report::Stack;
 use core::ffi::{c_int, c_void};
@@ -136,6 +136,13 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
         }
         Access::Beyond(slot, far) => ("heap overflow", far, " bytes beyond the ", slot),
         Access::Before(slot, far) => ("heap underflow", far, " bytes before the ", slot),
+        Access::Within(slot) if allocator.guarded.is_shut_out(slot, address) => {
+            return is_unset(slot, address, context);
+        }
+        // Another thread that met it was let in meanwhile.
+        Access::Within(slot) if slot.is_watched() => {
+            return process::peek(address, &mut [0]) == 1;
+        }
         Access::Within(_) | Access::Wild => return false,
     };
     let at = Registers::of(context);
@@ -154,6 +161,20 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
     allocator.conclude_with(&mut line, stack.as_ref());
     // It goes on: the page is the program's from now on.
     allocator.guarded.give_in(address);
+    true
+}
+
+/// The page was to be read before it was written, and the watcher has shut it: names the one who reads it. Who writes it
+/// goes on.
+fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
+    let allocator = allocator();
+    let at = Registers::of(context);
+    if !at.writes {
+        let permit = allocator.filter().permit(allocator.os(), false);
+        let stack = permit.map(|_| Stack::of_context(at.instruction, at.stack, at.frame));
+        allocator.name_unset(slot, Call::Read, address, None, stack.as_ref());
+    }
+    allocator.guarded.let_in(slot);
     true
 }
 

@@ -8,11 +8,12 @@ use super::misuse::{Line, head};
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
 use crate::slab::Slab;
+use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 
 /// What is written to a block that `malloc` hands out, and to one that is freed: `TOFT_FILL`.
 const FRESH: u8 = 0xA5;
-const STALE: u8 = 0xDF;
+pub(super) const STALE: u8 = 0xDF;
 
 /// How many allocations one look at chance stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +57,21 @@ impl<O: Os> Allocator<O> {
         site: usize,
         stands: Stands,
     ) -> usize {
-        self.verify_now_and_then(heap);
+        self.now_and_then(heap);
         let address = self.sampled(heap, address, align, site, stands);
-        if self.options.fill.of_fresh() && stands != Stands::Zeroed {
+        let filled = self.options.fill.of_fresh() && stands != Stands::Zeroed;
+        // To write it would be to have written it.
+        if filled && !self.guarded.is_watched(address) {
             self.fill(address, FRESH);
         }
         address
+    }
+
+    /// What is to be done every so many allocations.
+    fn now_and_then(&self, heap: &Heap) {
+        let number = self.looked_at().fetch_add(1, Relaxed) + 1;
+        self.verify_now_and_then(heap, number);
+        self.dangling_now_and_then(number);
     }
 
     /// A block of another thread, or of one of which every call is looked at, is about to be freed.
@@ -108,7 +118,9 @@ impl<O: Os> Allocator<O> {
             return address;
         }
         let permit = self.filter().permit(&self.os, false);
-        match self.guarded.allocate(slab.size(), align.max(16), site, permit.is_some()) {
+        let watcher = if stands == Stands::Zeroed { None } else { self.watcher() };
+        let shape = (slab.size(), align.max(16));
+        match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
             Some(guarded) => {
                 fault::stay_in_place(&self.guarded);
                 self.free(heap, address, Call::Free);
@@ -121,7 +133,7 @@ impl<O: Os> Allocator<O> {
     /// Frees a sampled block; says no where none begins there.
     pub(super) fn free_guarded(&self, address: usize) -> bool {
         let permit = self.filter().permit(&self.os, false);
-        self.guarded.free(address, permit.is_some())
+        self.guarded.free(address, permit.is_some(), false)
     }
 
     /// A call was given an address in the pool that is no live block.

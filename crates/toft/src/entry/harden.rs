@@ -73,10 +73,7 @@ impl<O: Os> Allocator<O> {
         if !taken {
             return self.misused(call, address);
         }
-        if CANARY {
-            self.verify_canary(slab, slot, address, call);
-            self.verify_before(slab, slot, address, call);
-        }
+        self.verify_at_free(slab, slot, address, call);
         if WIPE {
             // SAFETY: (1) the slot of a live block, which the program has given back.
             unsafe { wipe(address, slab.size()) };
@@ -98,6 +95,15 @@ impl<O: Os> Allocator<O> {
             if let Some(place) = damage {
                 self.damaged(call, slab, slot, Damage::Behind(place));
             }
+        }
+    }
+
+    /// Looks at what is kept beside a live block that its program gives back.
+    #[inline(always)]
+    pub(super) fn verify_at_free(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if CANARY {
+            self.verify_canary(slab, slot, address, call);
+            self.verify_before(slab, slot, address, call);
         }
     }
 

@@ -20,6 +20,8 @@ pub enum Call {
     FreeSized,
     /// `free_aligned_sized`.
     FreeAlignedSized,
+    /// `toft_free_permanently`.
+    FreePermanently,
     /// `realloc` and `reallocarray`.
     Realloc,
     /// `malloc_usable_size`.
@@ -40,10 +42,14 @@ pub enum Call {
     Bzero,
     /// `toft_verify`, or the same on the library's own account.
     Verify,
+    /// `toft_dangling`, or the same on the library's own account.
+    Look,
     /// No call: an instruction that reads.
     Read,
     /// No call: an instruction that writes.
     Write,
+    /// The kernel, for a system call that the program has made.
+    System,
 }
 
 impl Call {
@@ -53,6 +59,7 @@ impl Call {
             Call::Delete => "operator delete",
             Call::FreeSized => "free_sized",
             Call::FreeAlignedSized => "free_aligned_sized",
+            Call::FreePermanently => "toft_free_permanently",
             Call::Realloc => "realloc",
             Call::UsableSize => "malloc_usable_size",
             Call::Malloc => "malloc",
@@ -63,8 +70,10 @@ impl Call {
             Call::Memset => "memset",
             Call::Bzero => "bzero",
             Call::Verify => "verify",
+            Call::Look => "look",
             Call::Read => "read",
             Call::Write => "write",
+            Call::System => "system call",
         }
     }
 }
@@ -248,7 +257,8 @@ impl<O: Os> Allocator<O> {
         } else {
             head(line, "double free", call, address);
             line.text("this ").number(slab.block_bytes(slot) as u64);
-            line.text("-byte block is already free (");
+            line.text("-byte block is already free");
+            line.text(if slab.is_gone(slot) { ", for good (" } else { " (" });
             line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
             line.text(", partition ").number(slab.partition() as u64);
         }

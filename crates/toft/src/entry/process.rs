@@ -202,6 +202,17 @@ pub unsafe fn free(address: Pointer) {
     unsafe { free_for(address, Call::Free) }
 }
 
+/// free for good: the block's address is never handed out again.
+///
+/// # Safety
+/// 1. As for [`free_for`].
+pub unsafe fn free_permanently(address: Pointer) {
+    if !address.is_null() {
+        ready();
+        allocator().free_for_good(address.addr());
+    }
+}
+
 /// realloc with C's meaning for null and for size zero.
 ///
 /// # Safety
@@ -287,9 +298,14 @@ pub fn watch_filters() {
     }
 }
 
-/// Verifies the calling thread's part of the heap, and names what is wrong; says whether nothing is.
+/// Verifies the whole heap, and names what is wrong; says whether nothing is.
 pub fn verify() -> bool {
     heap_or_start().is_none_or(|heap| allocator().verify(heap))
+}
+
+/// Looks for words that lead into freed blocks, and names them; says how many there are.
+pub fn dangling() -> usize {
+    instance().map_or(0, Allocator::sweep_for_dangling)
 }
 
 /// Names an access by a function that copies or fills, if it leaves the block that it begins in. Starts nothing:

@@ -15,12 +15,11 @@ use super::allocator::Found;
 use crate::large::BlockState;
 use crate::os::Os;
 use crate::os::process::{peek, read_lines_by, scratch};
-use crate::region::Layout;
 use crate::slab::SlotState;
 
 /// Bytes read at a time.
-const PIECE: usize = 4096;
-const WORD: usize = size_of::<usize>();
+pub(super) const PIECE: usize = 4096;
+pub(super) const WORD: usize = size_of::<usize>();
 /// Bytes of descriptors for each word of marks: those of a large block, or of 32 slots of a slab.
 const UNIT: usize = 64;
 
@@ -42,9 +41,7 @@ pub(super) struct Reach {
 impl Reach {
     /// Marks whatever can be reached; `None` where there is no memory for that, or no leave to look.
     pub(super) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
-        // Where the kernel does not read for us, nothing would be found.
-        let (known, mut seen) = ([0x70u8; WORD], [0u8; WORD]);
-        if peek(known.as_ptr().expose_provenance(), &mut seen) != WORD || seen != known {
+        if !can_peek() {
             return None;
         }
         let layout = allocator.layout();
@@ -55,7 +52,11 @@ impl Reach {
         let marks = scratch((end - first).div_ceil(UNIT).checked_mul(4)?)?;
         let pending = scratch(live.checked_mul(2 * WORD)?)?;
         let mut reach = Reach { marks, first, end, pending, room: live, len: 0, last: (0, 0) };
-        reach.look_at_roots(allocator, &layout);
+        let here = (&raw const reach).addr();
+        // Adjacent mappings of a kind are one line: what is ours may be in the middle of it.
+        for_each_root(allocator, &[marks, pending], here, |start, end, _| {
+            reach.look_at(allocator, start, end);
+        });
         while let Some((begin, bytes)) = reach.pop() {
             reach.look_at(allocator, begin, begin.saturating_add(bytes));
         }
@@ -106,28 +107,6 @@ impl Reach {
         Some((begin, bytes))
     }
 
-    /// Every mapping that can be written to, but for the allocator's windows and what this uses itself.
-    fn look_at_roots<O: Os>(&mut self, allocator: &Allocator<O>, layout: &Layout) {
-        let windows = layout.windows;
-        let data_end = windows.data + 2 * windows.span + windows.large_span;
-        let here = (&raw const *self).addr();
-        let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
-        let (marks, pending) = (self.marks, self.pending);
-        read_lines_by::<1024>(c"/proc/self/maps", |line| {
-            let Some((start, end)) = writable(line) else { return };
-            // Adjacent mappings of a kind are one line: what is ours may be in the middle of it.
-            if (start..end).contains(&marks) || (start..end).contains(&pending) {
-                return;
-            }
-            if ours.iter().any(|&(first, last)| start < last && first < end) {
-                return;
-            }
-            // This thread's stack, from here on: what lies below is left from calls that are over.
-            let start = if (start..end).contains(&here) { here } else { start };
-            self.look_at(allocator, start, end);
-        });
-    }
-
     /// Every word of a range.
     fn look_at<O: Os>(&mut self, allocator: &Allocator<O>, start: usize, end: usize) {
         let mut piece = [0u8; PIECE];
@@ -171,6 +150,38 @@ impl Reach {
             self.mark((&raw const *slab).addr(), slot, begin, slab.size());
         }
     }
+}
+
+/// Whether the kernel reads memory for us: where it does not, nothing would be found.
+pub(super) fn can_peek() -> bool {
+    let (known, mut seen) = ([0x70u8; WORD], [0u8; WORD]);
+    peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
+}
+
+/// Every mapping that can be written to, but for the allocator's windows and those that have one of the addresses
+/// `but`; with its line of the kernel's list. The calling thread's stack begins at `here`: what lies below is left from
+/// calls that are over.
+pub(super) fn for_each_root<O: Os>(
+    allocator: &Allocator<O>,
+    but: &[usize],
+    here: usize,
+    mut each: impl FnMut(usize, usize, &[u8]),
+) {
+    let layout = allocator.layout();
+    let windows = layout.windows;
+    let data_end = windows.data + 2 * windows.span + windows.large_span;
+    let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
+    read_lines_by::<1024>(c"/proc/self/maps", |line| {
+        let Some((start, end)) = writable(line) else { return };
+        if but.iter().any(|address| (start..end).contains(address)) {
+            return;
+        }
+        if ours.iter().any(|&(first, last)| start < last && first < end) {
+            return;
+        }
+        let start = if (start..end).contains(&here) { here } else { start };
+        each(start, end, line);
+    });
 }
 
 /// The range of a mapping that can be read and written.

@@ -86,10 +86,19 @@ impl<O: Os> Allocator<O> {
             return if size <= most { in_place() } else { Resized::NoMemory };
         };
         let to = self.sample(heap, to, 16, site, Stands::Alone);
+        if let Found::Guarded(slot) = found {
+            // The library copies whatever there is: that is no read of the program's.
+            self.guarded.unwatch(slot);
+        }
         let from: *const u8 = core::ptr::with_exposed_provenance(address);
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
         // SAFETY: both blocks are live and distinct, and hold at least the smaller of the sizes.
         unsafe { core::ptr::copy_nonoverlapping(from, target, size.min(usable)) };
+        if self.watchful
+            && let Found::Slot(slab, slot) = found
+        {
+            self.before_free(slab, slot);
+        }
         match found {
             Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),
             _ => self.free_other(address, Call::Realloc),

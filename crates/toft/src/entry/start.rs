@@ -120,6 +120,11 @@ fn be_careful() {
     }
 }
 
+/// Whether every call of every thread is looked at, so that nothing is freed unseen.
+pub(super) fn calls_are_looked_at() -> bool {
+    allocator().options().is_careful() && GLOBAL.exit_key.load(Relaxed) != 0
+}
+
 fn birth() -> Option<&'static Heap> {
     let allocator = allocator();
     if GLOBAL.exit_key.load(Relaxed) == 0 {
@@ -275,12 +280,12 @@ fn build() -> bool {
 /// The pool of sampled blocks, where there is to be one.
 fn guarded(allocator: &Allocator<Linux>) -> Option<Guarded> {
     let options = allocator.options();
-    if options.guarded == 0 {
+    if options.sampled() == 0 {
         return None;
     }
     let os = allocator.os();
     let random = os.random().ok()?;
-    match Guarded::new(options.guarded_slots, options.guarded, os.page_size(), random) {
+    match Guarded::new(options.guarded_slots, options.sampled(), os.page_size(), random) {
         Ok(guarded) => Some(guarded),
         Err(_) => {
             os.report(b"toft: TOFT_GUARDED: there is no address space for the pool; it is off\n");

@@ -1,53 +1,137 @@
 //! Verifying on demand, and every so many allocations: `toft_verify`, `TOFT_VERIFY`.
 //!
-//! What is verified is what the calling thread may look at while others go on: its own heap's slabs and bins, and the
-//! pool of guarded blocks. Other threads free into its slabs meanwhile, and the reclaimer holds slots of them for
-//! moments, so that an invariant counts as broken only when it stays so for a fifth of a second.
+//! All of the heap is verified, while its threads go on, each part as far as it can be:
+//!
+//! ```text
+//! the calling thread's slabs and lists     all invariants, with the seat of its heap
+//! those of threads that have ended         all of a slab's, with the seat of theirs
+//! nobody's slabs                           all of a slab's, while no thread is in the middle of a change
+//! those of running threads                 what holds at every moment (`Slab::check_from_outside`)
+//! large blocks                             each by itself (L1), and in the hardened build what lies beside it
+//! the pool of guarded blocks               all
+//! slots that nobody has                    what was left there (`contents.rs`)
+//! ```
+//!
+//! A look at what others change may fall between two of their steps. So an invariant counts as broken only when it stays
+//! so for a fifth of a second, look after look; and where a thread may be stopped for longer between two steps that
+//! break one, it is not asked for.
 
 use super::misuse::{Line, head, tier};
 use super::{Allocator, Call};
+use crate::os::process::peek;
 use crate::os::{Os, wait_for};
-use crate::slab::{Slab, Violation};
+use crate::policy::HARDENED;
+use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::Heap;
+use crate::thread::{Heap, HeapState};
 
 impl<O: Os> Allocator<O> {
-    /// Verifies what belongs to the calling thread, and names the first thing that is wrong; says whether there is
-    /// none. In a signal handler that has interrupted a change, nothing.
+    /// Verifies the whole heap, and names the first thing that is wrong; says whether there is none. In a signal
+    /// handler that has interrupted a change, nothing.
     pub fn verify(&self, heap: &Heap) -> bool {
-        let Some(_seat) = heap.sit() else { return true };
-        let mut bad: Option<(usize, Violation)> = None;
-        let holds = |check: &dyn Fn() -> Result<(), Violation>| {
-            let ok = wait_for(&self.os, || check().is_ok());
-            if ok { Ok(()) } else { check() }
-        };
+        let Some(seat) = heap.sit() else { return true };
+        let tables = self.verify_slabs(heap) && self.verify_lists(heap) && self.verify_large();
+        drop(seat);
+        tables && self.verify_contents()
+    }
+
+    /// Whether something holds now, or at any time soon.
+    pub(super) fn holds(&self, check: impl Fn() -> Result<(), Violation>) -> Result<(), Violation> {
+        if wait_for(&self.os, || check().is_ok()) { Ok(()) } else { check() }
+    }
+
+    /// Every slab, whosever it is. With the seat of `heap`.
+    fn verify_slabs(&self, heap: &Heap) -> bool {
+        let mut sound = true;
         self.for_each_slab(|slab| {
-            if bad.is_none()
-                && heap.owns(slab)
-                && let Err(violation) = holds(&|| slab.check())
-            {
-                bad = Some(((&raw const *slab).addr(), violation));
+            if !sound {
+                return;
+            }
+            if let Err(violation) = self.holds(|| self.check_slab(heap, slab)) {
+                self.tables_are_damaged(slab.base(), Some(slab), violation);
+                sound = false;
             }
         });
-        if let Some((descriptor, violation)) = bad {
-            self.for_each_slab(|slab| {
-                if (&raw const *slab).addr() == descriptor {
-                    self.tables_are_damaged(slab.base(), Some(slab), violation);
+        sound
+    }
+
+    fn check_slab(&self, heap: &Heap, slab: &Slab) -> Result<(), Violation> {
+        slab.check_from_outside(self.options.partitions)?;
+        let found = if slab.class().is_small() {
+            self.small.slab_at(slab.base())
+        } else {
+            self.medium.slab_at(slab.base())
+        };
+        if !found.is_some_and(|found| core::ptr::eq(found, slab)) {
+            return Err(Violation("I1: base"));
+        }
+        if heap.owns(slab) {
+            return slab.check();
+        }
+        let owner = slab.owner.load(Relaxed) & !FLAGS;
+        if owner == 0 {
+            let checked = slab.check();
+            // Whoever takes it or leaves it has a seat; or has it by now.
+            let changes = slab.has_owner()
+                || self
+                    .heaps
+                    .all()
+                    .any(|other| other.address() != heap.address() && other.is_torn());
+            return if changes { Ok(()) } else { checked };
+        }
+        let Some(other) = self.heaps.heap_at(owner) else {
+            return Err(Violation("P1: the owner is no heap"));
+        };
+        let mut checked = Ok(());
+        if self.heaps.who(other.number) == HeapState::Orphan {
+            self.heaps.with_orphan(other.number, |orphan| {
+                if let Some(_seat) = orphan.sit()
+                    && orphan.owns(slab)
+                {
+                    checked = slab.check();
                 }
             });
-            return false;
         }
+        checked
+    }
+
+    /// The lists of the calling thread, and the pool of guarded blocks. With the seat of `heap`.
+    fn verify_lists(&self, heap: &Heap) -> bool {
         let rest = || {
             heap.check(self.options.partitions)?;
             self.guarded.check().map_err(Violation)
         };
-        match holds(&rest) {
+        match self.holds(rest) {
             Ok(()) => true,
             Err(violation) => {
                 self.tables_are_damaged(heap.address(), None, violation);
                 false
             }
         }
+    }
+
+    fn verify_large(&self) -> bool {
+        // Another thread may unmap what is looked at: the kernel reads it.
+        let permit = if HARDENED { self.filter().permit(&self.os, true) } else { None };
+        let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
+        let mut sound = true;
+        self.large.for_each(|block| {
+            if !sound {
+                return;
+            }
+            if let Err(violation) = self.holds(|| self.large.check_one(block).map_err(Violation)) {
+                self.tables_are_damaged(self.large.address(block), None, violation);
+                sound = false;
+            } else if permit.is_some()
+                && self.large.damage_from_outside(block, &read).is_some()
+                && !wait_for(&self.os, || self.large.damage_from_outside(block, &read).is_none())
+                && let Some(damage) = self.large.damage_from_outside(block, &read)
+            {
+                self.missed_large(Call::Verify, block, damage);
+                sound = false;
+            }
+        });
+        sound
     }
 
     fn tables_are_damaged(&self, address: usize, slab: Option<&Slab>, violation: Violation) {
@@ -63,9 +147,9 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Every so many allocations that are looked at.
-    pub(super) fn verify_now_and_then(&self, heap: &Heap) {
+    pub(super) fn verify_now_and_then(&self, heap: &Heap, looked_at: usize) {
         let every = self.options.verify;
-        if every != 0 && (self.looked_at().fetch_add(1, Relaxed) + 1).is_multiple_of(every) {
+        if every != 0 && looked_at.is_multiple_of(every) {
             self.verify(heap);
         }
     }

@@ -15,6 +15,8 @@
 
 mod pool;
 mod slot;
+mod watch;
 
 pub use pool::{Access, Guarded, SLOT_BYTES};
 pub use slot::{Slot, SlotCondition};
+pub use watch::Watcher;

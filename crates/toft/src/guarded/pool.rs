@@ -1,7 +1,7 @@
 //! The pool: where its slots are, how they are taken in turn, and what an address in it means.
 
 use super::{Slot, SlotCondition};
-use crate::os::{Error, process};
+use crate::os::{Error, process, userfault};
 use crate::report::Stack;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use Ordering::Relaxed;
@@ -18,8 +18,8 @@ const LEFT: u64 = 8;
 pub struct Guarded {
     /// The first guard page.
     base: usize,
-    slots: usize,
-    page: usize,
+    pub(super) slots: usize,
+    pub(super) page: usize,
     /// One allocation in so many is sampled.
     every: usize,
     /// This library's own code, which stacks do not show.
@@ -30,7 +30,7 @@ pub struct Guarded {
 /// What the pool writes; slots follow. Zero at first.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Head {
+pub(super) struct Head {
     /// The slot that is tried next. Any thread, by one atomic.
     next: AtomicUsize,
     /// Slots that are not to be had. Any thread, by one atomic.
@@ -43,6 +43,9 @@ struct Head {
     /// Whoever puts ours in place.
     chained: [AtomicUsize; 2],
     original: [AtomicUsize; 2],
+    /// To whom reads of what was not written are told, and in which process: `watch.rs`.
+    pub(super) watcher: AtomicUsize,
+    pub(super) watcher_of: AtomicUsize,
 }
 
 /// What an address in the pool means.
@@ -94,13 +97,13 @@ impl Guarded {
         (SLOT_BYTES + self.page).max(1)
     }
 
-    fn head(&self) -> &Head {
+    pub(super) fn head(&self) -> &Head {
         // SAFETY: `new` has mapped it for ever, zero is a `Head`, and without a pool nobody asks: callers have
         // asked `is_on`, or found an address in it.
         unsafe { &*self.head }
     }
 
-    fn slot(&self, number: usize) -> Option<&Slot> {
+    pub(super) fn slot(&self, number: usize) -> Option<&Slot> {
         if number >= self.slots {
             return None;
         }
@@ -139,10 +142,17 @@ impl Guarded {
         self.is_on() && self.random() % (self.every as u64).max(1) < of as u64
     }
 
-    /// A block of `size` bytes, a multiple of 16, all zero; `None` where no slot is free or it does not fit.
+    /// A block of `size` bytes, a multiple of 16, all zero; `None` where no slot is free or it does not fit. Reads of
+    /// what was not written are told to `watcher`, where there is one.
     ///
     /// `looks` says whether stacks may be looked at, by unusual system calls.
-    pub fn allocate(&self, size: usize, align: usize, site: usize, looks: bool) -> Option<usize> {
+    pub fn allocate(
+        &self,
+        (size, align): (usize, usize),
+        site: usize,
+        looks: bool,
+        watcher: Option<i32>,
+    ) -> Option<usize> {
         if size > SLOT_BYTES || align > self.page || !size.is_multiple_of(16) || size == 0 {
             return None;
         }
@@ -161,6 +171,11 @@ impl Guarded {
                 slot.untake();
                 return None;
             }
+            if let Some(file) = watcher
+                && userfault::register(file, from, to - from)
+            {
+                slot.watch();
+            }
             head.live.fetch_add(1, Relaxed);
             head.allocations.fetch_add(1, Relaxed);
             let stack =
@@ -172,12 +187,12 @@ impl Guarded {
     }
 
     /// The start of the page that an address is on.
-    fn down(&self, address: usize) -> usize {
+    pub(super) fn down(&self, address: usize) -> usize {
         address & !(self.page - 1)
     }
 
     /// The pages that a block has bytes in.
-    fn pages(&self, begin: usize, size: usize) -> (usize, usize) {
+    pub(super) fn pages(&self, begin: usize, size: usize) -> (usize, usize) {
         (self.down(begin), self.down(begin + size + self.page - 1))
     }
 
@@ -198,18 +213,22 @@ impl Guarded {
         (slot.condition() == SlotCondition::Live && slot.begin() == address).then_some(slot)
     }
 
-    /// Takes back the block at an address; says no where there is none. From then on nobody can reach it.
-    pub fn free(&self, address: usize, looks: bool) -> bool {
+    /// Takes back the block at an address; says no where there is none. From then on nobody can reach it. One that is
+    /// freed `for_good` keeps its place.
+    pub fn free(&self, address: usize, looks: bool, for_good: bool) -> bool {
         let Some(slot) = self.live_at(address) else { return false };
         if !slot.take_live() {
             return false;
         }
         let stack = if looks { Stack::of_caller_soon(self.own) } else { Stack::EMPTY };
         slot.note_free(process::thread_number(), &stack);
+        self.unwatch(slot);
         let (from, to) = self.pages(address, slot.bytes());
         process::forbid(from, to - from);
         self.head().live.fetch_sub(1, Relaxed);
-        slot.retire();
+        if !for_good {
+            slot.retire();
+        }
         true
     }
 
@@ -314,7 +333,7 @@ mod tests {
         let (mut left, mut right) = (0, 0);
         for number in 0..64 {
             let size = 16 * (number + 1);
-            let block = pool.allocate(size, 16, 7, true).expect("a slot for each");
+            let block = pool.allocate((size, 16), 7, true, None).expect("a slot for each");
             assert!(pool.live_at(block).is_some_and(|slot| slot.bytes() == size));
             assert!(pool.live_at(block + 16).is_none());
             // SAFETY: so many bytes, allocated a moment ago.
@@ -325,7 +344,7 @@ mod tests {
             *(if at_end { &mut right } else { &mut left }) += 1;
         }
         assert!(left > 1 && right > left, "{left} left, {right} right");
-        assert!(pool.allocate(16, 16, 7, true).is_none(), "all slots are live");
+        assert!(pool.allocate((16, 16), 7, true, None).is_none(), "all slots are live");
         pool.check().unwrap();
     }
 
@@ -333,29 +352,33 @@ mod tests {
     fn a_freed_slot_comes_last() {
         let pool = pool(8);
         let blocks: std::vec::Vec<usize> =
-            (0..8).map(|_| pool.allocate(64, 16, 7, true).unwrap()).collect();
+            (0..8).map(|_| pool.allocate((64, 16), 7, true, None).unwrap()).collect();
         let slot = |address| pool.number(address).unwrap();
         assert!(
-            pool.free(blocks[2], true) && pool.free(blocks[5], true) && !pool.free(blocks[2], true)
+            pool.free(blocks[2], true, false)
+                && pool.free(blocks[5], true, false)
+                && !pool.free(blocks[2], true, false)
         );
-        let next = pool.allocate(64, 16, 7, true).unwrap();
+        let next = pool.allocate((64, 16), 7, true, None).unwrap();
         assert_eq!(slot(next), slot(blocks[2]));
-        assert!(pool.free(next, true));
-        assert_eq!(slot(pool.allocate(64, 16, 7, true).unwrap()), slot(blocks[5]));
+        assert!(pool.free(next, true, false));
+        assert_eq!(slot(pool.allocate((64, 16), 7, true, None).unwrap()), slot(blocks[5]));
         pool.check().unwrap();
     }
 
     #[test]
     fn what_an_address_is() {
         let pool = pool(2);
-        let (first, _) =
-            (pool.allocate(64, 16, 7, true).unwrap(), pool.allocate(64, 16, 7, true).unwrap());
+        let (first, _) = (
+            pool.allocate((64, 16), 7, true, None).unwrap(),
+            pool.allocate((64, 16), 7, true, None).unwrap(),
+        );
         assert!(matches!(pool.access(first), Some(Access::Within(_))));
         assert!(matches!(pool.access(first + 63), Some(Access::Within(_))));
         assert!(matches!(pool.access(first + 64), Some(Access::Beyond(_, 1))));
         assert!(matches!(pool.access(first - 1), Some(Access::Before(_, 1))));
         assert!(pool.access(first + 64 + (1 << 30)).is_none() && pool.access(1).is_none());
-        assert!(pool.free(first, true));
+        assert!(pool.free(first, true, false));
         assert!(matches!(pool.access(first + 3), Some(Access::AfterFree(_))));
         let never = Guarded::none();
         assert!(never.access(0).is_none() && !never.contains(first) && !never.chooses(1));
@@ -373,7 +396,7 @@ mod tests {
     #[test]
     fn planted_damage_is_found() {
         let pool = pool(2);
-        let block = pool.allocate(64, 16, 7, true).unwrap();
+        let block = pool.allocate((64, 16), 7, true, None).unwrap();
         let slot = pool.live_at(block).unwrap();
         slot.address.store(pool.first(0) + SLOT_BYTES / 2, Relaxed);
         assert_eq!(pool.check(), Err("Q1: a block not at an end of its slot"));

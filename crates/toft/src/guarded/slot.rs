@@ -33,6 +33,11 @@ pub struct Slot {
     pub threads: [AtomicU32; 2],
     pub(super) address: AtomicUsize,
     pub(super) size: AtomicUsize,
+    /// Not zero while reads of what was not written are told.
+    watched: AtomicU32,
+    /// The page that was read before it was written, and that nobody can reach until that was told; or zero. The
+    /// watcher; zero, by whoever tells.
+    pub(super) unset: AtomicUsize,
     allocated: Frames,
     freed: Frames,
 }
@@ -110,6 +115,21 @@ impl Slot {
         self.address.store(0, Relaxed);
         self.size.store(0, Relaxed);
         self.state.store(NEVER, Release);
+    }
+
+    /// Whether reads of what was not written are told.
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Acquire) != 0
+    }
+
+    /// Says so. By whoever took the slot.
+    pub(super) fn watch(&self) {
+        self.watched.store(1, Release);
+    }
+
+    /// Ends that; says whether it was so.
+    pub(super) fn unwatch(&self) -> bool {
+        self.watched.swap(0, AcqRel) != 0
     }
 
     /// Where the block begins.

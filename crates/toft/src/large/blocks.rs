@@ -341,6 +341,24 @@ impl Blocks {
         self.hold_budget(os);
         true
     }
+
+    /// As `free`, and the address is never anybody's again.
+    pub fn free_for_good(&self, os: &impl Os, block: &Block, damaged: impl FnOnce(Damage)) -> bool {
+        if !block.take() {
+            return false;
+        }
+        if HARDENED && let Some(damage) = self.damage(block) {
+            damaged(damage);
+        }
+        self.end(block);
+        // Free, and on no stack and in no place: whoever looks for one does not find it.
+        if HARDENED {
+            self.wall_off(os, block);
+        } else {
+            self.drop_pages(os, block);
+        }
+        true
+    }
 }
 
 #[cfg(test)]

@@ -85,17 +85,27 @@ impl Blocks {
 
     /// Where a held block that was live a moment ago was missed, if it was: what is nearest to it.
     pub(super) fn damage(&self, block: &Block) -> Option<Damage> {
+        self.damage_read(block, |address| Some(read(address)))
+    }
+
+    /// The same, by bytes that are read as the caller likes: what it does not know is as it must be.
+    pub(super) fn damage_read(
+        &self,
+        block: &Block,
+        read: impl Fn(usize) -> Option<u8>,
+    ) -> Option<Damage> {
+        let differs = |address, must: u8| read(address).is_some_and(|byte| byte != must);
         let (canary, bytes) = (self.canary(block), block.bytes());
         if bytes == 0 {
             return None;
         }
         let (end, tail) = (self.address(block) + bytes, self.tail(block, bytes));
-        let behind = (0..tail).find(|&place| read(end + place) != canary.tail(place, tail));
+        let behind = (0..tail).find(|&place| differs(end + place, canary.tail(place, tail)));
         if let Some(place) = behind {
             return Some(Damage::Behind(place));
         }
         let (start, head) = (self.start(block), self.head(block));
-        let before = (0..head).rev().find(|&place| read(start + place) != canary.head(place));
+        let before = (0..head).rev().find(|&place| differs(start + place, canary.head(place)));
         before.map(|place| Damage::Before(head - place))
     }
 }

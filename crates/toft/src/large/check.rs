@@ -2,8 +2,12 @@
 
 use super::blocks::{Blocks, LARGE_CLASSES};
 use super::kept::PLACES;
-use super::{Block, BlockState};
+use super::{Block, BlockState, Damage};
 use crate::sync::Ordering::Relaxed;
+use core::cell::Cell;
+
+/// Bytes beside a block that are read at a time.
+const PIECE: usize = 256;
 
 /// Sums over all blocks.
 #[derive(Default)]
@@ -72,6 +76,37 @@ impl Blocks {
         ensure(sums.kept == state.kept.load(Relaxed), "L4: kept")?;
         ensure(sums.mapped == state.mapped.load(Relaxed), "L4: mapped")?;
         ensure(sums.separate == state.separate.load(Relaxed), "L4: mappings")
+    }
+
+    /// Verifies L1 of one block, whoever is at it: what does not hold once may hold the next time.
+    pub fn check_one(&self, block: &Block) -> Result<(), &'static str> {
+        self.check_block(block, &mut Sums::default())
+    }
+
+    /// Where a live block was missed, read by `peek`, which says whether there is anything to read; nothing, where the
+    /// block is freed or resized meanwhile. Any thread. Hardened build.
+    pub fn damage_from_outside(
+        &self,
+        block: &Block,
+        peek: &dyn Fn(usize, &mut [u8]) -> bool,
+    ) -> Option<Damage> {
+        let seen = (block.bytes(), block.since());
+        if block.state() != BlockState::Live {
+            return None;
+        }
+        // What was read last, and where: a head may be a page.
+        let known = Cell::new((0, [0u8; PIECE]));
+        let damage = self.damage_read(block, |address| {
+            let piece = address & !(PIECE - 1);
+            let (mut at, mut bytes) = known.get();
+            if at != piece {
+                at = if peek(piece, &mut bytes) { piece } else { 0 };
+                known.set((at, bytes));
+            }
+            bytes.get(address - piece).copied().filter(|_| at == piece)
+        });
+        let same = block.state() == BlockState::Live && (block.bytes(), block.since()) == seen;
+        damage.filter(|_| same)
     }
 
     fn check_block(&self, block: &Block, sums: &mut Sums) -> Result<(), &'static str> {

@@ -29,6 +29,8 @@ pub const VERIFY_MAX: usize = 1_000_000_000;
 
 /// The highest number of a signal.
 pub const SIGNAL_MAX: usize = 64;
+/// Most allocations between two looks for dangling pointers.
+pub const DANGLING_MAX: usize = 1_000_000_000;
 
 /// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
 const CAREFUL_BELOW: usize = 64;
@@ -214,7 +216,19 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_VERIFY",
         default: "0",
         kind: Kind::Number(0, VERIFY_MAX),
-        doc: "verify the calling thread's part of the heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+        doc: "verify the whole heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+    },
+    Entry {
+        name: "TOFT_DANGLING",
+        default: "0",
+        kind: Kind::Number(0, DANGLING_MAX),
+        doc: "look for words that lead into freed blocks, as toft_dangling() does: 0 is never, 1 at exit, more at exit and after so many allocations of all threads; every call is then a slow one (docs/dangling.md)",
+    },
+    Entry {
+        name: "TOFT_UNINIT",
+        default: "0",
+        kind: Kind::Number(0, GUARDED_MAX),
+        doc: "one allocation in about so many is a guarded block, and named when the program reads a page of it that it has not written; needs userfaultfd with the kernel's accesses; 0 is none, 1 every one for which there is room (docs/uninitialised.md)",
     },
     Entry {
         name: "TOFT_LEAKS",
@@ -403,6 +417,10 @@ pub struct Options {
     pub fill: Fill,
     /// Allocations between two verifications, or none.
     pub verify: usize,
+    /// Whether to look for dangling pointers: 1 at exit, more after so many allocations as well.
+    pub dangling: usize,
+    /// One allocation in so many is watched for reads of what was not written, or none.
+    pub uninit: usize,
     /// Which leaks to report at exit.
     pub leaks: Leaks,
     /// Where profiles go.
@@ -445,6 +463,8 @@ impl Options {
         guarded_slots: 1024,
         fill: Fill::Off,
         verify: 0,
+        dangling: 0,
+        uninit: 0,
         leaks: Leaks::Off,
         profile: None,
         profile_signal: 0,
@@ -456,13 +476,22 @@ impl Options {
 
     /// Whether every call is looked at, so that none is served by the fast paths.
     pub fn is_careful(&self) -> bool {
-        let sampled = self.guarded != 0 && self.guarded < CAREFUL_BELOW;
-        sampled || self.fill != Fill::Off || self.verify != 0
+        let every = self.sampled();
+        let sampled = every != 0 && every < CAREFUL_BELOW;
+        sampled || self.fill != Fill::Off || self.verify != 0 || self.dangling > 1
+    }
+
+    /// One allocation in so many is a guarded block, or none: as often as either of the two aids asks for.
+    pub fn sampled(&self) -> usize {
+        match (self.guarded, self.uninit) {
+            (0, every) | (every, 0) => every,
+            (a, b) => a.min(b),
+        }
     }
 
     /// Whether slow paths have something to do with blocks that they hand out or take back.
     pub fn is_watchful(&self) -> bool {
-        self.is_careful() || self.guarded != 0
+        self.is_careful() || self.sampled() != 0
     }
 
     /// Whether something is to be done about what is mapped.
@@ -585,6 +614,16 @@ impl Options {
                 Some(n) if n <= VERIFY_MAX => self.verify = n,
                 _ => return bad,
             },
+            "TOFT_DANGLING" => match parse_number(value) {
+                Some(2..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(n) if n <= DANGLING_MAX => self.dangling = n,
+                _ => return bad,
+            },
+            "TOFT_UNINIT" => match parse_number(value) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(n) if n <= GUARDED_MAX => self.uninit = n,
+                _ => return bad,
+            },
             "TOFT_LEAKS" => match parse_word(value, LEAKS) {
                 Some(0) => self.leaks = Leaks::Off,
                 Some(1) => self.leaks = Leaks::Lost,
@@ -630,69 +669,73 @@ mod tests {
         }
     }
 
+    /// One example at least for each option.
+    const EXAMPLES: &[&str] = &[
+        "TOFT_PARTITIONS=5",
+        "TOFT_LARGE_KEEP=1k",
+        "TOFT_SLAB_KEEP=1k",
+        "TOFT_RECLAIM=calls",
+        "TOFT_DECAY=7",
+        "TOFT_LIMIT=80%",
+        "TOFT_COLD=60",
+        "TOFT_HUGE=dense",
+        "TOFT_QUARANTINE=0",
+        "TOFT_READY=0",
+        "TOFT_PREPOPULATE=1",
+        "TOFT_MLOCK=1",
+        "TOFT_NAMES=1",
+        "TOFT_SCOPE=program",
+        "TOFT_REPORT_FD=7",
+        "TOFT_REPORT=line",
+        "TOFT_REPORT_FILE=/tmp/reports",
+        "TOFT_GUARDED_SLOTS=1",
+        "TOFT_LEAKS=1",
+        "TOFT_PROFILE=/tmp/heap.toft",
+        "TOFT_PROFILE_SIGNAL=12",
+        "TOFT_PROFILE_GROWTH=1g",
+        "TOFT_STATS=1",
+        #[cfg(feature = "experiment-parallel")]
+        "TOFT_EXPERIMENT_ARENAS=1",
+        "TOFT_DANGLING=1",
+    ];
+
+    /// What the hardened build tells, and does not do.
+    const WEAKER: &[&str] = &[
+        "TOFT_ON_MISUSE=warn",
+        "TOFT_ON_MISUSE=ignore",
+        "TOFT_COMPACT=1",
+        "TOFT_GUARDED=1",
+        "TOFT_FILL=alloc",
+        "TOFT_VERIFY=1",
+        "TOFT_DANGLING=2",
+        "TOFT_UNINIT=1",
+        "TOFT_GUARDED=100",
+        "TOFT_FILL=free",
+        "TOFT_VERIFY=1000",
+    ];
+
     #[test]
-    fn every_option_changes_something() {
-        for (text, entry) in [
-            ("TOFT_PARTITIONS=5", 0),
-            #[cfg(not(feature = "hardened"))]
-            ("TOFT_ON_MISUSE=warn", 1),
-            #[cfg(not(feature = "hardened"))]
-            ("TOFT_ON_MISUSE=ignore", 1),
-            ("TOFT_LARGE_KEEP=1k", 2),
-            ("TOFT_SLAB_KEEP=1k", 3),
-            ("TOFT_RECLAIM=calls", 4),
-            ("TOFT_DECAY=7", 5),
-            #[cfg(not(feature = "hardened"))]
-            ("TOFT_COMPACT=1", 6),
-            ("TOFT_LIMIT=80%", 7),
-            ("TOFT_COLD=60", 8),
-            ("TOFT_HUGE=dense", 9),
-            ("TOFT_QUARANTINE=0", 10),
-            ("TOFT_READY=0", 11),
-            ("TOFT_PREPOPULATE=1", 12),
-            ("TOFT_MLOCK=1", 13),
-            ("TOFT_NAMES=1", 14),
-            ("TOFT_SCOPE=program", 15),
-            ("TOFT_REPORT_FD=7", 16),
-            ("TOFT_REPORT=line", 17),
-            ("TOFT_REPORT_FILE=/tmp/reports", 18),
-            #[cfg(not(feature = "hardened"))]
-            ("TOFT_GUARDED=1", 19),
-            ("TOFT_GUARDED_SLOTS=1", 20),
-            #[cfg(not(feature = "hardened"))]
-            ("TOFT_FILL=alloc", 21),
-            #[cfg(not(feature = "hardened"))]
-            ("TOFT_VERIFY=1", 22),
-            ("TOFT_LEAKS=1", 23),
-            ("TOFT_PROFILE=/tmp/heap.toft", 24),
-            ("TOFT_PROFILE_SIGNAL=12", 25),
-            ("TOFT_PROFILE_GROWTH=1g", 26),
-            ("TOFT_STATS=1", 27),
-            #[cfg(feature = "experiment-parallel")]
-            ("TOFT_EXPERIMENT_ARENAS=1", 28),
-        ] {
+    fn every_option_changes_something_or_is_refused() {
+        for (text, weaker) in
+            EXAMPLES.iter().map(|text| (text, false)).chain(WEAKER.iter().map(|text| (text, true)))
+        {
             let mut options = Options::DEFAULT;
-            options.take(text.as_bytes()).unwrap();
-            assert_ne!(options, Options::DEFAULT, "{text}");
-            assert!(text.starts_with(TABLE[entry].name));
+            let taken = options.take(text.as_bytes());
+            if HARDENED && weaker {
+                assert!(matches!(taken, Err(Problem::Weaker(_))), "{text}");
+                assert_eq!(options, Options::DEFAULT, "{text}");
+            } else {
+                taken.unwrap();
+                assert_ne!(options, Options::DEFAULT, "{text}");
+            }
         }
     }
 
-    /// What is not for the hardened build is told, and changes nothing.
-    #[cfg(feature = "hardened")]
     #[test]
-    fn the_hardened_build_refuses_what_it_does_not_have() {
-        for text in [
-            "TOFT_ON_MISUSE=warn",
-            "TOFT_COMPACT=1",
-            "TOFT_GUARDED=100",
-            "TOFT_FILL=free",
-            "TOFT_VERIFY=1000",
-        ] {
-            let mut options = Options::DEFAULT;
-            let refused = options.take(text.as_bytes());
-            assert!(matches!(refused, Err(Problem::Weaker(_))), "{text}");
-            assert_eq!(options, Options::DEFAULT, "{text}");
+    fn every_option_has_an_example() {
+        for entry in TABLE {
+            let names = |text: &&str| text.split_once('=').unwrap().0 == entry.name;
+            assert!(EXAMPLES.iter().chain(WEAKER).any(names), "{}", entry.name);
         }
     }
 
@@ -754,6 +797,8 @@ mod tests {
             "TOFT_PROFILE_GROWTH=much",
             "TOFT_FILL=1",
             "TOFT_VERIFY=often",
+            "TOFT_DANGLING=exit",
+            "TOFT_UNINIT=-1",
             "TOFT_GUARDED=-1",
             "TOFT_GUARDED_SLOTS=0",
             "TOFT_REPORT_FILE=",

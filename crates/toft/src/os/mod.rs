@@ -16,7 +16,8 @@ pub mod process;
 pub mod release;
 mod share;
 mod syscall;
-mod thread;
+pub mod thread;
+pub mod userfault;
 mod warmth;
 mod wishes;
 

@@ -225,6 +225,13 @@ pub fn forbid(address: usize, bytes: usize) {
     }
 }
 
+/// Takes the rights to pages away, and leaves what they hold; says whether that was possible.
+pub fn shut(address: usize, bytes: usize) -> bool {
+    let protection = libc::PROT_NONE as usize;
+    // SAFETY: callers own the range; who reaches it meanwhile faults, and is let in again.
+    unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection, 0, 0, 0]) == 0 }
+}
+
 /// The process's number.
 pub fn pid() -> usize {
     // SAFETY: no arguments, no effects.

@@ -124,6 +124,31 @@ impl Stack {
         stack
     }
 
+    /// The stack of another thread, which is stopped: the instruction, and what may have called it. What words of the
+    /// stack lead to is read, but for those that the caller does not allow.
+    pub fn of_stopped(
+        instruction: usize,
+        pointer: usize,
+        allowed: impl Fn(usize) -> bool,
+    ) -> Stack {
+        let mut stack = Stack::EMPTY;
+        stack.push(instruction, true);
+        let may_be = |word| allowed(word) && is_return(word) && module_of(word).is_some();
+        stack.guess(pointer, may_be);
+        stack
+    }
+
+    /// Goes on by what lies on the stack from an address on and may be a return address.
+    fn guess(&mut self, mut from: usize, may_be: impl Fn(usize) -> bool) {
+        let end = from.saturating_add(GUESS_REACH);
+        while self.len() <= GUESSES
+            && let Some(slot) = find(from, end.saturating_sub(from), &may_be)
+        {
+            self.push(read(slot).unwrap_or(0), false);
+            from = slot + WORD;
+        }
+    }
+
     /// The code of this library, where that is a file of its own; else nowhere.
     pub fn own_code() -> (usize, usize) {
         let own = module_of(Stack::own_code as *const () as usize).filter(is_library);
@@ -166,14 +191,7 @@ impl Stack {
         if stack.len() > 1 {
             return stack;
         }
-        let mut from = slot + WORD;
-        let end = from + GUESS_REACH;
-        while stack.len() <= GUESSES
-            && let Some(slot) = find(from, end.saturating_sub(from), is_programs)
-        {
-            stack.push(read(slot).unwrap_or(0), false);
-            from = slot + WORD;
-        }
+        stack.guess(slot + WORD, is_programs);
         stack
     }
 

@@ -2,8 +2,28 @@
 
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::DIRTY_FRESH;
+#[cfg(not(loom))]
+use super::states::{
+    DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD, TAKEN, ZERO_CLEAN,
+    ZERO_FRESH,
+};
+#[cfg(not(loom))]
+use super::{CLASSES, Class};
 use crate::policy::HARDENED;
+#[cfg(not(loom))]
+use crate::sync::Ordering::Acquire;
 use crate::sync::Ordering::Relaxed;
+
+/// Whether a slot that there is can have this state: I10.
+#[cfg(not(loom))]
+fn is_state(state: u8) -> bool {
+    let free = state & !((HELD | LENT) & !TAKEN) & !TAKEN;
+    let held = state & (HELD | LENT) & !TAKEN != 0;
+    let idle = matches!(free, ZERO_FRESH | DIRTY | DIRTY_FRESH | ZERO_CLEAN);
+    // Held and lent slots are taken as well; what is neither is not.
+    let idle = idle && held == (state & TAKEN != 0);
+    idle || state == LEFT || matches!(state, LIVE | REMOTE_HELD | REMOTE_CLEAN | GONE)
+}
 
 /// An invariant that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +74,48 @@ impl Slab {
         Ok(())
     }
 
+    /// Verifies what holds at every moment, whoever is at the slab: of I1 what is written once, of I2, I3 and I5 what
+    /// no step of malloc, free or the reclaimer breaks, and I10. Any thread. Two words that are read one after the
+    /// other may be of two moments, so what does not hold once may hold the next time.
+    #[cfg(not(loom))]
+    pub fn check_from_outside(&self, partitions: usize) -> Result<(), Violation> {
+        let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
+        let class = self.class.load(Relaxed) as usize;
+        ensure(class < CLASSES, "I1: class")?;
+        let class = Class::new(class);
+        ensure(self.size() == class.size(), "I1: size")?;
+        ensure(self.slot_size.load(Relaxed) as usize == class.size(), "I1: size, for malloc")?;
+        ensure(self.multiplier.load(Relaxed) == class.multiplier(), "I1: multiplier")?;
+        ensure(self.partition() < partitions, "I1: partition")?;
+        let slots = self.slots();
+        let most = (self.tier().slab_bytes() / class.size()).min(SLOTS_MAX);
+        ensure(slots == most, "I1: slots")?;
+        for slot in 0..SLOTS_MAX {
+            let remote = self.is_remote(slot);
+            let state = self.state_of(slot).load(Acquire);
+            if slot >= slots {
+                ensure(state == NO_SLOT && !remote, "I1: beyond the end")?;
+                continue;
+            }
+            ensure(is_state(state), "I10: no state")?;
+            // Who collects takes the bit before it changes the state.
+            let freed = state == LEFT || state == LIVE || state == REMOTE_CLEAN;
+            ensure(!remote || freed || !self.is_remote(slot), "I3: remote but not live")?;
+        }
+        let states = self.states.0.as_ptr().expose_provenance();
+        let (claim, at) = (self.claimed(), self.claim_states.load(Relaxed).wrapping_sub(states));
+        if claim != 0 && claim == self.claimed() {
+            let group = at / GROUP_SLOTS;
+            ensure(at % GROUP_SLOTS == 0 && group < GROUPS, "I5: claimed group")?;
+            ensure(claim & !valid_bits(slots, group) == 0, "I1: claimed beyond the end")?;
+            let remote = self.remote_bits(group);
+            // What is claimed is handed out before anybody can free it.
+            let both = claim & remote & self.claimed();
+            ensure(both == 0 || group != self.claimed_group(), "I2: claimed and remote")?;
+        }
+        Ok(())
+    }
+
     /// Verifies I7, of a slab that no heap owns.
     fn check_nobodys(&self) -> Result<(), Violation> {
         if self.is_listed() || self.claimed() != 0 || !self.is_empty() {
@@ -68,5 +130,55 @@ impl Slab {
             let state = self.state_of(group * GROUP_SLOTS + bit).load(Relaxed);
             bits | u64::from(state == DIRTY_FRESH) << bit
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::states::{WALL, free_state};
+    use std::boxed::Box;
+    extern crate std;
+
+    #[test]
+    fn states_that_there_are_and_no_others() {
+        let free = [ZERO_FRESH, DIRTY, DIRTY_FRESH, ZERO_CLEAN];
+        for state in 0..=u8::MAX {
+            let plain = free.contains(&state) || free.contains(&free_state(state));
+            let held = state & HELD == HELD && free.contains(&(state & !HELD));
+            let both = free.map(|free| free | HELD | LENT).contains(&state);
+            let other = [LIVE, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
+            assert_eq!(is_state(state), plain || held || both || other, "{state:#x}");
+        }
+        assert!(is_state(WALL) && !is_state(NO_SLOT));
+    }
+
+    /// Each thing that a stray write may change is seen.
+    #[test]
+    fn what_is_written_once_is_verified() {
+        let slab = || {
+            let slab = Box::new(Slab::nothing());
+            let slots = slab.open(1 << 30, 64 << 10, Class::of(512).unwrap(), 3, 0);
+            slab.publish(1 << 20, slots);
+            slab
+        };
+        slab().check_from_outside(64).unwrap();
+        let damage: [(&str, fn(&Slab)); 10] = [
+            ("I1: class", |slab| slab.class.store(77, Relaxed)),
+            ("I1: size", |slab| slab.size.store(513, Relaxed)),
+            ("I1: size, for malloc", |slab| slab.slot_size.store(16, Relaxed)),
+            ("I1: multiplier", |slab| slab.multiplier.store(1, Relaxed)),
+            ("I1: partition", |slab| slab.partition.store(64, Relaxed)),
+            ("I1: slots", |slab| slab.slots.store(129, Relaxed)),
+            ("I1: beyond the end", |slab| slab.state_of(200).store(LIVE, Relaxed)),
+            ("I10: no state", |slab| slab.state_of(7).store(0x42, Relaxed)),
+            ("I3: remote but not live", |slab| assert!(slab.set_remote(9))),
+            ("I5: claimed group", |slab| slab.claim.store(1, Relaxed)),
+        ];
+        for (what, harm) in damage {
+            let slab = slab();
+            harm(&slab);
+            assert_eq!(slab.check_from_outside(64), Err(Violation(what)));
+        }
     }
 }

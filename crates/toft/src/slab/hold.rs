@@ -21,8 +21,8 @@
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
-    DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, WALL, ZERO_CLEAN,
-    ZERO_FRESH,
+    DIRTY, DIRTY_FRESH, GONE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, WALL,
+    ZERO_CLEAN, ZERO_FRESH,
 };
 use crate::policy::HARDENED;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -100,8 +100,9 @@ impl Slab {
         match self.state_of(slot).load(Acquire) {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
-            // What lies around a wall may go together.
+            // What lies around a wall may go together, and around what is gone for good.
             WALL if HARDENED => Some(false),
+            GONE => Some(false),
             state if state & TAKEN == 0 => {
                 let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
                 (!claimed).then_some(state & SOILED != 0)
@@ -176,6 +177,7 @@ impl Slab {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             WALL if HARDENED => Some(false),
+            GONE => Some(false),
             state if state & HELD == HELD => Some(state & SOILED != 0),
             _ => None,
         }

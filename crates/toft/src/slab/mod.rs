@@ -8,6 +8,7 @@ mod check;
 mod claim;
 mod class;
 mod credit;
+mod gone;
 mod hold;
 mod lend;
 mod others;
@@ -30,6 +31,7 @@ pub use class::{
     class_of_small, small_classes,
 };
 pub use credit::Spent;
+pub use gone::Rest;
 pub use lend::{SlotSet, are_disjoint, either, has_slot};
 #[cfg(not(loom))]
 pub use outside::SlabFields;

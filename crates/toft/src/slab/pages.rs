@@ -73,7 +73,7 @@ impl Slab {
         self.tidy_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
         let free = |slot| {
-            let wall = HARDENED && self.is_wall(slot);
+            let wall = HARDENED && self.is_wall(slot) || self.is_gone(slot);
             (wall || self.is_free(slot)).then(|| !wall && self.is_dirty(slot))
         };
         self.runs(page, free, |(first, end), (start, stop)| {

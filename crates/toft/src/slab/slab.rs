@@ -40,6 +40,7 @@
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 //! - I8 SHARED is set exactly where a unit shares pages, and only there slots are lent.
 //! - I9 what may be drawn from counts: a slab with uncounted bytes is not awake.
+//! - I10 each slot has one of the states of `states.rs`.
 
 use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH, free_state};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};

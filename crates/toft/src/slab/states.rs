@@ -30,6 +30,10 @@ pub const REMOTE_HELD: u8 = 0x11;
 pub const REMOTE_CLEAN: u8 = 0x13;
 const REMOTE_BIT: u32 = 4;
 
+/// Freed for good: nobody gets it again. Like a slot that another thread has freed and nobody ever collects, so
+/// that it counts as not free and not live; its memory is zero, and goes with what lies around it.
+pub const GONE: u8 = 0x93;
+
 /// Set in the state of a free slot of which another slab has the memory: nobody may claim it.
 pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
 const LENT_BIT: u32 = 5;

@@ -5,6 +5,7 @@ use crate::large::BlockState;
 use crate::os::Os;
 use crate::policy::HARDENED;
 use crate::slab::{Slab, SlotState};
+use crate::sync::Ordering::Relaxed;
 
 /// Figures of a whole allocator. With threads running, each is exact for some moment during the
 /// call; the sum of them is for no single one.
@@ -58,6 +59,10 @@ pub struct Snapshot {
     pub guard_bytes: usize,
     /// Bad calls that were ignored.
     pub misuses: usize,
+    /// Blocks that were freed for good, and their bytes: of small and medium blocks a part of `free_bytes`.
+    pub gone_blocks: usize,
+    /// As above.
+    pub gone_bytes: usize,
 }
 
 impl Snapshot {
@@ -95,6 +100,8 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
         threads: allocator.heaps.live(),
         heaps: allocator.heaps.count() as usize,
         misuses: allocator.misuse_count(),
+        gone_blocks: allocator.gone()[0].load(Relaxed),
+        gone_bytes: allocator.gone()[1].load(Relaxed),
         ..Snapshot::default()
     };
     allocator.for_each_slab(|slab| {

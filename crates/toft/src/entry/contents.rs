@@ -1,0 +1,139 @@
+//! What was left in slots that nobody has, verified while their threads go on: who writes there has a pointer to what
+//! was freed.
+//!
+//! In the hardened build such a slot is zero. In the default build it has the pattern of `TOFT_FILL=free`, or is zero
+//! where its pages have gone; without the pattern there is nothing to compare.
+//!
+//! A slot may be handed out, written and freed while it is looked at. So its state is read before and after its bytes,
+//! which the kernel reads (the page may go); and a byte counts as overwritten only when it is found so for a fifth of a second,
+//! look after look. Nobody has a slot between the pattern and its state: the first is there before the second says so.
+
+use super::damage::Damage;
+use super::{Allocator, Call};
+use crate::os::process::peek;
+use crate::os::{Os, wait_for};
+use crate::policy::HARDENED;
+use crate::slab::{Rest, Slab};
+
+/// Bytes read at a time.
+const PIECE: usize = 4096;
+
+/// What a slot must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Must {
+    /// Anything: somebody has it, or nothing is known.
+    Anything,
+    /// Zeros.
+    BeZero,
+    /// The pattern, or zeros, page by page; where pages came from another slab, byte by byte.
+    BeStale,
+}
+
+impl<O: Os> Allocator<O> {
+    /// Looks into all slots that nobody has, and names the first byte that was overwritten; says whether there is
+    /// none. Nothing, where the kernel may not read for us.
+    pub(super) fn verify_contents(&self) -> bool {
+        let stale = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
+        if !(HARDENED || stale && super::start::calls_are_looked_at()) {
+            return true;
+        }
+        let Some(_permit) = self.filter().permit(&self.os, true) else { return true };
+        let mut sound = true;
+        self.for_each_slab(|slab| {
+            if sound && let Some((slot, place)) = self.overwritten(slab) {
+                self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
+                sound = false;
+            }
+        });
+        sound
+    }
+
+    /// A slot of a slab that nobody has, and its byte that was overwritten.
+    fn overwritten(&self, slab: &Slab) -> Option<(usize, usize)> {
+        let (size, end) = (slab.size(), slab.slots() * slab.size());
+        let mut at = 0;
+        while at < end && !slab.is_dormant() {
+            let slots = at / size..=((at + PIECE - 1) / size).min(slab.slots() - 1);
+            let mut bytes = [0u8; PIECE];
+            let mut wanted = slots.clone().filter(|&slot| self.must(slab, slot) != Must::Anything);
+            if let Some(first) = wanted.next()
+                && peek(slab.base() + at, &mut bytes) == PIECE
+            {
+                for slot in
+                    (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes))
+                {
+                    // So it seems. The state was asked after the bytes here, and will be before them as well.
+                    let looks_bad = || {
+                        let mut bytes = [0u8; PIECE];
+                        let bad = self.must(slab, slot) != Must::Anything
+                            && peek(slab.base() + at, &mut bytes) == PIECE
+                            && self.is_bad(slab, slot, at, &bytes);
+                        if bad { self.place_of(slab, slot, at, &bytes) } else { None }
+                    };
+                    if !wait_for(&self.os, || looks_bad().is_none())
+                        && let Some(place) = looks_bad()
+                    {
+                        return Some((slot, place));
+                    }
+                }
+            }
+            at += PIECE;
+        }
+        None
+    }
+
+    /// What a slot must hold now.
+    fn must(&self, slab: &Slab, slot: usize) -> Must {
+        match slab.rest(slot) {
+            Rest::Left if HARDENED => Must::BeZero,
+            Rest::Left => Must::BeStale,
+            Rest::Other => Must::Anything,
+        }
+    }
+
+    /// Whether the bytes of a slot among those that were read at an offset are not what they must be, now that they
+    /// were read.
+    fn is_bad(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
+        self.place_of(slab, slot, at, bytes).is_some() && self.must(slab, slot) != Must::Anything
+    }
+
+    /// The first of them, by its place in the slot.
+    fn place_of(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> Option<usize> {
+        let begin = slot * slab.size();
+        let first = begin.max(at);
+        let end = (begin + slab.size()).min(at + PIECE);
+        let part = bytes.get(first.checked_sub(at)?..end.checked_sub(at)?)?;
+        let bad = match self.must(slab, slot) {
+            Must::Anything => None,
+            Must::BeZero => part.iter().position(|&byte| byte != 0),
+            Must::BeStale => stale(part, slab.has_received()),
+        };
+        bad.map(|place| first - begin + place)
+    }
+}
+
+/// The first byte that is neither of the pattern nor of a page that has gone.
+fn stale(part: &[u8], mixed: bool) -> Option<usize> {
+    let filled = part.contains(&super::guarded::STALE);
+    part.iter().position(|&byte| match byte {
+        super::guarded::STALE => false,
+        0 => filled && !mixed,
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_pattern_or_is_zero() {
+        let mut part = [super::super::guarded::STALE; 64];
+        assert_eq!(stale(&part, false), None);
+        assert_eq!(stale(&[0; 64], false), None);
+        part[9] = 0;
+        assert_eq!((stale(&part, false), stale(&part, true)), (Some(9), None));
+        part[9] = 7;
+        assert_eq!((stale(&part, false), stale(&part, true)), (Some(9), Some(9)));
+    }
+}

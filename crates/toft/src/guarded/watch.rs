@@ -1,0 +1,124 @@
+//! Who is told when the program reads what it has not written, and what that costs the pages.
+//!
+//! A watched block's pages are registered with the kernel (`os/userfault.rs`): whoever reaches one for the first time waits
+//! until the watcher, a thread of the library's own, has filled it with zeros. Where that was to read it, the page is
+//! made inaccessible first, so that the reader faults, and the report is made where the program's registers are known.
+
+use super::pool::Guarded;
+use super::{Access, Slot};
+use crate::os::{process, userfault};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+const NOBODY: usize = 0;
+const STARTING: usize = 1;
+const REFUSED: usize = 2;
+/// A descriptor is told by so much more.
+const FIRST: usize = 16;
+
+/// The watcher as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watcher {
+    /// There is none yet.
+    Nobody,
+    /// It can be told by this descriptor.
+    At(i32),
+    /// There cannot be one, or it is not this process's.
+    None,
+}
+
+impl Guarded {
+    /// The watcher, for the process of this number.
+    pub fn watcher(&self, process: usize) -> Watcher {
+        match self.head().watcher.load(Acquire) {
+            NOBODY => Watcher::Nobody,
+            STARTING | REFUSED => Watcher::None,
+            _ if self.head().watcher_of.load(Relaxed) != process => Watcher::None,
+            file => Watcher::At((file - FIRST) as i32),
+        }
+    }
+
+    /// Whether the caller is the one to start the watcher.
+    pub fn begin_watcher(&self) -> bool {
+        self.head().watcher.compare_exchange(NOBODY, STARTING, AcqRel, Relaxed).is_ok()
+    }
+
+    /// It was started, for the process of this number; or cannot be.
+    pub fn set_watcher(&self, file: Option<i32>, process: usize) {
+        self.head().watcher_of.store(process, Relaxed);
+        let word = file.map_or(REFUSED, |file| file as usize + FIRST);
+        self.head().watcher.store(word, Release);
+    }
+
+    /// In the child of a fork: the pages are as any others there, and the watcher is the parent's.
+    pub fn forget_watcher(&self) {
+        if !self.is_on() {
+            return;
+        }
+        let watcher = &self.head().watcher;
+        match watcher.swap(NOBODY, AcqRel) {
+            NOBODY | STARTING => return,
+            REFUSED => return watcher.store(REFUSED, Release),
+            file => process::close((file - FIRST) as i32),
+        }
+        for slot in (0..self.slots).filter_map(|number| self.slot(number)) {
+            if slot.unwatch() {
+                self.let_in(slot);
+            }
+        }
+    }
+
+    /// Whether reads of what was not written are told of the block at an address.
+    pub fn is_watched(&self, address: usize) -> bool {
+        self.live_at(address).is_some_and(Slot::is_watched)
+    }
+
+    /// Nothing more is told of a block: what was not written is zero.
+    pub fn unwatch(&self, slot: &Slot) {
+        let file = self.head().watcher.load(Acquire);
+        if slot.unwatch() && file >= FIRST {
+            let (from, to) = self.pages(slot.begin(), slot.bytes());
+            userfault::unregister((file - FIRST) as i32, from, to - from);
+        }
+    }
+
+    /// The watched block whose page somebody wants.
+    pub fn wanted(&self, address: usize) -> Option<&Slot> {
+        match self.access(address)? {
+            Access::Within(slot) | Access::Before(slot, _) | Access::Beyond(slot, _) => {
+                Some(slot).filter(|slot| slot.is_watched())
+            }
+            Access::AfterFree(_) | Access::Wild => None,
+        }
+    }
+
+    /// The page of an address was to be read, and was never written: from now on nobody reaches it until `let_in`. Says
+    /// whether that could be done.
+    pub fn shut_out(&self, slot: &Slot, address: usize) -> bool {
+        let page = self.down(address);
+        slot.unset.compare_exchange(0, page, AcqRel, Relaxed).is_ok()
+            && (process::shut(page, self.page) || {
+                slot.unset.store(0, Release);
+                false
+            })
+    }
+
+    /// Whether that is why an access to an address has faulted.
+    pub fn is_shut_out(&self, slot: &Slot, address: usize) -> bool {
+        slot.unset.load(Acquire) == self.down(address)
+    }
+
+    /// The page can be reached again.
+    pub fn let_in(&self, slot: &Slot) {
+        let page = slot.unset.swap(0, AcqRel);
+        if page != 0 {
+            process::allow(page, self.page);
+        }
+    }
+
+    /// Fills the page of an address, and lets go on who waits for it.
+    pub fn fill(&self, file: i32, address: usize) {
+        let page = self.down(address);
+        // Somebody may have filled it already; then nobody waits any more.
+        userfault::fill(file, page, self.page);
+    }
+}

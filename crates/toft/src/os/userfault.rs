@@ -1,0 +1,206 @@
+//! Faults on pages that were never written, told by the kernel: userfaultfd, by raw system calls.
+//!
+//! The descriptor must be told of the kernel's own accesses as well (`read` into such a page), which the system
+//! allows with `CAP_SYS_PTRACE`, with `vm.unprivileged_userfaultfd=1`, or to whom `/dev/userfaultfd` is open.
+
+use super::process::{close, read_lines_by};
+use super::syscall::syscall;
+use core::ffi::{CStr, c_int};
+
+const API: u64 = 0xAA;
+/// Each fault says which thread it is of, Linux 4.14.
+const THREAD_ID: u64 = 1 << 8;
+const MISSING: u64 = 1;
+const IOCTL_API: usize = 0xC018_AA3F;
+const IOCTL_REGISTER: usize = 0xC020_AA00;
+const IOCTL_UNREGISTER: usize = 0x8010_AA01;
+const IOCTL_ZEROPAGE: usize = 0xC020_AA04;
+/// Of `/dev/userfaultfd`: a new descriptor.
+const IOCTL_NEW: usize = 0xAA00;
+const EVENT_PAGEFAULT: u8 = 0x12;
+const FLAG_WRITE: u64 = 1;
+/// Where the descriptor is kept, so that a program which opens and closes the lowest does not meet it.
+const HIGH: usize = 1000;
+
+/// A thread waits for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it wants.
+    pub address: usize,
+    /// Whether to write it.
+    pub writes: bool,
+    /// Its number.
+    pub thread: u32,
+}
+
+/// What a stopped thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Running code of the program's, or of a library.
+    Code,
+    /// In a system call of this number, made at this instruction, with this stack pointer.
+    Call(i64, usize, usize),
+    /// It is not known, or is no thread of this process.
+    Unknown,
+}
+
+fn control<T>(file: c_int, request: usize, argument: &mut T) -> bool {
+    let argument = &raw mut *argument as usize;
+    // SAFETY: each request reads and writes the structure that callers give it, and what it does to memory is to fill
+    // pages that nobody has written.
+    unsafe { syscall(libc::SYS_ioctl, [file as usize, request, argument, 0, 0, 0]) == 0 }
+}
+
+/// A descriptor to which faults are told; `None` where the system does not allow it.
+pub fn open() -> Option<c_int> {
+    let flags = libc::O_CLOEXEC as usize;
+    // SAFETY: makes a descriptor, no more.
+    let mut file = unsafe { syscall(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
+    if file < 0 {
+        let at = libc::AT_FDCWD as isize as usize;
+        let path = c"/dev/userfaultfd".as_ptr() as usize;
+        let mode = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
+        // SAFETY: the kernel reads the path.
+        let device = unsafe { syscall(libc::SYS_openat, [at, path, mode, 0, 0, 0]) };
+        if device < 0 {
+            return None;
+        }
+        // SAFETY: makes a descriptor, no more.
+        file = unsafe { syscall(libc::SYS_ioctl, [device as usize, IOCTL_NEW, flags, 0, 0, 0]) };
+        close(device as c_int);
+    }
+    let mut file = (file >= 0).then_some(file as c_int)?;
+    if !control(file, IOCTL_API, &mut [API, THREAD_ID, 0]) {
+        close(file);
+        return None;
+    }
+    let duplicate = [file as usize, libc::F_DUPFD_CLOEXEC as usize, HIGH, 0, 0, 0];
+    // SAFETY: makes a descriptor, no more.
+    let high = unsafe { syscall(libc::SYS_fcntl, duplicate) };
+    if high >= 0 {
+        close(file);
+        file = high as c_int;
+    }
+    Some(file)
+}
+
+/// From now on each first access to a page of the range is told, and waits; says whether that is so.
+pub fn register(file: c_int, start: usize, len: usize) -> bool {
+    control(file, IOCTL_REGISTER, &mut [start as u64, len as u64, MISSING, 0])
+}
+
+/// That ends; who waits goes on, on pages of zeros.
+pub fn unregister(file: c_int, start: usize, len: usize) -> bool {
+    control(file, IOCTL_UNREGISTER, &mut [start as u64, len as u64])
+}
+
+/// Fills a page that nobody has written with zeros, and lets go on who waits for it.
+pub fn fill(file: c_int, start: usize, len: usize) -> bool {
+    control(file, IOCTL_ZEROPAGE, &mut [start as u64, len as u64, 0, 0])
+}
+
+/// The next fault, when there is one; `None` where the descriptor is of no use any more.
+pub fn next(file: c_int) -> Option<Fault> {
+    loop {
+        let mut message = [0u64; 4];
+        let args = [file as usize, message.as_mut_ptr() as usize, size_of_val(&message), 0, 0, 0];
+        // SAFETY: the kernel writes to the message alone.
+        let got = unsafe { syscall(libc::SYS_read, args) };
+        if got == -(libc::EINTR as isize) || got == -(libc::EAGAIN as isize) {
+            continue;
+        }
+        if got != size_of_val(&message) as isize {
+            return None;
+        }
+        let [event, flags, address, thread] = message;
+        if event as u8 == EVENT_PAGEFAULT {
+            let writes = flags & FLAG_WRITE != 0;
+            return Some(Fault { address: address as usize, writes, thread: thread as u32 });
+        }
+    }
+}
+
+/// The calling thread has descriptors of its own from here on: this one, and stderr. What the program closes and opens
+/// is none of its business.
+pub fn keep_alone(file: c_int) -> bool {
+    // SAFETY: changes the calling thread's table of descriptors alone, once it has one.
+    unsafe {
+        if syscall(libc::SYS_unshare, [libc::CLONE_FILES as usize, 0, 0, 0, 0, 0]) != 0 {
+            return false;
+        }
+        let close = |first: usize, last: usize| {
+            if first <= last {
+                syscall(libc::SYS_close_range, [first, last, 0, 0, 0, 0]);
+            }
+        };
+        close(0, 1);
+        close(3, (file as usize).saturating_sub(1));
+        close(file as usize + 1, u32::MAX as usize);
+    }
+    true
+}
+
+/// What a thread of this process that waits for something is doing.
+pub fn doing(thread: u32) -> Doing {
+    let mut path = *b"/proc/self/task/0000000000/syscall\0";
+    let mut rest = thread;
+    for place in path.iter_mut().skip(16).take(10).rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    // The kernel's names of threads have no zeros in front.
+    let zeros = 10 - (thread.max(1).ilog10() as usize + 1);
+    path.copy_within(16 + zeros.., 16);
+    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return Doing::Unknown };
+    let mut doing = Doing::Unknown;
+    read_lines_by::<256>(path, |line| doing = parse(line));
+    doing
+}
+
+/// `running`; or the number of the call, its arguments, the stack pointer and the instruction; or `-1` and the last two.
+fn parse(line: &[u8]) -> Doing {
+    let text = core::str::from_utf8(line).unwrap_or("");
+    let mut fields = text.split(' ');
+    let number = fields.next().and_then(|number| number.parse::<i64>().ok());
+    let hex = |text: &str| usize::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    let (at, pointer) = (fields.next_back().and_then(hex), fields.next_back().and_then(hex));
+    match (number, at, pointer) {
+        (Some(-1), Some(_), Some(_)) => Doing::Code,
+        (Some(number), Some(at), Some(pointer)) => Doing::Call(number, at, pointer),
+        _ => Doing::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_does_is_read() {
+        assert_eq!(parse(b"-1 0x7ffd10 0x55d0"), Doing::Code);
+        assert_eq!(
+            parse(b"1 0x1 0x2 0x3 0x0 0x0 0x0 0x7ffd10 0x55d0"),
+            Doing::Call(1, 0x55d0, 0x7ffd10)
+        );
+        assert_eq!(parse(b"running"), Doing::Unknown);
+        assert_eq!(parse(b""), Doing::Unknown);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_in_a_call() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(crate::os::process::thread_number()).unwrap();
+            std::thread::park_timeout(std::time::Duration::from_secs(5));
+        });
+        let thread = told.recv().unwrap();
+        let found = (0..1000).find_map(|_| {
+            std::thread::yield_now();
+            Some(doing(thread)).filter(|doing| matches!(doing, Doing::Call(..)))
+        });
+        assert!(found.is_some());
+        sleeper.thread().unpark();
+        sleeper.join().unwrap();
+        assert_eq!(doing(thread), Doing::Unknown, "it is no more");
+    }
+}

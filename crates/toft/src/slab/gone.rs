@@ -1,0 +1,97 @@
+//! Slots that are freed for good: their state says so for the life of the process.
+//!
+//! To everybody who counts, such a slot is one that the program never frees: its slab never becomes empty, so that it
+//! is never anybody else's. To everybody who asks for blocks it is not live, and was freed.
+
+use super::slab::Slab;
+use super::states::{DIRTY, GONE, LEFT, LIVE};
+use crate::sync::Ordering::{AcqRel, Acquire};
+
+/// What there is in a slot, for who looks at what was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// What was done to it when it was freed, and nothing since; or zeros, of pages that have gone.
+    Left,
+    /// Something else: a program's, or unknown.
+    Other,
+}
+
+impl Slab {
+    /// Takes a live slot away for ever; says no where it is not live. Any thread: of those that free it at the
+    /// same moment one succeeds, or the owner finds it freed twice.
+    pub fn bury(&self, slot: usize) -> bool {
+        let state = self.state_of(slot);
+        // In the hardened build `LIVE` is left by one exchange of whoever frees.
+        !self.is_remote(slot) && state.compare_exchange(LIVE, GONE, AcqRel, Acquire).is_ok()
+    }
+
+    /// Whether a slot was freed for good.
+    pub fn is_gone(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Acquire) == GONE
+    }
+
+    /// Whether what the program has left in a slot is still there for nobody. Any thread; at this moment.
+    pub fn rest(&self, slot: usize) -> Rest {
+        let state = self.state_of(slot).load(Acquire);
+        // Freed by another thread: by its mark, which comes after whatever is done to the block.
+        let left = state == DIRTY || state == LEFT && self.is_remote(slot);
+        if left { Rest::Left } else { Rest::Other }
+    }
+
+    /// The pages that have bytes of a slot and of none that may still be handed out: their offset in the slab and
+    /// their length.
+    pub fn pages_gone(&self, slot: usize, page: usize) -> (usize, usize) {
+        let (size, slots) = (self.size(), self.slots());
+        let page = page.max(1);
+        let all_gone = |at: usize| {
+            let last = ((at + page - 1) / size).min(slots - 1);
+            (at / size..=last).all(|slot| self.is_gone(slot))
+        };
+        let first = slot * size / page * page;
+        let end = ((slot + 1) * size).next_multiple_of(page);
+        let start = if all_gone(first) { first } else { first + page };
+        let stop = if end > start && all_gone(end - page) { end } else { end - page };
+        (start, stop.saturating_sub(start))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::{Class, SlotState};
+    use crate::sync::Ordering::Relaxed;
+    use std::boxed::Box;
+    extern crate std;
+
+    fn slab(size: usize) -> Box<Slab> {
+        let slab = Box::new(Slab::nothing());
+        let slots = slab.open(1 << 30, 64 << 10, Class::of(size).unwrap(), 0, 0);
+        slab.publish(1 << 20, slots);
+        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab.fresh.store(slots as u16, Relaxed);
+        slab
+    }
+
+    #[test]
+    fn what_is_gone_is_neither_live_nor_free() {
+        let slab = slab(256);
+        assert!(slab.bury(3) && !slab.bury(3) && slab.is_gone(3));
+        assert_eq!(slab.state(3), SlotState::Free);
+        assert_eq!(slab.live_slots(), slab.slots() - 1);
+        assert_eq!(slab.held() as usize, slab.slots(), "its slab is as full as before");
+        assert_eq!(slab.free_bits(0) | slab.dirty_bits(0) | slab.remote_held_bits(0), 0);
+        assert!(!slab.set_remote(3) || !slab.is_in_use(3));
+    }
+
+    #[test]
+    fn a_page_goes_with_the_last_slot_on_it() {
+        let slab = slab(1024);
+        for slot in 4..8 {
+            assert!(slab.bury(slot));
+            let wanted = if slot == 7 { (4096, 4096) } else { (8192, 0) };
+            let (start, bytes) = slab.pages_gone(slot, 4096);
+            assert_eq!(bytes, wanted.1, "{slot}");
+            assert!(bytes == 0 || start == wanted.0);
+        }
+    }
+}
