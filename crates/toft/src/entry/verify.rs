@@ -38,7 +38,7 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         let rest = || {
-            heap.check(self.options.partitions)?;
+            heap.check(self.heaps.partitions())?;
             self.guarded.check().map_err(Violation)
         };
         match holds(&rest) {
