@@ -135,7 +135,7 @@ fn about_memory(rows: &mut Vec<Row>) {
 /// What the library itself would choose, by its own code.
 fn window() -> Row {
     let system = Linux::detect();
-    match Windows::choose(&system, toft::options::Options::DEFAULT.partitions) {
+    match Windows::choose(&system, toft::options::Options::DEFAULT.partitions_there_are()) {
         Ok(windows) => {
             let whole = windows.large_span == system.address_space().len() / 4;
             let (level, meaning) = if whole {

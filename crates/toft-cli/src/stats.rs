@@ -181,6 +181,14 @@ impl Stats {
                 format!("{} partitions", self.number("partitions")),
             ],
         );
+        if self.number("own_sites") != 0 {
+            let merged = match self.number("merged_sites") {
+                0 => "none shares one".to_owned(),
+                n => style.bad(&format!("{} came later and share", style::count(n))),
+            };
+            let own = style::count(self.number("own_sites"));
+            line("sites", &[format!("{own} with a partition of their own"), merged]);
+        }
         line("threads", &[self.number("threads").to_string()]);
         line(
             "guards",

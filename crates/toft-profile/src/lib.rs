@@ -13,6 +13,7 @@
 //! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
 //! | `root.rs` | where the allocator's tables are |
 //! | `tables.rs` | the tables: slabs, large blocks, heaps |
+//! | `sites.rs` | the table of call sites, where each has a partition of its own |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
 //! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
@@ -37,6 +38,7 @@ mod process;
 mod profile;
 mod root;
 mod rss;
+mod sites;
 mod tables;
 
 pub use account::{Account, Pin, Split, Thread, account};
@@ -51,4 +53,5 @@ pub use profile::{
 };
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
+pub use sites::Site;
 pub use tables::{Block, Doubts, HeapOf, Slab, Slot, Tables};

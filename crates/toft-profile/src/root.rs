@@ -171,5 +171,13 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         (root.tables..root.end).contains(&root.control) && control.iter().all(|&at| at < 4096),
         "what can be asked",
     )?;
+    let bits = root.site_partition_bits;
+    let places = [root.sites, root.sites_mapped.saturating_add(8)];
+    let inside = places.iter().all(|at| (root.tables..root.end).contains(at));
+    ensure(
+        root.sites == 0
+            || inside && (8..4096).contains(&root.site_bytes) && (1..=32).contains(&bits),
+        "the call sites",
+    )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }

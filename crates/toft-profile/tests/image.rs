@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use toft::stats::Root;
-use toft_profile::{Account, Error, Mapping, Memory, Run, Split, Tables, account};
+use toft_profile::{Account, Error, Mapping, Memory, Run, Site, Split, Tables, account};
 
 const PAGE: u64 = 4096;
 const DATA: u64 = 0x1000_0000;
@@ -14,6 +14,7 @@ const TABLES: u64 = 0x7000_0000;
 const SMALL_SLABS: u64 = TABLES + 0x10_0000;
 const MEDIUM_SLABS: u64 = TABLES + 0x20_0000;
 const LARGE_BLOCKS: u64 = TABLES + 0x30_0000;
+const SITES: u64 = TABLES + 0x38_0000;
 const HEAPS: u64 = TABLES + 0x40_0000;
 const END: u64 = TABLES + 0x50_0000;
 const MEDIUM: u64 = DATA + 2 * SPAN;
@@ -77,6 +78,11 @@ fn root() -> Root {
         control_answered: 16,
         control_given: 24,
         slot_lent: LENT.into(),
+        sites: SITES,
+        site_bytes: 16,
+        sites_mapped: TABLES + 512,
+        site_partition_bits: 16,
+        site_first_own: 3,
     }
 }
 
@@ -346,6 +352,30 @@ fn large_blocks_are_live_behind_what_was_asked_for_and_kept() {
     assert_eq!(account.guards, 2 * unit - 5 * PAGE + unit - 9 * PAGE);
     let [pin] = account.pins.as_slice() else { panic!("{:?}", account.pins) };
     assert_eq!((pin.site, pin.partition, pin.resident, pin.pinned), (0x7777_0000, 2, 3 * PAGE, 0));
+}
+
+#[test]
+fn call_sites_and_their_partitions_are_read() {
+    let mut image = Image::default();
+    assert!(Tables { root: Root { sites: 0, ..root() } }.sites(&image).unwrap().is_empty());
+    // The page that says how much is mapped, and two of entries.
+    image.touch(TABLES, TABLES + PAGE);
+    image.touch(SITES, SITES + 2 * PAGE);
+    image.word(TABLES + 512, 2 * PAGE);
+    for (entry, site, partition) in
+        [(3, 0x5555_1234, 7u64), (300, 0x7fff_ffff_ffff, 3), (511, 0, 2)]
+    {
+        image.word(SITES + 16 * entry, site << 16 | partition);
+    }
+    let tables = Tables { root: root() };
+    let of = |partition, address, own| Site { partition, address, own };
+    let expected = [of(2, 0, false), of(3, 0x7fff_ffff_ffff, true), of(7, 0x5555_1234, true)];
+    assert_eq!(tables.sites(&image).unwrap(), expected);
+    // What cannot be is not believed.
+    for mapped in [HEAPS, u64::MAX, 4 * PAGE] {
+        image.word(TABLES + 512, mapped);
+        assert!(matches!(tables.sites(&image), Err(Error::Nonsense(..))), "{mapped}");
+    }
 }
 
 /// Planted nonsense, one field at a time: it is counted, and its neighbour is not hurt.

@@ -1,18 +1,19 @@
 //! The allocator: all its parts, built once, over any operating system.
 
+use crate::bin::ROW_WORDS;
 use crate::guarded::{Guarded, Slot};
 use crate::harden::Secret;
 use crate::keyed::Key;
 use crate::large::Blocks;
 use crate::nothing::{Nothing, Place};
-use crate::options::{Huge, Options};
+use crate::options::{Huge, Options, SiteMode};
 use crate::os::filter::Filter;
 use crate::os::{Error, HugeHabit, Os};
 use crate::policy::HARDENED;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
-use crate::site::SiteHash;
+use crate::site::{SiteHash, Sites};
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::thread::{Heap, Heaps, Quarantine};
@@ -43,7 +44,9 @@ pub struct Allocator<O> {
     pub(super) for_ever: bool,
     /// All heaps.
     pub heaps: Heaps,
-    pub(super) hash: SiteHash,
+    hash: SiteHash,
+    /// Call sites and their partitions, in exact mode.
+    pub sites: Sites,
     /// Sampled blocks between guard pages.
     pub(super) guarded: Guarded,
     /// Whether slow paths have something to do with blocks that they hand out.
@@ -130,6 +133,7 @@ impl<O> Allocator<O> {
             for_ever: false,
             heaps: Heaps::none(),
             hash: SiteHash::single(),
+            sites: Sites::none(),
             guarded: Guarded::none(),
             watchful: false,
             secret: Secret::none(),
@@ -151,8 +155,10 @@ impl<O: Os> Allocator<O> {
         // Slots that share memory with others cannot be told from what was written after a free; and where
         // slabs share pages, walls would move.
         let compact = options.compact && !HARDENED;
-        let partitions = crate::experiment::partitions(options.partitions);
-        let options = Options { partitions, compact, ..options };
+        let partitions = crate::experiment::partitions(options.partitions_there_are());
+        let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
+        let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
+        let options = Options { partitions, sites, compact, ..options };
         let windows = Windows::choose(&os, options.partitions)?;
         let layout = Layout::new(windows, os.page_size());
         let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
@@ -169,11 +175,20 @@ impl<O: Os> Allocator<O> {
         let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
         let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
         let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
-        let end = nothing_at + Nothing::TABLE_BYTES;
+        let sites_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
+        let end = sites_at + Sites::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
         let hash = SiteHash::new(partitions, os.random()?);
+        let sites_window = (layout.sites, layout.sites + layout.sites_span);
+        let sites = if exact {
+            // SAFETY: (1) its own piece of the zero tables that were mapped above; (2) its own part of the
+            // metadata window.
+            unsafe { Sites::new(sites_window, partitions, os.random()?, sites_at) }
+        } else {
+            Sites::none()
+        };
         let secret = Secret::new(&os)?;
         let keep = options.large_keep;
         let nothing_span = windows.nothing_span();
@@ -212,7 +227,7 @@ impl<O: Os> Allocator<O> {
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
                 Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
-                Heaps::new(&os, heap_window, states, partitions, (hash, secret), heaps_at),
+                Heaps::new(&os, heap_window, states, partitions, (hash, sites, secret), heaps_at),
             )
         };
         // What the kernel sees fit needs no asking.
@@ -235,6 +250,7 @@ impl<O: Os> Allocator<O> {
             for_ever: false,
             heaps,
             hash,
+            sites,
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
             secret,
@@ -364,6 +380,27 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has none yet.
+    /// Remembered in `heap`, which the caller holds.
+    #[inline]
+    pub(super) fn row(&self, heap: &Heap, site: usize) -> usize {
+        if !self.sites.is_exact() {
+            return self.hash.row(site);
+        }
+        match heap.known_row(site) {
+            0 => self.unknown_row(heap, site),
+            row => row,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
+        let number = self.sites.number(&self.os, site);
+        heap.remember(site, number);
+        number * ROW_WORDS
+    }
+
     /// Where everything lies.
     pub fn layout(&self) -> Layout {
         let metadata = self.counters.addr();
@@ -397,7 +434,7 @@ impl<O: Os> Allocator<O> {
         let (small, small_metadata) = self.small.mapped_bytes();
         let (medium, medium_metadata) = self.medium.mapped_bytes();
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
-        let metadata = metadata + self.nothing.mapped_bytes();
+        let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
         (small + medium, metadata)
     }
 
@@ -429,7 +466,8 @@ impl<O: Os> Allocator<O> {
         self.large.check().map_err(Violation)?;
         self.guarded.check().map_err(Violation)?;
         self.nothing.check().map_err(Violation)?;
-        self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
+        self.sites.check().map_err(Violation)?;
+        self.heaps.all().try_for_each(|heap| heap.check(self.heaps.partitions()))
     }
 
     /// Runs `body` with a heap that no thread has, for a call that cannot use the thread's own.
@@ -449,6 +487,7 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.nothing.repair(&self.os);
+        self.sites.repair(&self.os);
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

@@ -40,7 +40,7 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let (now, ticks) = (self.os.ticks(), self.decay_ticks());
-        heap.tend(seat, &self.os, self.options.partitions, now, ticks);
+        heap.tend(seat, &self.os, self.heaps.partitions(), now, ticks);
         self.pool.decay(&self.os, now, ticks);
         self.large.decay(&self.os, ticks);
     }

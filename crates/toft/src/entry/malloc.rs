@@ -49,8 +49,8 @@ impl<O: Os> Allocator<O> {
     /// A slot of a class, for `size` bytes.
     #[inline(always)]
     fn allocate_class(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
-        let address =
-            heap.pop(heap.bin(class, site)).or_else(|| self.allocate_slow(heap, class, site));
+        let index = heap.known_bin(class, site);
+        let address = heap.pop(index).or_else(|| self.allocate_slow(heap, class, site));
         if HARDENED {
             self.prepare(heap, address?, size);
         }
@@ -110,11 +110,11 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+        let index = self.row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
-            return self.refill(heap, &seat, self.hash.row(site) + class * BIN_WORDS, site);
+            return self.refill(heap, &seat, index, site);
         }
         // A thread that has no heap, or a signal handler that interrupted a change of this one.
-        let index = self.hash.row(site) + class * BIN_WORDS;
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
             self.refill(heap, &seat, index, site)
@@ -272,7 +272,7 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
-        let partition = self.hash.partition(site);
+        let partition = self.row(heap, site) / ROW_WORDS;
         let grant = Grant::new(self, heap);
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);

@@ -71,11 +71,31 @@ extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
     }
 }
 
-/// The claim of a bin is used up: usually the current slab has more. Kept short, because a program
-/// that replaces blocks at random comes here every few calls.
+/// The claim of a bin is used up; or each site has a row of its own, and row 0, where malloc has looked in
+/// vain, is empty for ever. Then the index in it is the class's, and this is the way of every malloc.
+///
+/// Without a frame of its own, for that.
 #[inline(never)]
 extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
-    match current_heap().pop_after_refill(index) {
+    let heap = current_heap();
+    if !heap.is_exact() {
+        return malloc_refill(index, site, heap);
+    }
+    let row = heap.known_row(site);
+    if row == 0 {
+        return malloc_slower(index, site);
+    }
+    match heap.pop(row + index) {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => malloc_refill(row + index, site, heap),
+    }
+}
+
+/// Usually the current slab has more. Kept short, because a program that replaces blocks at random comes here
+/// every few calls.
+#[inline(never)]
+extern "C" fn malloc_refill(index: usize, site: usize, heap: &Heap) -> Pointer {
+    match heap.pop_after_refill(index) {
         Some(address) if allocator().watchful => malloc_sampled(address, site),
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_slower(index, site),

@@ -9,7 +9,7 @@ use super::fault;
 use super::misuse::Line;
 use super::scope;
 use crate::guarded::Guarded;
-use crate::options::{Leaks, Options, PARTITIONS_MAX, Problem};
+use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, process};
 use crate::policy::HARDENED;
 use crate::stats::{Anchor, Root};
@@ -223,8 +223,10 @@ fn build() -> bool {
         });
     }
     if options.leaks != Leaks::Off || options.profile.is_some() {
-        // A slab knows the first call site that drew from it: with so many partitions, hardly another does.
-        options.partitions = PARTITIONS_MAX;
+        // A slab knows the first call site that drew from it: no other does, but those that come when all
+        // partitions are given out.
+        options.partitions = options.partitions.max(PARTITIONS_EXACT);
+        options.sites = SiteMode::Exact;
     }
     let allocator = match Allocator::new(Linux::detect(), options, secure) {
         Ok(allocator) => allocator,

@@ -98,7 +98,7 @@ impl<O: Os> Allocator<O> {
     /// The lists of the calling thread, and the pool of guarded blocks. With the seat of `heap`.
     fn verify_lists(&self, heap: &Heap) -> bool {
         let rest = || {
-            heap.check(self.options.partitions)?;
+            heap.check(self.heaps.partitions())?;
             self.guarded.check().map_err(Violation)
         };
         match self.holds(rest) {

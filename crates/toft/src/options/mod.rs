@@ -12,6 +12,13 @@ pub use parse::{
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
 
+/// Partitions where each call site has its own, and nobody asks for another number: the most that still have a
+/// granule of address space each, and as many to spare.
+pub const PARTITIONS_EXACT: usize = 2048;
+
+/// Partitions that call sites are hashed into, where nobody asks for another number.
+pub const PARTITIONS_USUAL: usize = 64;
+
 /// Most milliseconds that idle memory may be told to stay: a day.
 pub const DECAY_MAX: usize = 86_400_000;
 
@@ -39,6 +46,7 @@ const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
 const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
 const HUGE: &[&str] = &["off", "dense", "kernel"];
 const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
+const SITES: &[&str] = &["auto", "hash", "exact"];
 const LEAKS: &[&str] = &["0", "1", "all"];
 const REPORT: &[&str] = &["auto", "line", "full"];
 
@@ -84,7 +92,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_PARTITIONS",
         default: "64",
         kind: Kind::Number(1, PARTITIONS_MAX),
-        doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator",
+        doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. With TOFT_SITES=exact the plots that there can be, 2048 if this is not set",
     },
     Entry {
         name: "TOFT_ON_MISUSE",
@@ -103,6 +111,12 @@ pub const TABLE: &[Entry] = &[
         default: "1024g",
         kind: Kind::Size,
         doc: "most bytes of empty slabs that stay resident for reuse; never more than an eighth above what slabs ever had in use, and until TOFT_DECAY has passed",
+    },
+    Entry {
+        name: "TOFT_SITES",
+        default: "auto",
+        kind: Kind::Word(SITES),
+        doc: "whether call sites are hashed into the plots, or each gets one of its own until all are given out and later ones share; auto: hash, in the hardened build exact unless TOFT_PARTITIONS is set (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",
@@ -366,11 +380,25 @@ pub enum Leaks {
     All,
 }
 
+/// How a call site finds its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteMode {
+    /// As the build likes: by a hash, or, in the hardened build and where no number of partitions is asked
+    /// for, exactly.
+    Auto,
+    /// By a keyed hash.
+    Hash,
+    /// Each its own, until all are given out.
+    Exact,
+}
+
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Number of partitions, a power of two.
+    /// Number of partitions, a power of two; zero where none was asked for.
     pub partitions: usize,
+    /// How a call site finds its partition.
+    pub sites: SiteMode,
     /// Whether misuse is only named, not fatal.
     pub warn_only: bool,
     /// Whether it is not even named, where it is not fatal.
@@ -439,7 +467,8 @@ pub struct Options {
 impl Options {
     /// The defaults of [`TABLE`].
     pub const DEFAULT: Options = Options {
-        partitions: 64,
+        partitions: 0,
+        sites: SiteMode::Auto,
         warn_only: false,
         in_silence: false,
         large_keep: 32 << 20,
@@ -473,6 +502,24 @@ impl Options {
         #[cfg(feature = "experiment-parallel")]
         arenas: 4,
     };
+
+    /// Whether each call site has a partition of its own.
+    pub fn is_exact(&self) -> bool {
+        match self.sites {
+            SiteMode::Auto => HARDENED && self.partitions == 0,
+            SiteMode::Hash => false,
+            SiteMode::Exact => true,
+        }
+    }
+
+    /// How many partitions there are, a power of two.
+    pub fn partitions_there_are(&self) -> usize {
+        match self.partitions {
+            0 if self.is_exact() => PARTITIONS_EXACT,
+            0 => PARTITIONS_USUAL,
+            asked => asked,
+        }
+    }
 
     /// Whether every call is looked at, so that none is served by the fast paths.
     pub fn is_careful(&self) -> bool {
@@ -522,6 +569,12 @@ impl Options {
             },
             "TOFT_SLAB_KEEP" => match parse_size(value) {
                 Some(bytes) => self.slab_keep = bytes,
+                None => return bad,
+            },
+            "TOFT_SITES" => match parse_word(value, SITES) {
+                Some(0) => self.sites = SiteMode::Auto,
+                Some(1) => self.sites = SiteMode::Hash,
+                Some(_) => self.sites = SiteMode::Exact,
                 None => return bad,
             },
             "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {
@@ -665,6 +718,12 @@ mod tests {
         for entry in TABLE.iter().filter(|entry| entry.default != "none") {
             let mut options = Options::DEFAULT;
             options.take(format!("{}={}", entry.name, entry.default).as_bytes()).unwrap();
+            if entry.name == "TOFT_PARTITIONS" {
+                // What was asked for is remembered, and the same comes of it.
+                let hashed = Options { sites: SiteMode::Hash, ..Options::DEFAULT };
+                assert_eq!(options.partitions_there_are(), hashed.partitions_there_are());
+                options.partitions = 0;
+            }
             assert_eq!(options, Options::DEFAULT, "{}", entry.name);
         }
     }
@@ -672,6 +731,8 @@ mod tests {
     /// One example at least for each option.
     const EXAMPLES: &[&str] = &[
         "TOFT_PARTITIONS=5",
+        "TOFT_SITES=exact",
+        "TOFT_SITES=hash",
         "TOFT_LARGE_KEEP=1k",
         "TOFT_SLAB_KEEP=1k",
         "TOFT_RECLAIM=calls",
@@ -740,6 +801,20 @@ mod tests {
     }
 
     #[test]
+    fn sites_are_exact_where_that_is_asked_for_or_usual() {
+        let of = |texts: &[&str]| {
+            let mut options = Options::DEFAULT;
+            texts.iter().for_each(|text| options.take(text.as_bytes()).unwrap());
+            (options.is_exact(), options.partitions_there_are())
+        };
+        assert_eq!(of(&[]), if HARDENED { (true, 2048) } else { (false, 64) });
+        assert_eq!(of(&["TOFT_PARTITIONS=8"]), (false, 8));
+        assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_SITES=exact"]), (true, 8));
+        assert_eq!(of(&["TOFT_SITES=exact"]), (true, 2048));
+        assert_eq!(of(&["TOFT_SITES=hash"]), (false, 64));
+    }
+
+    #[test]
     fn limits_are_bytes_or_a_share_of_what_there_is() {
         let limit = |text: &str, there_is: Option<usize>| {
             let mut options = Options::DEFAULT;
@@ -768,6 +843,8 @@ mod tests {
             "TOFT_LARGE_KEEP=1x",
             "TOFT_LARGE_KEEP=99999999999999999999",
             "TOFT_SLAB_KEEP=lots",
+            "TOFT_SITES=yes",
+            "TOFT_SITES=",
             "TOFT_RECLAIM=never",
             "TOFT_DECAY=1s",
             "TOFT_DECAY=86400001",

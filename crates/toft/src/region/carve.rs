@@ -26,6 +26,11 @@ impl Carve {
         self.mapped.load(Acquire)
     }
 
+    /// Address of the number of bytes mapped, for those who look from outside.
+    pub fn mapped_at(&self) -> usize {
+        (&raw const self.mapped).addr()
+    }
+
     /// Makes everything from `start` to `end` usable, mapping a multiple of `step` bytes (whole
     /// pages) if anything. All calls for one run name the same `start`; zeroed memory is a run with
     /// nothing mapped. `Occupied` means that something foreign is there.

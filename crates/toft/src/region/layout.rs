@@ -7,6 +7,8 @@ use crate::policy::{HARDENED, NOTHING_SPAN, SLAB_BYTES};
 
 /// The most heaps' worth of metadata address space, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
+/// The most bytes of call sites.
+const SITES_SPAN: usize = 1 << 33;
 /// Smallest useful span of a tier: below this the address space is too small for Toft.
 const SPAN_MIN: usize = 1 << 26;
 
@@ -38,6 +40,10 @@ pub struct Layout {
     pub large_blocks: usize,
     /// Bits of blocks of no bytes.
     pub nothing: usize,
+    /// Call sites, in exact mode.
+    pub sites: usize,
+    /// Bytes of address space for them.
+    pub sites_span: usize,
     /// Heaps, by number.
     pub heaps: usize,
     /// The end of the metadata window.
@@ -100,12 +106,25 @@ impl Layout {
         let medium_slabs = small_slabs + (span >> 16) * SLAB_BYTES + small_lookup + gap;
         let large_blocks = medium_slabs + (span >> 19) * SLAB_BYTES + medium_lookup + gap;
         let nothing = large_blocks + (windows.large_span >> 16) * 64 + gap;
-        let heaps = match windows.nothing_span() / (16 * 8) {
+        let sites = match windows.nothing_span() / (16 * 8) {
             0 => nothing,
             bytes => nothing + ((bytes + page - 1) & !(page - 1)) + gap,
         };
+        let sites_span = SITES_SPAN.min(span / 64) & !(page - 1);
+        let heaps = sites + sites_span + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
-        Layout { windows, tables, small_slabs, medium_slabs, large_blocks, nothing, heaps, end }
+        Layout {
+            windows,
+            tables,
+            small_slabs,
+            medium_slabs,
+            large_blocks,
+            nothing,
+            sites,
+            sites_span,
+            heaps,
+            end,
+        }
     }
 }
 

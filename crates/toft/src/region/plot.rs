@@ -70,7 +70,9 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// log2 of the bytes in a plot, for a tier of `span` bytes: a granule where that leaves plenty
     /// of plots for each partition.
     fn plot_shift_for(span: usize, partitions: usize) -> u32 {
-        let plots = (4 * partitions).next_power_of_two().max(512);
+        // With very many partitions most are small, and one plot to spare for each is plenty.
+        let each = if partitions > 1024 { 2 } else { 4 };
+        let plots = (each * partitions).next_power_of_two().max(512);
         GRANULE_SHIFT.min((span / plots).max(1).ilog2()).max(Self::SHIFT + 5)
     }
 

@@ -83,6 +83,14 @@ pub fn write_json<O: Os>(
     w.text("\"");
     w.field("pid", process::pid() as u64);
     w.field("partitions", allocator.options().partitions as u64);
+    w.text(if allocator.sites.is_exact() {
+        ",\"sites_are\":\"exact\""
+    } else {
+        ",\"sites_are\":\"hashed\""
+    });
+    let (own, merged) = allocator.sites.counts();
+    w.field("own_sites", own as u64);
+    w.field("merged_sites", merged as u64);
     w.field("threads", s.threads as u64);
     w.field("heaps", s.heaps as u64);
     w.field("allocations", s.allocations);

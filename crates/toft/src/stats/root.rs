@@ -188,6 +188,17 @@ root! {
     control_given,
     /// The bits that are set in the state of a slot of which another slab has the memory.
     slot_lent,
+    /// Address of the table of call sites, each with a partition of its own or one that it shares; zero where
+    /// sites are hashed. An entry of which the first 64 bits are zero is nobody's.
+    sites,
+    /// Bytes in an entry.
+    site_bytes,
+    /// Address of the number of bytes of the table that are mapped, 64 bits.
+    sites_mapped,
+    /// Low bits of an entry's first 64 that are the partition; those above are the site's low bits.
+    site_partition_bits,
+    /// The first partition that one site has alone; those before are shared, and 0 is nobody's.
+    site_first_own,
 }
 
 impl Root {
@@ -195,6 +206,7 @@ impl Root {
     pub fn of<O: Os>(allocator: &Allocator<O>) -> Root {
         let layout = allocator.layout();
         let heaps = allocator.heaps.places();
+        let sites = allocator.sites.places();
         let (slab, block) = (Slab::FIELDS, Block::FIELDS);
         Root {
             ready: 1,
@@ -246,6 +258,11 @@ impl Root {
             control_answered: offset_of!(Control, answered) as u64,
             control_given: offset_of!(Control, given) as u64,
             slot_lent: u64::from(slab.lent),
+            sites: sites.entries as u64,
+            site_bytes: sites.entry_bytes as u64,
+            sites_mapped: sites.mapped as u64,
+            site_partition_bits: u64::from(sites.number_bits),
+            site_first_own: sites.first_own as u64,
         }
     }
 }
@@ -259,7 +276,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.slot_lent), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.site_first_own), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -9,7 +9,7 @@
 use super::Quarantine;
 use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
 use crate::remote::Inbox;
-use crate::site::SiteHash;
+use crate::site::{Cache, SiteHash};
 use crate::slab::{Class, FLAGS, Slab, Spent};
 use crate::sync::{AtomicU32, AtomicUsize, Busy, Ordering, Seat};
 use Ordering::Relaxed;
@@ -41,6 +41,8 @@ pub struct Heap {
     /// Address of the control block of the thread that had the heap last: whose it is, for those who
     /// look from outside. Written at birth and adoption.
     thread_block: AtomicUsize,
+    /// Address of what its thread remembers of call sites, in exact mode; else zero. Written once, at birth.
+    sites: usize,
     bins: BinsHead,
 }
 
@@ -66,14 +68,45 @@ impl Heap {
             tended_at: AtomicU32::new(0),
             tend_next: AtomicU32::new(0),
             thread_block: AtomicUsize::new(0),
+            sites: 0,
             bins: BinsHead::new(),
         }
     }
 
-    /// A new heap, at tick `now`.
-    pub(crate) fn new(hash: SiteHash, number: u32, now: u32) -> Heap {
+    /// A new heap, at tick `now`, whose thread remembers call sites at the address `sites`, if that is not zero.
+    pub(crate) fn new(hash: SiteHash, sites: usize, number: u32, now: u32) -> Heap {
         let tended_at = AtomicU32::new(now);
-        Heap { hash, number, busy: Busy::new(), tended_at, ..Heap::empty() }
+        Heap { hash, sites, number, busy: Busy::new(), tended_at, ..Heap::empty() }
+    }
+
+    /// What this heap's thread remembers of call sites; `None` where they are hashed. Holder only.
+    #[inline(always)]
+    fn cache(&self) -> Option<&'static Cache> {
+        // SAFETY: (1) written at birth, by `Heaps`, which has put a cache there.
+        (self.sites != 0).then(|| unsafe { Cache::at(self.sites) })
+    }
+
+    /// Whether the rows of call sites are to be asked for: then row 0 is empty.
+    #[inline(always)]
+    pub fn is_exact(&self) -> bool {
+        self.sites != 0
+    }
+
+    /// Index of the first bin of a site's row, if that is known without the table; of the empty row 0
+    /// otherwise. Holder only.
+    #[inline(always)]
+    pub fn known_row(&self, site: usize) -> usize {
+        match self.cache() {
+            None => self.hash.row(site),
+            Some(cache) => cache.number(site) * ROW_WORDS,
+        }
+    }
+
+    /// Remembers the partition of a site. Holder only.
+    pub(crate) fn remember(&self, site: usize, number: usize) {
+        if let Some(cache) = self.cache() {
+            cache.remember(site, number);
+        }
     }
 
     /// Throws the dice anew from here on. Holder only.
@@ -151,10 +184,16 @@ impl Heap {
         self.hash.row(site) + self.bins.class_words(size)
     }
 
-    /// Index of the bin of a class. Holder only.
+    /// Index of the bin of a class; in exact mode, of an empty one. Holder only.
     #[inline(always)]
     pub fn bin(&self, class: usize, site: usize) -> usize {
         self.hash.row(site) + class * BIN_WORDS
+    }
+
+    /// The same, but in exact mode of the one that the site is known to draw from. Holder only.
+    #[inline(always)]
+    pub fn known_bin(&self, class: usize, site: usize) -> usize {
+        self.known_row(site) + class * BIN_WORDS
     }
 
     /// Hands out a slot of a bin, if one is claimed. Holder only. The fast path of malloc.

@@ -15,7 +15,7 @@ use crate::harden::Secret;
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::region::{Carve, STEP};
-use crate::site::SiteHash;
+use crate::site::{Cache, SiteHash, Sites};
 use crate::sync::{AtomicU8, AtomicU32, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -69,6 +69,7 @@ pub struct Heaps {
     states: usize,
     partitions: usize,
     hash: SiteHash,
+    sites: Sites,
     secret: Secret,
     state: *const State,
 }
@@ -86,6 +87,7 @@ impl Heaps {
             states: 0,
             partitions: 1,
             hash: SiteHash::single(),
+            sites: Sites::none(),
             secret: Secret::none(),
             state: core::ptr::null(),
         }
@@ -103,13 +105,14 @@ impl Heaps {
         (base, end): (usize, usize),
         states: usize,
         partitions: usize,
-        (hash, secret): (SiteHash, Secret),
+        (hash, sites, secret): (SiteHash, Sites, Secret),
         tables: usize,
     ) -> Heaps {
         let page_size = os.page_size();
         let bytes = size_of::<Heap>() + partitions * ROW_WORDS * size_of::<usize>();
         // Behind the bins of the hardened build.
         let bytes = bytes + Quarantine::BYTES;
+        let bytes = bytes + if sites.is_exact() { Cache::BYTES } else { 0 };
         let stride = bytes.next_multiple_of(page_size);
         Heaps {
             base,
@@ -117,7 +120,9 @@ impl Heaps {
             limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
             states,
             partitions,
-            hash,
+            // The hardened build asks the cache first, and finds the quarantine by the hash.
+            hash: if sites.is_exact() && !HARDENED { SiteHash::single() } else { hash },
+            sites,
             secret,
             state: core::ptr::with_exposed_provenance(tables),
         }
@@ -158,9 +163,15 @@ impl Heaps {
         (self.who(number) != HeapState::None).then(|| self.heap(number))
     }
 
-    /// Number of partitions, and so of rows of bins in each heap.
+    /// Number of partitions that anything may be in: rows of bins in each heap that need to be looked at.
     pub fn partitions(&self) -> usize {
-        self.partitions
+        self.sites.rows(self.partitions)
+    }
+
+    /// Where a heap's thread remembers call sites; zero where they are hashed.
+    fn cache_of(&self, heap: usize) -> usize {
+        let before = self.partitions * ROW_WORDS * size_of::<usize>() + Quarantine::BYTES;
+        if self.sites.is_exact() { heap + size_of::<Heap>() + before } else { 0 }
     }
 
     /// Who has a heap.
@@ -187,7 +198,7 @@ impl Heaps {
                     let heap = self.heap(number);
                     heap.exit_rounds.store(0, Relaxed);
                     if heap.doubtful.load(Relaxed) != 0 {
-                        heap.bins().look_again(self.partitions);
+                        heap.bins().look_again(self.partitions());
                         heap.doubtful.store(0, Relaxed);
                     }
                     return Ok(heap);
@@ -221,7 +232,10 @@ impl Heaps {
             let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
             // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
             // the state says otherwise nobody else looks at it, not even the child of a fork.
-            unsafe { heap.write(Heap::new(self.hash, number, os.ticks())) };
+            unsafe {
+                let cache = self.cache_of(address);
+                heap.write(Heap::new(self.hash, cache, number, os.ticks()))
+            };
             self.seed(self.heap(number), 0);
             self.state_of(number).store(HeapState::Live as u8, Release);
             return Ok(self.heap(number));

@@ -1,0 +1,67 @@
+//! The table of call sites: which partition each draws from. It is there where sites are exact.
+
+use crate::memory::read_word;
+use crate::{Error, Memory, Tables};
+
+/// The most entries that are believed: all the call sites of a very large program, a hundred times.
+const ENTRIES_MOST: u64 = 1 << 26;
+/// Bytes that are read at a time.
+const PIECE: u64 = 1 << 20;
+
+/// A call site and its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    /// The partition that it draws from.
+    pub partition: u32,
+    /// Where the call returns to.
+    pub address: u64,
+    /// Whether no other site draws from that partition.
+    pub own: bool,
+}
+
+impl Tables {
+    /// Whether each call site has a partition of its own, until they are used up.
+    pub fn sites_are_exact(&self) -> bool {
+        self.root.sites != 0
+    }
+
+    /// The call sites that have allocated something, by partition; none where sites are hashed.
+    pub fn sites(&self, memory: &impl Memory) -> Result<Vec<Site>, Error> {
+        let root = &self.root;
+        let mut sites = Vec::new();
+        if !self.sites_are_exact() {
+            return Ok(sites);
+        }
+        let nonsense = |what| Error::Nonsense(memory.pid(), what);
+        let mapped = read_word(memory, root.sites_mapped)
+            .ok_or_else(|| nonsense("the number of call sites cannot be read"))?;
+        let end = root.sites.saturating_add(mapped.min(ENTRIES_MOST * root.site_bytes));
+        if end > root.end {
+            return Err(nonsense("the table of call sites"));
+        }
+        let step = PIECE / root.site_bytes * root.site_bytes;
+        let mut at = root.sites;
+        while at < end {
+            let mut bytes = vec![0; step.min(end - at) as usize];
+            let got = memory.read(at, &mut bytes);
+            if got != bytes.len() {
+                return Err(nonsense("the table of call sites cannot be read"));
+            }
+            for entry in bytes.chunks_exact(root.site_bytes as usize) {
+                let word = entry.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
+                if word == 0 {
+                    continue;
+                }
+                let partition = word & ((1 << root.site_partition_bits) - 1);
+                sites.push(Site {
+                    partition: partition as u32,
+                    address: word >> root.site_partition_bits,
+                    own: partition >= root.site_first_own,
+                });
+            }
+            at += step;
+        }
+        sites.sort_unstable();
+        Ok(sites)
+    }
+}

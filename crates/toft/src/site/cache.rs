@@ -1,0 +1,90 @@
+//! What one thread remembers of call sites and their partitions, in exact mode.
+//!
+//! One word for each place: the site, and behind it its partition's number. A site has one place; who
+//! comes later takes it. Zero is a site of no partition, so that fresh memory is an empty cache.
+//!
+//! Written by the thread that has the heap, and by its signal handlers: a word is written whole, so
+//! what one reads is true, whoever has written it.
+
+use super::table::{NUMBER_BITS, NUMBER_MAX, key_of};
+use crate::sync::{AtomicU64, Ordering};
+use Ordering::Relaxed;
+
+/// Places in a cache.
+const PLACES: usize = 1024;
+
+/// A thread's cache.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cache {
+    places: [AtomicU64; PLACES],
+}
+
+impl Cache {
+    /// Bytes of one, which begin as zero.
+    pub const BYTES: usize = size_of::<Cache>();
+
+    /// The cache at an address.
+    ///
+    /// # Safety
+    /// 1. `BYTES` bytes that live for ever, begin as zero and are written by nobody else.
+    #[inline(always)]
+    pub unsafe fn at(address: usize) -> &'static Cache {
+        // SAFETY: duty 1; all-zero is a `Cache`.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    #[inline(always)]
+    fn place(&self, site: usize) -> &AtomicU64 {
+        // Sites of one function differ in their low bits, those of generated code further up.
+        let mixed = site ^ site >> 10;
+        // SAFETY: the remainder is below the array's length.
+        unsafe { self.places.get_unchecked(mixed % PLACES) }
+    }
+
+    /// The number of a site's partition; zero where it is not remembered.
+    #[inline(always)]
+    pub fn number(&self, site: usize) -> usize {
+        let number = self.place(site).load(Relaxed) ^ key_of(site);
+        if number <= NUMBER_MAX { number as usize } else { 0 }
+    }
+
+    /// Remembers a site's partition.
+    pub fn remember(&self, site: usize, number: usize) {
+        debug_assert!(number >> NUMBER_BITS == 0);
+        self.place(site).store(key_of(site) | number as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Box<Cache> {
+        Box::new(Cache { places: [const { AtomicU64::new(0) }; PLACES] })
+    }
+
+    #[test]
+    fn what_is_remembered_is_known_until_another_takes_its_place() {
+        let cache = empty();
+        assert_eq!(cache.number(0), 0);
+        assert_eq!(cache.number(0x5555_5555_1234), 0);
+        cache.remember(0x5555_5555_1234, 77);
+        assert_eq!(cache.number(0x5555_5555_1234), 77);
+        assert_eq!(cache.number(0x5555_5555_1235), 0);
+        let rival = (1..)
+            .map(|step| 0x5555_5555_1234 + step)
+            .find(|&site| core::ptr::eq(cache.place(site), cache.place(0x5555_5555_1234)));
+        cache.remember(rival.unwrap(), 78);
+        assert_eq!((cache.number(0x5555_5555_1234), cache.number(rival.unwrap())), (0, 78));
+    }
+
+    #[test]
+    fn sites_of_a_page_hardly_meet() {
+        let cache = empty();
+        let sites = || (0..PLACES / 4).map(|i| 0x7f12_3456_7000 + 17 * i);
+        sites().enumerate().for_each(|(i, site)| cache.remember(site, i + 1));
+        let known = sites().enumerate().filter(|&(i, site)| cache.number(site) == i + 1).count();
+        assert!(known > PLACES / 5, "{known}");
+    }
+}

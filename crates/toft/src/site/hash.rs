@@ -1,0 +1,103 @@
+//! Call sites by a keyed hash.
+//!
+//! The key is random for each process, so nobody outside can tell which sites share a partition
+//! (promise 17). The product of site and key is multiplied by its own upper half: of the product
+//! alone, sites at equal distances (the functions of a generated table, say) all collide together
+//! for one key in forty (decision 0008).
+
+use crate::bin::ROW_WORDS;
+use crate::experiment::PARTITION;
+
+/// Low bits of the second product that are not used: they depend on few bits of the site.
+const SHIFT: u32 = 38;
+const _: () = assert!(crate::options::PARTITIONS_MAX * ROW_WORDS <= 1 << (64 - SHIFT));
+
+/// How a call site is turned into a row of bins.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteHash {
+    /// A random odd number.
+    key: u64,
+    /// The bits of a bin's index that are the partition's.
+    mask: u64,
+}
+
+impl SiteHash {
+    /// A hash into `partitions` (a power of two) with a key from the kernel.
+    pub fn new(partitions: usize, random: u64) -> SiteHash {
+        let mask = ((partitions - 1) * ROW_WORDS) as u64;
+        SiteHash { key: random | 1, mask }
+    }
+
+    /// Everything in row 0.
+    pub const fn single() -> SiteHash {
+        SiteHash { key: 1, mask: 0 }
+    }
+
+    /// Index of the first bin of the site's row.
+    #[inline(always)]
+    pub fn row(&self, site: usize) -> usize {
+        if !PARTITION {
+            return 0;
+        }
+        let product = (site as u64).wrapping_mul(self.key);
+        (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
+    }
+
+    /// Words in all rows of bins together.
+    pub fn bins(&self) -> usize {
+        self.mask as usize + ROW_WORDS
+    }
+
+    /// The site's partition.
+    #[inline]
+    pub fn partition(&self, site: usize) -> usize {
+        self.row(site) / ROW_WORDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_partition_takes_every_site() {
+        let hash = SiteHash::new(1, 0x9E37_79B9_7F4A_7C15);
+        assert!((0..10_000).all(|site| hash.partition(site * 13) == 0));
+    }
+
+    #[test]
+    fn sites_at_equal_distances_do_not_collide_together() {
+        let bad_key = |random: &u64| {
+            let hash = SiteHash::new(64, *random);
+            let collide = |pair: &usize| {
+                let site = 0x5555_5555_4000 + pair * 352;
+                hash.partition(site) == hash.partition(site + 176)
+            };
+            (0..64).filter(collide).count() > 16
+        };
+        let keys = (0..2000u64).map(|i| (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let bad = keys.filter(bad_key).count();
+        // One multiplication alone has 47 of them.
+        assert!(bad < 5, "{bad} of 2000 keys");
+    }
+
+    #[test]
+    fn sites_spread_over_all_partitions_and_depend_on_the_key() {
+        for partitions in [2, 64, 4096] {
+            let (a, b) = (
+                SiteHash::new(partitions, 0x1234_5678_9ABC_DEF1),
+                SiteHash::new(partitions, 0xF00D_FACE_CAFE_BEEF),
+            );
+            let mut counts = vec![0; partitions];
+            let mut moved = 0;
+            let sites = partitions * 64;
+            for site in 0..sites {
+                let address = 0x5555_5555_0000 + site * 7;
+                counts[a.partition(address)] += 1;
+                moved += usize::from(a.partition(address) != b.partition(address));
+            }
+            assert!(counts.iter().all(|&count| count < 64 * 4), "{counts:?}");
+            assert!(moved > sites / 3, "{moved} of {sites}");
+        }
+    }
+}

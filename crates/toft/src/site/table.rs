@@ -1,0 +1,407 @@
+//! The process's call sites and their partitions, in exact mode.
+//!
+//! ```text
+//! level 0  1024 entries   level 1  2048   level 2  4096   ...      one behind the other, mapped as needed
+//! entry    site, 48 bits | partition, 16 bits      a word of its own for what else is known
+//! ```
+//!
+//! A site is looked for in a few places of each level, in order, and the first empty one is its own; where
+//! all are taken, in the next level. Nothing is ever taken out. So two threads that bring the same site at
+//! the same time compete for the same place, and one of them finds what the other has put there.
+//!
+//! Row 0 is nobody's (see the [module](super)). The next ones are for sites that come when all partitions
+//! of their own are given out: they share these by a keyed hash, and no other site ever does. The rest are
+//! given out in order.
+//!
+//! Invariants:
+//! - T1 a site is in the table once at most.
+//! - T2 a number above the shared ones is in the table once at most.
+//! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites that share.
+
+use super::SiteHash;
+use crate::os::{Error, Os};
+use crate::region::{Carve, STEP};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed};
+
+/// Bits of a word that are the partition's number.
+pub(super) const NUMBER_BITS: u32 = 16;
+/// The largest number.
+pub const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
+const _: () = assert!(crate::options::PARTITIONS_MAX as u64 <= NUMBER_MAX);
+
+/// Entries of level 0; each level has twice as many as the one before.
+const FIRST: usize = 1024;
+/// Entries of a level that a site may have.
+const WINDOW: usize = 16;
+/// Levels at most: entries for half a billion sites.
+const LEVELS_MAX: u32 = 19;
+
+/// A site as it stands in a word. Of an address, all that tells it from others; of any other number, its
+/// low bits.
+#[inline(always)]
+pub const fn key_of(site: usize) -> u64 {
+    (site as u64) << NUMBER_BITS
+}
+
+/// One site. All zero is nobody's.
+#[repr(C)]
+#[derive(Debug)]
+struct Entry {
+    /// The site and its number. Any thread, once, by compare and exchange.
+    word: AtomicU64,
+    /// Nothing yet.
+    more: AtomicU64,
+}
+
+/// Lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Partitions given to one site each. Any thread.
+    given: AtomicU32,
+    /// Sites that share a partition. Any thread.
+    merged: AtomicU32,
+    /// How often a site was not found for lack of memory. Any thread.
+    unknown: AtomicU32,
+    entries: Carve,
+}
+
+/// Where the table is found from outside the process.
+#[derive(Clone, Copy, Debug)]
+pub struct SitesPlaces {
+    /// Address of the first entry; zero where sites are hashed.
+    pub entries: usize,
+    /// Bytes in an entry, of which the first eight are the site and its number.
+    pub entry_bytes: usize,
+    /// Address of the number of bytes of entries that are mapped, 64 bits.
+    pub mapped: usize,
+    /// Bits of an entry's first word that are the partition's number.
+    pub number_bits: u32,
+    /// The first partition that one site alone has: those below are shared.
+    pub first_own: usize,
+}
+
+/// All call sites of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Sites {
+    /// First address of the entries.
+    base: usize,
+    levels: u32,
+    /// Partitions for those that come late, from 1 on.
+    shared: u32,
+    /// Partitions for one site each, behind them.
+    own: u32,
+    /// Who shares which.
+    hash: SiteHash,
+    state: *const State,
+}
+
+// SAFETY: the pointer leads to atomics that live for ever.
+unsafe impl Sync for Sites {}
+// SAFETY: as above; nothing is tied to a thread.
+unsafe impl Send for Sites {}
+
+impl Sites {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// Partitions below which no site can have its own.
+    pub const PARTITIONS_LEAST: usize = 3;
+
+    /// No table: sites are hashed.
+    pub const fn none() -> Sites {
+        Sites {
+            base: 0,
+            levels: 0,
+            shared: 0,
+            own: 0,
+            hash: SiteHash::single(),
+            state: core::ptr::null(),
+        }
+    }
+
+    /// A table of `partitions`, row 0 included, in the address space from `start` to `end`.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object
+    ///    alone.
+    /// 2. `start..end` is address space for this object alone.
+    pub unsafe fn new(
+        (start, end): (usize, usize),
+        partitions: usize,
+        random: u64,
+        tables: usize,
+    ) -> Sites {
+        debug_assert!(partitions >= Sites::PARTITIONS_LEAST);
+        let shared = (partitions / 64).max(1).next_power_of_two();
+        let room = (end - start) / size_of::<Entry>();
+        let fits = |levels: &u32| (FIRST << levels) - FIRST <= room;
+        Sites {
+            base: start,
+            levels: (1..=LEVELS_MAX).take_while(fits).count() as u32,
+            shared: shared as u32,
+            own: (partitions - 1 - shared) as u32,
+            hash: SiteHash::new(shared, random),
+            state: core::ptr::with_exposed_provenance(tables),
+        }
+    }
+
+    /// Whether there is a table.
+    #[inline(always)]
+    pub fn is_exact(&self) -> bool {
+        !self.state.is_null()
+    }
+
+    fn state(&self) -> &State {
+        debug_assert!(self.is_exact());
+        // SAFETY: `new` duty 1; all-zero is a `State`. Nobody asks where there is no table.
+        unsafe { &*self.state }
+    }
+
+    fn entry(&self, number: usize) -> &Entry {
+        let address = self.base + number * size_of::<Entry>();
+        // SAFETY: `new` duty 2, and `entry_of` has mapped the level; all-zero is an `Entry`.
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// The number of a site's partition, which it gets if it has none yet. Without memory for the table it
+    /// shares one, this time.
+    pub fn number(&self, os: &impl Os, site: usize) -> usize {
+        match self.find_or_add(os, site) {
+            Ok(word) => (word & NUMBER_MAX) as usize,
+            Err(_) => {
+                self.state().unknown.fetch_add(1, Relaxed);
+                self.shared_number(site)
+            }
+        }
+    }
+
+    fn find_or_add(&self, os: &impl Os, site: usize) -> Result<u64, Error> {
+        let key = key_of(site);
+        let entries = &self.state().entries;
+        let mut before = 0;
+        let mut mine = None;
+        for level in 0..self.levels {
+            let count = FIRST << level;
+            let bytes = (before + count) * size_of::<Entry>();
+            if entries.mapped() < bytes {
+                entries.reach(os, self.base, self.base + bytes, STEP)?;
+            }
+            let first = first_place(key) >> (64 - count.trailing_zeros());
+            for step in 0..WINDOW {
+                let entry = self.entry(before + (first as usize + step) % count);
+                // find site: pairs with the exchange below.
+                let mut word = entry.word.load(Acquire);
+                if word == 0 {
+                    let number = *mine.get_or_insert_with(|| self.give(site));
+                    match entry.word.compare_exchange(0, key | number, AcqRel, Acquire) {
+                        Ok(_) => return Ok(key | number),
+                        Err(other) => word = other,
+                    }
+                }
+                if word & !NUMBER_MAX == key {
+                    if let Some(number) = mine {
+                        self.take_back(number);
+                    }
+                    return Ok(word);
+                }
+            }
+            before += count;
+        }
+        if let Some(number) = mine {
+            self.take_back(number);
+        }
+        Err(Error::NoMemory)
+    }
+
+    /// A partition for a site that is not in the table: its own, while there are such.
+    fn give(&self, site: usize) -> u64 {
+        let state = self.state();
+        let next = |given: u32| (given < self.own).then_some(given + 1);
+        match state.given.fetch_update(AcqRel, Acquire, next) {
+            Ok(given) => u64::from(1 + self.shared + given),
+            Err(_) => {
+                state.merged.fetch_add(1, Relaxed);
+                self.shared_number(site) as u64
+            }
+        }
+    }
+
+    /// Another thread was faster. Its number is free again, if none was given out since; else lost.
+    fn take_back(&self, number: u64) {
+        let state = self.state();
+        match (number as u32).checked_sub(1 + self.shared) {
+            Some(given) => {
+                let _ = state.given.compare_exchange(given + 1, given, AcqRel, Relaxed);
+            }
+            None => {
+                state.merged.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    fn shared_number(&self, site: usize) -> usize {
+        1 + self.hash.partition(site)
+    }
+
+    /// Partitions that may have something, the empty one included, of `all` that there are.
+    #[inline]
+    pub fn rows(&self, all: usize) -> usize {
+        if self.is_exact() {
+            (1 + self.shared + self.state().given.load(Acquire)) as usize
+        } else {
+            all
+        }
+    }
+
+    /// Sites that have a partition of their own; sites that share one.
+    pub fn counts(&self) -> (usize, usize) {
+        if !self.is_exact() {
+            return (0, 0);
+        }
+        let state = self.state();
+        (state.given.load(Relaxed) as usize, state.merged.load(Relaxed) as usize)
+    }
+
+    /// Tells each site that is known, and its partition.
+    pub fn for_each(&self, mut each: impl FnMut(usize, usize)) {
+        if !self.is_exact() {
+            return;
+        }
+        for number in 0..self.state().entries.mapped() / size_of::<Entry>() {
+            let word = self.entry(number).word.load(Acquire);
+            if word != 0 {
+                each((word >> NUMBER_BITS) as usize, (word & NUMBER_MAX) as usize);
+            }
+        }
+    }
+
+    /// Verifies T1 to T3. No other thread may be using the allocator.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let (mut own, mut merged, mut sum) = (0, 0, Ok(()));
+        let first = 1 + self.shared as usize;
+        self.for_each(|site, number| {
+            let mut same = 0;
+            self.for_each(|other, its| {
+                same += usize::from(other == site) + usize::from(its == number && number >= first);
+            });
+            if same != 1 + usize::from(number >= first) {
+                sum = Err("T1, T2: a site or a partition twice");
+            }
+            if number >= first { own += 1 } else { merged += 1 }
+        });
+        sum?;
+        let (given, shared) = self.counts();
+        if own > given || merged != shared { Err("T3: the counts of sites") } else { Ok(()) }
+    }
+
+    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    pub fn repair(&self, os: &impl Os) {
+        if self.is_exact() {
+            self.state().entries.repair(os, self.base);
+        }
+    }
+
+    /// Where the table is found from outside the process.
+    pub fn places(&self) -> SitesPlaces {
+        let exact = self.is_exact();
+        SitesPlaces {
+            entries: if exact { self.base } else { 0 },
+            entry_bytes: size_of::<Entry>(),
+            mapped: if exact { self.state().entries.mapped_at() } else { 0 },
+            number_bits: NUMBER_BITS,
+            first_own: 1 + self.shared as usize,
+        }
+    }
+
+    /// Bytes of metadata mapped for the table.
+    pub fn mapped_bytes(&self) -> usize {
+        if self.is_exact() { self.state().entries.mapped() } else { 0 }
+    }
+}
+
+/// Where a site is looked for first, in the upper bits.
+fn first_place(key: u64) -> u64 {
+    let product = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (product ^ product >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::fake::{Fake, Machine};
+
+    fn table(partitions: usize, bytes: usize) -> (Fake, Sites) {
+        let fake = Fake::new(Machine::LARGE);
+        let tables = fake.address_space().start.next_multiple_of(1 << 40);
+        fake.map(tables, 4096).unwrap();
+        let start = tables + (1 << 30);
+        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        let sites = unsafe { Sites::new((start, start + bytes), partitions, 0x1234_5679, tables) };
+        (fake, sites)
+    }
+
+    #[test]
+    fn each_site_has_a_partition_of_its_own_until_they_are_used_up() {
+        let (fake, sites) = table(256, 1 << 24);
+        let own = 256 - 1 - 4;
+        let mut seen = std::collections::HashSet::new();
+        for i in 0..own {
+            let number = sites.number(&fake, 0x5555_0000_0000 + 16 * i);
+            assert!((5..256).contains(&number) && seen.insert(number), "{i}: {number}");
+        }
+        assert_eq!((sites.counts(), sites.rows(256)), ((own, 0), 256));
+        // Those that come later have none of these, whoever comes.
+        let mut shared = std::collections::HashSet::new();
+        for i in 0..1000 {
+            let number = sites.number(&fake, 0x6666_0000_0000 + 16 * i);
+            assert!((1..5).contains(&number));
+            shared.insert(number);
+        }
+        assert_eq!((shared.len(), sites.counts()), (4, (own, 1000)));
+        // And all find theirs again.
+        for i in 0..own {
+            assert_eq!(sites.number(&fake, 0x5555_0000_0000 + 16 * i), 5 + i);
+        }
+        assert_eq!(sites.counts(), (own, 1000));
+        sites.check().unwrap();
+    }
+
+    #[test]
+    fn it_grows_as_far_as_there_is_room_and_says_what_it_could_not_keep() {
+        let (fake, sites) = table(4096, 7 * FIRST * size_of::<Entry>());
+        assert_eq!(sites.levels, 3);
+        let count = |limit: usize| {
+            for i in 0..limit {
+                sites.number(&fake, 0x7000_0000_0000 + 5 * i);
+            }
+        };
+        count(6 * FIRST);
+        let full = sites.counts();
+        assert_eq!(full.0 + full.1 + sites.state().unknown.load(Relaxed) as usize, 6 * FIRST);
+        count(100_000);
+        let full = sites.counts();
+        assert!(full.0 + full.1 <= 7 * FIRST && full.0 + full.1 > 6 * FIRST, "{full:?}");
+        assert!(sites.state().unknown.load(Relaxed) > 90_000);
+        sites.check().unwrap();
+    }
+
+    #[test]
+    fn threads_that_bring_the_same_sites_agree() {
+        let (fake, sites) = table(4096, 1 << 24);
+        let all: Vec<Vec<usize>> = std::thread::scope(|scope| {
+            let run = || (0..3000).map(|i| sites.number(&fake, 0x5000 + 4 * i)).collect();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(all.iter().all(|numbers| *numbers == all[0]));
+        sites.check().unwrap();
+    }
+
+    #[test]
+    fn a_table_without_memory_shares_for_now() {
+        let (fake, sites) = table(4096, 0);
+        assert!((1..65).contains(&sites.number(&fake, 0x1234)));
+        assert_eq!((sites.counts(), sites.levels), ((0, 0), 0));
+    }
+}

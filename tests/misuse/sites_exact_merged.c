@@ -1,0 +1,34 @@
+// More call sites than partitions: those that come when all are given out share, that is said, and those that
+// came before still have theirs alone.
+// env: TOFT_SITES=exact
+// env: TOFT_PARTITIONS=4096
+// run: 4096
+// libc: skip it has no partitions
+// promise: 15
+#include "many_sites.h"
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    long partitions = atol(argv[1]);
+    CHECK(statistic("partitions") == partitions);
+    CHECK(statistic("merged_sites") == 0);
+    static uintptr_t unit[MANY_SITES];
+    for (int i = 0; i < MANY_SITES; i++)
+        unit[i] = (uintptr_t)at_site(i, 64) >> 16;
+    /* One is nobody's and a 64th is for those that share. */
+    long own = partitions - 1 - partitions / 64;
+    CHECK(statistic("own_sites") == own);
+    long merged = statistic("merged_sites");
+    CHECK(merged >= MANY_SITES - own);
+    CHECK(merged < MANY_SITES - own + 100);
+    /* Each has its slab again, and the first ones share with nobody. */
+    for (int i = 0; i < MANY_SITES; i++)
+        CHECK((uintptr_t)at_site(i, 64) >> 16 == unit[i]);
+    enum { FIRST = 3900 };
+    for (int i = 0; i < FIRST; i++)
+        for (int j = i + 1; j < MANY_SITES; j++)
+            CHECK(unit[i] != unit[j]);
+    CHECK(statistic("merged_sites") == merged);
+    return 0;
+}
