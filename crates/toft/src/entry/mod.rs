@@ -17,6 +17,7 @@ mod free;
 mod global;
 mod guarded;
 mod harden;
+mod hot;
 mod huge;
 mod leaks;
 mod limit;

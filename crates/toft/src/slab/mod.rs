@@ -10,6 +10,8 @@ mod class;
 mod credit;
 mod hold;
 mod lend;
+#[cfg(all(test, not(loom)))]
+mod memory;
 mod others;
 #[cfg(not(loom))]
 mod outside;
@@ -21,6 +23,7 @@ mod states;
 mod unused;
 #[cfg(not(loom))]
 mod walls;
+mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;
