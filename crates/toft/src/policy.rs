@@ -24,9 +24,9 @@ pub const RANDOM_ORDER: bool = HARDENED;
 /// Whether what is freed goes through a quarantine before it is free.
 pub const QUARANTINE: bool = HARDENED;
 
-/// Whether what leaves the quarantine is looked at then, and not only before it is handed out again: its page may
-/// be given back in between.
-pub const CHECK_LEAVING: bool = WIPE && QUARANTINE;
+/// Whether pages of free slots are looked at before they are given back: what was written there after a free is found
+/// when the slot is handed out again, if it is still there.
+pub const CHECK_PAGES: bool = WIPE;
 
 /// Whether deletes and frees that name a size are compared with what was asked for.
 pub const CHECK_SIZES: bool = HARDENED;

@@ -10,14 +10,15 @@
 //! is therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
 //! needs no null check. The address of the next slot is worked out one call ahead: malloc returns it
 //! without waiting for the multiplication, and so does what its caller does with it. The hardened build takes
-//! any claimed slot, by a throw of the heap's dice, and has no use for it.
+//! any claimed slot, by a throw of the heap's dice, and keeps the throw for the next one there: so it knows
+//! which slot will be next, and has its memory fetched meanwhile.
 //!
 //! Invariants:
 //! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
 //! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or when
 //!   another heap takes it over.
-//! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Not where slots are
-//!   handed out in random order.
+//! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Where slots are
+//!   handed out in random order, it is a random number.
 //! - B4 nobody writes to the slab of nothing.
 //! - B5 each slab of a list but the first knows the one before it.
 
@@ -142,7 +143,14 @@ impl Bins {
         let bin = self.bin(index);
         let word = if address == 0 { 0 } else { address.wrapping_sub(self.nothing()) };
         bin.slab.store(word, Relaxed);
-        bin.next.store(self.slab_of(bin).next_claimed().unwrap_or(0), Relaxed);
+        let next = self.slab_of(bin).next_claimed().unwrap_or(0);
+        bin.next.store(if RANDOM_ORDER { self.throw() } else { next }, Relaxed);
+    }
+
+    #[inline(always)]
+    fn throw(self) -> usize {
+        // SAFETY: `behind`: the head is a part of the heap.
+        unsafe { (*self.head).dice() }.throw() as usize
     }
 
     /// Hands out the next slot, if one is claimed. The fast path of malloc.
@@ -158,21 +166,41 @@ impl Bins {
             return None;
         }
         if RANDOM_ORDER {
-            // SAFETY: `behind`: the head is a part of the heap.
-            let turn = unsafe { (*self.head).dice() }.throw() as u32 & 63;
-            let number = (claim.rotate_right(turn).trailing_zeros() + turn) & 63;
-            return Some(slab.hand_out_any(claim, number as usize));
+            return self.take(index).map(|taken| taken.slab.address_of(taken.slot));
         }
         let address = bin.next.load(Relaxed);
         bin.next.store(address.wrapping_add(slab.hand_out(claim)), Relaxed);
         Some(address)
     }
 
+    /// Hands out any of the claimed slots, if there is one, and has the memory of the one that comes next
+    /// fetched: it was freed long ago. The fast path of the hardened build's malloc.
+    #[inline(always)]
+    pub fn take(self, index: usize) -> Option<Taken<'static>> {
+        let bin = self.bin(index);
+        let slab = self.slab_of(bin);
+        let claim = slab.claimed();
+        if claim == 0 {
+            return None;
+        }
+        let number = at_random(claim, bin.next.load(Relaxed));
+        let slot = slab.hand_out_any(claim, number);
+        let throw = self.throw();
+        bin.next.store(throw, Relaxed);
+        // Of the last one's next nothing is known: then any address will do.
+        prefetch(slab.claimed_address(at_random(claim & !(1 << number), throw)));
+        Some(Taken { slab, slot })
+    }
+
     /// Claims more from the current slab, whose claim is used up. False when it has no more.
     #[inline(always)]
     pub fn refill(self, index: usize) -> bool {
         let bin = self.bin(index);
-        self.slab_of(bin).refill(|first| bin.next.store(first, Relaxed))
+        self.slab_of(bin).refill(|first| {
+            if !RANDOM_ORDER {
+                bin.next.store(first, Relaxed);
+            }
+        })
     }
 
     /// A slot at `address` was just freed: where its slab is the current one, and the slot lies before
@@ -287,6 +315,9 @@ impl Bins {
 
     /// Makes B3 true of every bin, where a thread may have been stopped in the middle of `pop`.
     pub fn look_again(self, partitions: usize) {
+        if RANDOM_ORDER {
+            return;
+        }
         for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
             if let Some(address) = self.current(index).next_claimed() {
                 self.bin(index).next.store(address, Relaxed);
@@ -326,6 +357,35 @@ impl Bins {
         let first = Some(self.current(index)).filter(|slab| !self.is_empty(slab));
         core::iter::successors(first, |slab| slab_at(slab.next()))
     }
+}
+
+/// A slot that malloc has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    /// Its slab.
+    pub slab: &'a Slab,
+    /// Its number there.
+    pub slot: usize,
+}
+
+/// One of the bits that are set: the first from a random place on.
+#[inline(always)]
+fn at_random(bits: u64, random: usize) -> usize {
+    let turn = random as u32 & 63;
+    ((bits.rotate_right(turn).trailing_zeros() + turn) & 63) as usize
+}
+
+/// Has the memory at an address fetched, if there is any.
+#[inline(always)]
+fn prefetch(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: changes nothing that can be told, whatever the address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::with_exposed_provenance(address));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }
 
 /// Makes the slab at the address `next`, if that is not zero, the one after `before`.

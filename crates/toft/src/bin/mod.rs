@@ -3,4 +3,4 @@
 
 mod bins;
 
-pub use bins::{BIN_WORDS, Bins, BinsHead, ROW_WORDS, address_of, slab_at};
+pub use bins::{BIN_WORDS, Bins, BinsHead, ROW_WORDS, Taken, address_of, slab_at};

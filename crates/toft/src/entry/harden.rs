@@ -1,24 +1,25 @@
 //! Where the hardened build does more: when a block comes, when it goes, when it is resized.
 //!
 //! ```text
-//! prepare     a slot was taken for malloc: is it still zero?  remember what was asked for, arm the canary
+//! hand_over   a slot was taken for malloc: is it still zero?  remember what was asked for, arm the canary
 //! take_back   a block is freed: claim it, look at its canary and at the byte before it, clear it
 //! wait        it goes into the quarantine of the thread that frees it, and another leaves that
 //! release     what leaves becomes free: in its slab, or as a mark for the thread that owns the slab
 //! ```
 //!
 //! Each free goes this way, whoever calls it: there is no cache in front of it. Every byte of a slot
-//! that is not in use is zero; that is what `prepare` relies on.
+//! that is not in use is zero; that is what `hand_over` relies on. Whoever gives pages back leaves those where
+//! that is not so (`slab/written.rs`). The usual way is in `hot.rs`.
 
 use super::allocator::Found;
 use super::damage::Damage;
 use super::malloc::room;
 use super::{Allocator, Call};
-use crate::bin::{address_of, slab_at};
+use crate::bin::{Taken, address_of, slab_at};
 use crate::harden::{Canary, first_nonzero, touch, wipe};
 use crate::large::BlockState;
 use crate::os::{Os, wait_for};
-use crate::policy::{CANARY, CHECK_LEAVING, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
+use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::slab::{Class, Put, SLOTS_MAX, Slab};
 use crate::thread::{Heap, HeapState, Seat};
@@ -30,27 +31,28 @@ const BATCH: u32 = 64;
 
 impl<O: Os> Allocator<O> {
     #[inline(always)]
-    fn canary(&self, address: usize) -> Canary {
+    pub(super) fn canary(&self, address: usize) -> Canary {
         Canary::new(self.secret.word(address))
     }
 
-    /// A slot was just handed out for `size` bytes.
-    #[inline]
+    /// A slot was just handed out for `size` bytes, on a path that knows its address only.
     pub(super) fn prepare(&self, heap: &Heap, address: usize, size: usize) {
-        let Found::Slot(slab, slot) = self.find(address) else { return };
-        let bytes = slab.size();
-        if WIPE && !is_untouched(heap, slab, slot, address) {
-            if !slab.was_handed_out(slot) {
-                // SAFETY: (1) a slot that malloc has taken and not given to anybody yet.
-                unsafe { touch(address) };
-            }
-            self.find_writes(slab, slot, address);
+        if let Found::Slot(slab, slot) = self.find(address) {
+            self.hand_over(heap, Taken { slab, slot }, size);
         }
-        let asked = slab.note_asked(slot, size);
-        if CANARY {
-            // SAFETY: (1) as above.
-            unsafe { self.canary(address).arm(address, asked, bytes) };
+    }
+
+    /// Looks at a slot that malloc has taken, where nobody ever had it, or it is not zero.
+    #[inline(never)]
+    pub(super) fn look_closely(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize) {
+        if is_untouched(heap, slab, slot, address) {
+            return;
         }
+        if !slab.was_handed_out(slot) {
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet.
+            unsafe { touch(address) };
+        }
+        self.find_writes(slab, slot, address);
     }
 
     /// The program gives a block back.
@@ -109,7 +111,7 @@ impl<O: Os> Allocator<O> {
 
     /// Looks at the last byte of the slot before a live block's: it belongs to no block.
     #[inline(always)]
-    fn verify_before(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    pub(super) fn verify_before(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slot == 0 || !slab.was_handed_out(slot - 1) {
             return;
         }
@@ -123,7 +125,7 @@ impl<O: Os> Allocator<O> {
     /// a signal handler that has interrupted a change of its own, borrows another. Where even that cannot
     /// be had, there is no memory, and what is in quarantine would be released anyway.
     #[inline(always)]
-    fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
+    pub(super) fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
         let (class, entry) = (slab.class().index(), address_of(slab) | slot);
         let leaves = heap.exchange(class, entry, self.quarantine_share);
         let leaves = leaves.unwrap_or_else(|| self.wait_elsewhere(class, entry));
@@ -143,9 +145,6 @@ impl<O: Os> Allocator<O> {
     fn release_entry(&self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
         let Some(slab) = slab_at(entry & !(SLAB_BYTES - 1)) else { return };
         let slot = entry & (SLAB_BYTES - 1);
-        if CHECK_LEAVING {
-            self.find_writes(slab, slot, slab.base() + slot * slab.size());
-        }
         self.release(heap, seat, slab, slot);
     }
 
@@ -153,8 +152,8 @@ impl<O: Os> Allocator<O> {
     #[inline(always)]
     fn find_writes(&self, slab: &Slab, slot: usize, address: usize) {
         let bytes = slab.size();
-        // SAFETY: (1) a slot that nobody has: malloc has taken it and not given it to anybody, or it has left
-        // the quarantine and is not free yet. Who writes to it is the mistake that is looked for.
+        // SAFETY: (1) a slot that nobody has: malloc has taken it and not given it to anybody. Who writes to it is
+        // the mistake that is looked for.
         if let Some(place) = unsafe { first_nonzero(address, bytes) } {
             self.damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
             // SAFETY: (1) as above.
@@ -164,16 +163,21 @@ impl<O: Os> Allocator<O> {
 
     /// What the program has freed becomes free. With the seat, where the caller has it.
     #[inline(always)]
-    fn release(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
-        if heap.owns(slab) {
-            match (slab.put(slot), seat) {
-                (Put::Done, _) => {}
-                (Put::Spent, None) => self.credit_spent(heap, slab),
-                (Put::Spent, Some(seat)) => self.credit_follows(heap, seat, slab),
-                (Put::NotLive, _) => self.freed_twice(slab, slot, Call::RemoteFree),
-            }
-            return;
+    pub(super) fn release(&self, heap: &Heap, seat: Option<&Seat>, slab: &Slab, slot: usize) {
+        if !heap.owns(slab) {
+            return self.release_others(heap, slab, slot);
         }
+        match (slab.put(slot), seat) {
+            (Put::Done, _) => {}
+            (Put::Spent, None) => self.credit_spent(heap, slab),
+            (Put::Spent, Some(seat)) => self.credit_follows(heap, seat, slab),
+            (Put::NotLive, _) => self.freed_twice(slab, slot, Call::RemoteFree),
+        }
+    }
+
+    /// The same, of a slot of another thread's slab.
+    #[inline(never)]
+    fn release_others(&self, heap: &Heap, slab: &Slab, slot: usize) {
         match mark_remote(slab, slot) {
             Marked::Done => {}
             Marked::Twice => self.freed_twice(slab, slot, Call::RemoteFree),

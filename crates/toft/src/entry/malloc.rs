@@ -50,11 +50,17 @@ impl<O: Os> Allocator<O> {
     #[inline(always)]
     fn allocate_class(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
         let index = heap.known_bin(class, site);
-        let address = heap.pop(index).or_else(|| self.allocate_slow(heap, class, site));
         if HARDENED {
-            self.prepare(heap, address?, size);
+            return match heap.take(index).or_else(|| heap.take_after_refill(index)) {
+                Some(taken) => Some(self.hand_over(heap, taken, size)),
+                None => {
+                    let address = self.allocate_slow(heap, class, site)?;
+                    self.prepare(heap, address, size);
+                    Some(address)
+                }
+            };
         }
-        address
+        heap.pop(index).or_else(|| self.allocate_slow(heap, class, site))
     }
 
     /// As `allocate`, with every byte zero. Pages that nobody has written are not written here.

@@ -20,6 +20,7 @@ mod global;
 mod gone;
 mod guarded;
 mod harden;
+mod hot;
 mod huge;
 mod leaks;
 mod limit;

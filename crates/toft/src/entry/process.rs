@@ -43,17 +43,29 @@ fn with_heap<R>(body: impl FnOnce(&Allocator<Linux>, &Heap) -> Option<R>) -> Opt
 /// 1. None beyond those of C's malloc; `site` may be any number.
 #[inline(always)]
 pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
+    let heap = current_heap();
     if HARDENED {
-        return pointer(with_heap(|allocator, heap| allocator.allocate(heap, size, site)));
+        return match allocator().malloc_small(heap, size, site) {
+            Some(address) => core::ptr::with_exposed_provenance_mut(address),
+            None => malloc_hardened(size, site),
+        };
     }
     if size > SMALL_MAX {
         return malloc_medium(size, site);
     }
-    let heap = current_heap();
     let index = heap.small_bin(size, site);
     match heap.pop(index) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_slow(index, site),
+    }
+}
+
+/// The hardened build has no slot of this size at hand, or it is not a small one.
+#[inline(never)]
+extern "C" fn malloc_hardened(size: usize, site: usize) -> Pointer {
+    match allocator().malloc_slot(current_heap(), size, site) {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => pointer(with_heap(|allocator, heap| allocator.allocate(heap, size, site))),
     }
 }
 
@@ -168,7 +180,21 @@ pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
 #[inline(always)]
 pub unsafe fn free_for(address: Pointer, call: Call) {
     let address = address.addr();
-    if !allocator().free_small(heap_to_free, address, call) {
+    if HARDENED {
+        if !allocator().free_own_small(current_heap(), address, call, |_| true) {
+            free_hardened(address, call);
+        }
+    } else if !allocator().free_small(heap_to_free, address, call) {
+        free_not_small(address, call);
+    }
+}
+
+/// What the hardened build frees and what is not a small block of this thread's own, with nothing wrong.
+#[inline(never)]
+fn free_hardened(address: usize, call: Call) {
+    if !allocator().free_own_medium(current_heap(), address, call, |_| true)
+        && !allocator().free_small(heap_to_free, address, call)
+    {
         free_not_small(address, call);
     }
 }
@@ -202,14 +228,35 @@ fn free_not_a_slot(address: usize, call: Call) {
 /// 1. As for [`free_for`].
 #[inline(always)]
 pub unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call) {
-    if HARDENED && !address.is_null() {
-        ready();
-        if !allocator().size_fits(address.addr(), size, align, call) {
-            return;
+    if HARDENED {
+        let fits = |asked| asked == size;
+        if !allocator().free_own_small(current_heap(), address.addr(), call, fits) {
+            free_sized_slow(address.addr(), size, align, call);
         }
+        return;
     }
     // SAFETY: (1) the caller's.
     unsafe { free_for(address, call) }
+}
+
+/// The same, where the size is not at once seen to be the block's, or the block is not a small one of this
+/// thread's.
+#[inline(never)]
+fn free_sized_slow(address: usize, size: usize, align: usize, call: Call) {
+    if address == 0 {
+        return;
+    }
+    ready();
+    if allocator().size_fits(address, size, align, call) {
+        free_hardened_any(address, call);
+    }
+}
+
+/// Any block at all.
+fn free_hardened_any(address: usize, call: Call) {
+    if !allocator().free_own_small(current_heap(), address, call, |_| true) {
+        free_hardened(address, call);
+    }
 }
 
 /// free.

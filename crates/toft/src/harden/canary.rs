@@ -78,6 +78,37 @@ impl Canary {
         }
     }
 
+    /// The same, in a slot that is all zero and ends at `end`, with `slack` bytes left: two stores and no
+    /// branch, because which slacks come after another nobody can guess.
+    ///
+    /// # Safety
+    /// 1. As for `arm`; the slack is not zero, and no more than the slot.
+    #[inline(always)]
+    pub unsafe fn arm_zeroed(self, end: usize, slack: usize) {
+        let masks = Masks::of(slack);
+        // SAFETY: duty 1: the slot has 16 bytes at least. A head that is not there is zeros over zeros, and
+        // others see the last byte zero or right.
+        unsafe {
+            word_at(end - slack.max(8)).write_unaligned(self.head() & masks.head);
+            word_at(end - 8).write_volatile(self.word & masks.random);
+        }
+    }
+
+    /// Whether the slack of a slot that ends at `end` is as `arm` or `arm_zeroed` has left it: `damage` says what
+    /// is wrong with it.
+    ///
+    /// # Safety
+    /// 1. As for `arm_zeroed`.
+    #[inline(always)]
+    pub unsafe fn is_whole(self, end: usize, slack: usize) -> bool {
+        let masks = Masks::of(slack);
+        // SAFETY: duty 1. Without a head the last word is read twice, and nothing of it looked at.
+        let (head, last) =
+            unsafe { (word_at(end - slack.max(8)).read_unaligned(), word_at(end - 8).read()) };
+        let wrong = (last & masks.covered) ^ (self.word & masks.random);
+        wrong | ((head ^ self.head()) & masks.head) == 0
+    }
+
     /// Makes zero what `arm` has written.
     ///
     /// # Safety
@@ -120,6 +151,42 @@ impl Canary {
             return Some(head.trailing_zeros() as usize / 8);
         }
         Some(slack + wrong.trailing_zeros() as usize / 8 - 8)
+    }
+}
+
+/// Which bits of the two words of a slack are looked at, and which are random.
+#[derive(Clone, Copy, Debug)]
+struct Masks {
+    /// Of the last word, what belongs to the slack.
+    covered: u64,
+    /// Of that, what is random: the rest is zero.
+    random: u64,
+    /// Of the first word, what the last one does not cover.
+    head: u64,
+}
+
+/// The masks of slacks of 0 to 15 bytes, and of all from 16 on.
+static MASKS: [Masks; 17] = {
+    let mut all = [Masks { covered: 0, random: 0, head: 0 }; 17];
+    let mut slack = 1;
+    while slack <= 16 {
+        let short = if slack < 8 { slack } else { 8 };
+        let random = if slack < 3 { 1 } else { slack - 1 };
+        all[slack] = Masks {
+            covered: u64::MAX << (64 - 8 * short),
+            random: u64::MAX << (64 - 8 * if random < 8 { random } else { 8 }),
+            head: if slack > 8 { u64::MAX >> (128 - 8 * slack) } else { 0 },
+        };
+        slack += 1;
+    }
+    all
+};
+
+impl Masks {
+    #[inline(always)]
+    fn of(slack: usize) -> &'static Masks {
+        // SAFETY: no number of the table is left out, and none behind it asked for.
+        unsafe { MASKS.get_unchecked(slack.min(16)) }
     }
 }
 
@@ -209,6 +276,31 @@ mod tests {
         assert_eq!(random(8), 56);
         for slack in 9..SLOT {
             assert!(random(slack) >= 56, "slack {slack}");
+        }
+    }
+
+    /// What is quick says the same as what is exact, of every slack and every byte.
+    #[test]
+    fn the_branchless_forms_agree_with_the_others() {
+        for size in 0..SLOT {
+            for word in [0, 0x1122_3344_5566_7788, u64::MAX] {
+                let mut quick = Slot([0; SLOT]);
+                let end = quick.0.as_mut_ptr().expose_provenance() + SLOT;
+                let canary = Canary::new(word);
+                // SAFETY: (1) our own memory, zero.
+                unsafe { canary.arm_zeroed(end, SLOT - size) };
+                let (mut exact, _) = slot(size, word);
+                exact.0[..size].fill(0);
+                assert_eq!(quick.0, exact.0, "{size}");
+                for place in 0..SLOT {
+                    quick.0[place] ^= 0x10;
+                    let wrong = damage(&mut quick, canary, size);
+                    // SAFETY: (1) as above.
+                    let whole = unsafe { canary.is_whole(end, SLOT - size) };
+                    assert_eq!(whole, wrong.is_none(), "byte {place} of {size}");
+                    quick.0[place] ^= 0x10;
+                }
+            }
         }
     }
 

@@ -50,6 +50,19 @@ impl Pool {
     ) {
         let mut pieces = [Piece::default(); BATCH];
         let mut count = 0;
+        let mut batch = *batch;
+        for place in &mut batch {
+            if let Some(slab) = place
+                && !slab.is_dormant()
+                && slab.has_been_written()
+            {
+                // As if the system had refused to take the pages.
+                slab.lie_dormant();
+                slab.wake(false);
+                self.shelve(slab);
+                *place = None;
+            }
+        }
         let awake = || batch.iter().flatten().filter(|slab| !slab.is_dormant());
         for (slab, piece) in awake().zip(&mut pieces) {
             slab.lie_dormant();

@@ -296,15 +296,17 @@ pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
     if slab.is_dormant() || slab.is_engaged() {
         return;
     }
+    // Then it is as if the system had refused to take the pages.
+    let stays = slab.has_been_written();
     slab.lie_dormant();
     let (base, bytes) = (slab.base(), slab.tier().slab_bytes());
     // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
-    if unmap && unsafe { os.unmap(base, bytes) }.is_ok() {
+    if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
         return;
     }
     // Even giving address space back can fail, at the limit of mappings: the pages at least can go.
     // SAFETY: (1) as above.
-    let zero = unsafe { os.discard(base, bytes) }.is_ok();
+    let zero = !stays && unsafe { os.discard(base, bytes) }.is_ok();
     slab.wake(zero);
 }
 

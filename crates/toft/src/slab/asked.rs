@@ -22,24 +22,47 @@ impl Slab {
     /// Bytes that the program may use of a slot that it has, or had last.
     #[inline(always)]
     pub fn block_bytes(&self, slot: usize) -> usize {
-        let slack = self.slacks.get(slot).map_or(0, |slack| slack.load(Relaxed) as usize);
-        self.size().saturating_sub(slack)
+        self.size().saturating_sub(self.slack(slot))
     }
 
     /// The program gets a slot for so many bytes; says how many it may use. That is more where the
     /// rest of the slot is larger than can be remembered: a small block at a very large alignment.
     #[inline(always)]
     pub fn note_asked(&self, slot: usize, bytes: usize) -> usize {
-        let Some(kept) = self.slacks.get(slot) else { return self.size() };
-        let slack = self.size().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize);
-        kept.store(slack as u16, Relaxed);
-        self.size() - slack
+        if KEPT == 0 {
+            return self.size();
+        }
+        let slack = self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize);
+        self.set_slack(slot, slack);
+        self.bytes() - slack
+    }
+
+    /// Bytes behind the end of the block that a slot has, or had last; zero, where nobody ever had it.
+    #[inline(always)]
+    pub fn slack(&self, slot: usize) -> usize {
+        debug_assert!(slot < SLOTS_MAX);
+        // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
+        if KEPT == 0 {
+            0
+        } else {
+            unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
+        }
+    }
+
+    /// The program gets a slot of which it leaves so many bytes.
+    #[inline(always)]
+    fn set_slack(&self, slot: usize, slack: usize) {
+        debug_assert!(slot < SLOTS_MAX);
+        if KEPT != 0 {
+            // SAFETY: as in `slack`.
+            unsafe { self.slacks.get_unchecked(slot) }.store(slack as u16, Relaxed);
+        }
     }
 
     /// Whether the program has ever had the slot. No, where nothing is kept.
     #[inline(always)]
     pub fn was_handed_out(&self, slot: usize) -> bool {
-        self.slacks.get(slot).is_some_and(|slack| slack.load(Relaxed) != 0)
+        self.slack(slot) != 0
     }
 
     /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone.

@@ -52,17 +52,36 @@ impl Slab {
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out a slot of the claim by its number in the group, whichever it is; says its address.
-    /// Owner only.
+    /// Hands out a slot of the claim by its number in the group, whichever it is; says which slot of the slab
+    /// that is. Owner only.
     #[inline(always)]
     pub fn hand_out_any(&self, claim: u64, number: usize) -> usize {
         debug_assert!(claim >> number & 1 != 0);
+        let slot = self.claimed_first() + number;
         // In this order, as in `hand_out`.
         store_beside_exchanges(self.claimed_state(number), LIVE);
         // hand out.
         self.claim.store(claim & !(1 << number), Release);
-        let slot = self.claimed_group() * GROUP_SLOTS + number;
+        slot
+    }
+
+    /// Where a slot begins. Owner only, who has just claimed it.
+    #[inline(always)]
+    pub fn address_of(&self, slot: usize) -> usize {
         self.base() + slot * self.slot_size.load(Relaxed) as usize
+    }
+
+    /// Address of the slot of a number in the claimed group. Owner only.
+    #[inline(always)]
+    pub fn claimed_address(&self, number: usize) -> usize {
+        self.address_of(self.claimed_first() + number)
+    }
+
+    /// The first slot of the claimed group.
+    #[inline(always)]
+    fn claimed_first(&self) -> usize {
+        let first = self.states.0.as_ptr().expose_provenance();
+        self.claim_states.load(Relaxed).wrapping_sub(first)
     }
 
     #[cfg(not(loom))]
@@ -89,8 +108,7 @@ impl Slab {
 
     /// Which group the claim is of.
     pub(super) fn claimed_group(&self) -> usize {
-        let first = self.states.0.as_ptr().expose_provenance();
-        self.claim_states.load(Relaxed).wrapping_sub(first) / GROUP_SLOTS
+        self.claimed_first() / GROUP_SLOTS
     }
 
     /// Whether the memory of the slot that was just handed out from the claim is zero. Medium slabs

@@ -59,6 +59,8 @@ impl Slab {
         any = false;
         if !self.is_dormant() {
             self.spare_runs(page, self.claim_and_group(), |(first, end), (start, stop)| {
+                // What was written there stays for malloc to find.
+                let end = if self.is_written((start, stop)) { first } else { end };
                 for slot in first..end {
                     let begin = slot * self.size();
                     if begin < stop && begin + self.size() > start {
@@ -278,6 +280,7 @@ impl Slab {
 mod tests {
     use super::*;
     use crate::slab::Class;
+    use crate::slab::memory::slab_memory;
     use crate::slab::states::LIVE;
     use std::boxed::Box;
     extern crate std;
@@ -290,7 +293,7 @@ mod tests {
     fn slab() -> Box<Slab> {
         let slab = Box::new(Slab::nothing());
         let class = Class::of(2048).unwrap();
-        let slots = slab.open(1 << 30, 512 << 10, class, 0, 0);
+        let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
         slab.publish(OWNER, slots);
         for slot in 0..slots {
             slab.state_of(slot).store(if slot == 0 { LIVE } else { DIRTY }, Relaxed);
@@ -358,7 +361,7 @@ mod tests {
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::nothing());
         let class = Class::of(128 << 10).unwrap();
-        let slots = slab.open(1 << 30, 512 << 10, class, 0, 0);
+        let slots = slab.open(slab_memory(), 512 << 10, class, 0, 0);
         slab.publish(OWNER, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(DIRTY, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);

@@ -11,6 +11,8 @@ mod credit;
 mod gone;
 mod hold;
 mod lend;
+#[cfg(all(test, not(loom)))]
+mod memory;
 mod others;
 #[cfg(not(loom))]
 mod outside;
@@ -22,6 +24,7 @@ mod states;
 mod unused;
 #[cfg(not(loom))]
 mod walls;
+mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
 pub use check::Violation;

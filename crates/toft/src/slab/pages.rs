@@ -77,7 +77,7 @@ impl Slab {
             (wall || self.is_free(slot)).then(|| !wall && self.is_dirty(slot))
         };
         self.runs(page, free, |(first, end), (start, stop)| {
-            if discard(self.base() + start, stop - start) {
+            if !self.is_written((start, stop)) && discard(self.base() + start, stop - start) {
                 self.mark_zero(first, end, (start, stop));
                 given += stop - start;
             }
@@ -185,6 +185,7 @@ mod tests {
     use super::*;
     use crate::slab::Class;
     use crate::slab::Put;
+    use crate::slab::memory::slab_memory;
     use crate::slab::states::{LEFT, LIVE};
     use std::boxed::Box;
     use std::vec::Vec;
@@ -195,7 +196,7 @@ mod tests {
     /// A slab that is not current, of 256 live slots of half a page.
     fn full() -> Box<Slab> {
         let slab = Box::new(Slab::nothing());
-        let slots = slab.open(1 << 30, 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab.fresh.store(slots as u16, Relaxed);
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn what_was_readied_is_searched_again() {
         let slab = Slab::nothing();
-        let slots = slab.open(1 << 30, 512 << 10, Class::of(2048).unwrap(), 0, 0);
+        let slots = slab.open(slab_memory(), 512 << 10, Class::of(2048).unwrap(), 0, 0);
         slab.publish(64, slots);
         slab.give_back_pages(PAGE, |_, _| panic!("nothing is there"));
         slab.look(|| false);

@@ -283,6 +283,12 @@ impl Slab {
         (self.size.load(Relaxed) as usize).max(1)
     }
 
+    /// The same, of a slab that is certainly open.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        self.size.load(Relaxed) as usize
+    }
+
     /// Number of slots.
     pub fn slots(&self) -> usize {
         self.slots.load(Relaxed) as usize

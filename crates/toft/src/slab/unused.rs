@@ -18,7 +18,9 @@ impl Slab {
             page,
             |slot| self.is_unused_slot(slot),
             |_, (start, stop)| {
-                each(self.base() + start, stop - start);
+                if !self.is_written((start, stop)) {
+                    each(self.base() + start, stop - start);
+                }
             },
         );
     }

@@ -7,7 +7,7 @@
 //! ```
 
 use super::Quarantine;
-use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS};
+use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS, Taken};
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
 use crate::slab::{Class, FLAGS, Slab, Spent};
@@ -184,6 +184,12 @@ impl Heap {
         self.hash.row(site) + self.bins.class_words(size)
     }
 
+    /// The same, but in exact mode of the one that the site is known to draw from. Holder only.
+    #[inline(always)]
+    pub fn known_small_bin(&self, size: usize, site: usize) -> usize {
+        self.known_row(site) + self.bins.class_words(size)
+    }
+
     /// Index of the bin of a class; in exact mode, of an empty one. Holder only.
     #[inline(always)]
     pub fn bin(&self, class: usize, site: usize) -> usize {
@@ -207,6 +213,20 @@ impl Heap {
     pub fn pop_after_refill(&self, index: usize) -> Option<usize> {
         let _seat = self.sit()?;
         if self.bins().refill(index) { self.bins().pop(index) } else { None }
+    }
+
+    /// Takes any slot that a bin has claimed, if there is one. Holder only. The fast path of the hardened
+    /// build's malloc.
+    #[inline(always)]
+    pub fn take(&self, index: usize) -> Option<Taken<'static>> {
+        self.bins().take(index)
+    }
+
+    /// The same, once more slots were claimed from the bin's current slab. Holder only.
+    #[inline]
+    pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
+        let _seat = self.sit()?;
+        if self.bins().refill(index) { self.bins().take(index) } else { None }
     }
 
     /// Lets malloc hand out next what was just freed, if that keeps its slab packed. Holder only.

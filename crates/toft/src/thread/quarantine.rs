@@ -20,7 +20,7 @@ use crate::harden::Dice;
 use crate::policy::QUARANTINE;
 use crate::slab::{CLASSES, Class};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{AtomicU32, AtomicUsize, Seat};
+use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat};
 
 /// Bytes of blocks of a class in each of the two parts.
 const PART: usize = 16 << 10;
@@ -60,13 +60,25 @@ static SHAPES: [Shape; CLASSES] = LAYOUT.0;
 /// All shares are of this many.
 pub(crate) const WHOLE: usize = 1 << 16;
 
+/// What is needed of a class at each free: in one word, so that it is read at once. Holder of the heap.
+#[derive(Debug)]
+#[repr(C, align(8))]
+struct Row {
+    /// Its first place; places at random, and in line behind them. All zero until the class is first
+    /// asked for; and for ever, where it has not both kinds of places.
+    first: AtomicU16,
+    random: AtomicU16,
+    line: AtomicU16,
+    /// The oldest of the line.
+    oldest: AtomicU16,
+}
+
 /// Lies behind a heap's bins, zero at first.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     /// Not zero while another thread empties it. Any thread, by exchange.
     shut: AtomicU32,
-    /// The oldest of each class's line. Holder of the heap.
-    oldest: [AtomicU32; CLASSES],
+    rows: [Row; CLASSES],
     /// Entries, or zero. Holder of the heap; or who has shut it.
     places: [AtomicUsize; LAYOUT.1],
 }
@@ -108,21 +120,49 @@ impl Quarantine {
         if self.shut.load(Acquire) != 0 {
             return None;
         }
-        let (Some(shape), Some(oldest)) = (SHAPES.get(class), self.oldest.get(class)) else {
-            return Some(entry);
+        let row = self.rows.get(class)?;
+        let line = row.line.load(Relaxed);
+        if line == 0 {
+            return Some(self.exchange_unusual(class, entry, share, dice));
+        }
+        let (first, random) = (row.first.load(Relaxed) as usize, row.random.load(Relaxed) as usize);
+        let leaves = self.replace(first + dice.below(random), entry);
+        if leaves == 0 {
+            return Some(0);
+        }
+        Some(self.pass_line(row, first + random, line, leaves))
+    }
+
+    /// A block goes to the end of a line that begins at the place `first`; says which leaves it.
+    #[inline(always)]
+    fn pass_line(&self, row: &Row, first: usize, line: u16, entry: usize) -> usize {
+        let at = row.oldest.load(Relaxed);
+        row.oldest.store(if at + 1 < line { at + 1 } else { 0 }, Relaxed);
+        self.replace(first + at as usize, entry)
+    }
+
+    /// The class's first block, or one of a class of which the share leaves places of one kind, or none.
+    #[cold]
+    #[inline(never)]
+    fn exchange_unusual(&self, class: usize, entry: usize, share: usize, dice: &Dice) -> usize {
+        let (Some(shape), Some(row)) = (SHAPES.get(class), self.rows.get(class)) else {
+            return entry;
         };
-        let of = |places: u16| places as usize * share / WHOLE;
-        let (random, line) = (of(shape.random), of(shape.line));
+        let of = |places: u16| (places as usize * share / WHOLE) as u16;
+        let (first, random, line) = (shape.first, of(shape.random), of(shape.line));
         let mut leaves = entry;
         if random != 0 {
-            leaves = self.replace(shape.first as usize + dice.below(random), leaves);
+            leaves = self.replace(first as usize + dice.below(random as usize), leaves);
         }
         if line != 0 && leaves != 0 {
-            let at = oldest.load(Relaxed) as usize;
-            oldest.store(if at + 1 < line { at as u32 + 1 } else { 0 }, Relaxed);
-            leaves = self.replace((shape.first + shape.random) as usize + at, leaves);
+            leaves = self.pass_line(row, (first + random) as usize, line, leaves);
         }
-        Some(leaves)
+        if random != 0 && line != 0 {
+            row.first.store(first, Relaxed);
+            row.random.store(random, Relaxed);
+            row.line.store(line, Relaxed);
+        }
+        leaves
     }
 
     #[inline(always)]
@@ -169,7 +209,14 @@ mod tests {
     fn quarantine() -> Box<Quarantine> {
         Box::new(Quarantine {
             shut: AtomicU32::new(0),
-            oldest: [const { AtomicU32::new(0) }; CLASSES],
+            rows: [const {
+                Row {
+                    first: AtomicU16::new(0),
+                    random: AtomicU16::new(0),
+                    line: AtomicU16::new(0),
+                    oldest: AtomicU16::new(0),
+                }
+            }; CLASSES],
             places: [const { AtomicUsize::new(0) }; LAYOUT.1],
         })
     }

@@ -1,0 +1,65 @@
+//! What was written to free slots whose pages are about to go back, in the hardened build.
+//!
+//! Every byte of a free slot is zero there, until a program writes to what it has freed. malloc looks before
+//! it hands the slot out; but a page that goes back is zero again, and nothing would be seen. So whoever gives pages
+//! back looks first, and leaves those where they are on which anything was written: malloc will find it there.
+//! That is why a block need not be looked at when it leaves the quarantine.
+
+use super::slab::Slab;
+use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};
+use crate::harden::is_zero;
+use crate::policy::CHECK_PAGES;
+use crate::sync::Ordering::Acquire;
+
+/// Bytes whose both ends every slot begins and ends at.
+const UNIT: usize = 16;
+
+impl Slab {
+    /// Whether a free slot has a byte other than zero among the bytes `start..stop` from
+    /// the slab's start, which are of slots of which some may not be zero. Never in the default build.
+    ///
+    /// The caller has the pages to itself, or nothing depends on the answer but when it is that they go.
+    pub(super) fn is_written(&self, (start, stop): (usize, usize)) -> bool {
+        if !CHECK_PAGES {
+            return false;
+        }
+        let size = self.size();
+        let end = stop.div_ceil(size).min(self.slots());
+        (start / size..end).any(|slot| {
+            let begin = slot * size;
+            let (first, last) = (begin.max(start), (begin + size).min(stop));
+            self.must_be_zero(slot) && !self.is_all_zero(first, last)
+        })
+    }
+
+    /// The same of all slots that may not be zero, of a slab without live ones.
+    pub fn has_been_written(&self) -> bool {
+        CHECK_PAGES
+            && (0..self.slots()).any(|slot| {
+                let begin = slot * self.size();
+                self.state_of(slot).load(Acquire) == DIRTY
+                    && !self.is_all_zero(begin, begin + self.size())
+            })
+    }
+
+    /// Whether a slot is free, and may have pages: a wall has none that can be read.
+    fn must_be_zero(&self, slot: usize) -> bool {
+        let state = self.state_of(slot).load(Acquire);
+        match state {
+            LEFT | REMOTE_CLEAN | REMOTE_HELD => true,
+            _ if state & HELD == HELD => is_free(state & !HELD),
+            _ => is_free(state),
+        }
+    }
+
+    fn is_all_zero(&self, first: usize, last: usize) -> bool {
+        debug_assert!(first.is_multiple_of(UNIT) && last.is_multiple_of(UNIT));
+        // SAFETY: (1) a part of a slot of a slab that is not dormant, whose pages are mapped, walls apart; pages and
+        // slots begin and end at multiples of 16.
+        first >= last || unsafe { is_zero(self.base() + first, last - first) }
+    }
+}
+
+fn is_free(state: u8) -> bool {
+    matches!(state, DIRTY | DIRTY_FRESH | ZERO_CLEAN)
+}
