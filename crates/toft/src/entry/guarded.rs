@@ -7,6 +7,7 @@ use super::fault;
 use super::misuse::{Line, head};
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
+use crate::policy::HARDENED;
 use crate::slab::Slab;
 use crate::thread::Heap;
 
@@ -92,14 +93,14 @@ impl<O: Os> Allocator<O> {
         if !self.guarded.is_on() {
             return address;
         }
-        let Found::Slot(slab, _) = self.find(address) else { return address };
+        let Found::Slot(slab, slot) = self.find(address) else { return address };
         // Where every call is looked at, a claim stands for nothing.
         let for_its_claim = match stands {
             Stands::Alone => false,
             Stands::ForItsClaim => true,
             Stands::Zeroed => slab.class().is_small(),
         };
-        let of = if for_its_claim && !self.options.is_careful() {
+        let of = if for_its_claim && !HARDENED && !self.options.is_careful() {
             slab.claimed().count_ones() as usize + 1
         } else {
             1
@@ -107,8 +108,10 @@ impl<O: Os> Allocator<O> {
         if !self.guarded.chooses(of) {
             return address;
         }
+        // The hardened build knows what was asked for, and the fault comes closer.
+        let bytes = if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, false);
-        match self.guarded.allocate(slab.size(), align.max(16), site, permit.is_some()) {
+        match self.guarded.allocate(bytes, align.max(16), site, permit.is_some()) {
             Some(guarded) => {
                 fault::stay_in_place(&self.guarded);
                 self.free(heap, address, Call::Free);

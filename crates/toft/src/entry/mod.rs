@@ -30,11 +30,13 @@ pub mod process;
 mod reach;
 mod ready;
 mod realloc;
+mod reserved;
 mod scope;
 mod start;
 mod sweep;
 mod unused;
 mod verify;
+mod verify_slots;
 mod walls;
 mod wishes;
 

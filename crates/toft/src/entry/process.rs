@@ -44,7 +44,10 @@ fn with_heap<R>(body: impl FnOnce(&Allocator<Linux>, &Heap) -> Option<R>) -> Opt
 #[inline(always)]
 pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
     if HARDENED {
-        return pointer(with_heap(|allocator, heap| allocator.allocate(heap, size, site)));
+        return pointer(with_heap(|allocator, heap| {
+            let address = allocator.allocate(heap, size, site)?;
+            Some(allocator.sample(heap, address, 16, site, Stands::Alone))
+        }));
     }
     if size > SMALL_MAX {
         return malloc_medium(size, site);

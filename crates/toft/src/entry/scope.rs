@@ -137,6 +137,9 @@ const PREFIX: &[u8; 4] = b"map ";
 pub fn at_exit() {
     let Some(instance) = super::process::instance() else { return };
     let options = instance.options();
+    if options.verify != 0 {
+        super::process::verify();
+    }
     if !options.stats && options.leaks == Leaks::Off {
         return;
     }

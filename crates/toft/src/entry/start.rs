@@ -115,7 +115,8 @@ fn own_heap() -> &'static Heap {
 /// From now on the calling thread finds nothing on the fast paths, where every call is to be looked at: its word
 /// leads to a heap of nothing, and libc keeps its own.
 fn be_careful() {
-    if allocator().options().is_careful() && GLOBAL.exit_key.load(Relaxed) != 0 {
+    // The hardened build has no fast path that would not look.
+    if !HARDENED && allocator().options().is_careful() && GLOBAL.exit_key.load(Relaxed) != 0 {
         set_current_heap(CAREFUL_HEAP.heap());
     }
 }
@@ -297,7 +298,11 @@ fn complain(variable: &[u8], problem: Problem) {
             line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
         }
         // Only the hardened build's.
-        Problem::Weaker(_) if !HARDENED => {}
+        Problem::Weaker(_) | Problem::Needless(_) if !HARDENED => {}
+        Problem::Needless(_) => {
+            line.text("toft: ").raw(variable);
+            line.text(" changes nothing: the hardened build clears what is freed, and new memory is zero");
+        }
         Problem::Weaker(entry) => {
             line.text("toft: ").raw(variable).text(" is not for the hardened build; using ");
             line.text(entry.default);

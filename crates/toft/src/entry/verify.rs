@@ -29,6 +29,9 @@ impl<O: Os> Allocator<O> {
                 bad = Some(((&raw const *slab).addr(), violation));
             }
         });
+        if bad.is_none() && !self.slots_are_whole(heap) {
+            return false;
+        }
         if let Some((descriptor, violation)) = bad {
             self.for_each_slab(|slab| {
                 if (&raw const *slab).addr() == descriptor {

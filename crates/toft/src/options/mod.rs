@@ -205,13 +205,13 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_FILL",
         default: "off",
         kind: Kind::Word(FILL),
-        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one",
+        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The hardened build clears both whatever is asked for",
     },
     Entry {
         name: "TOFT_VERIFY",
         default: "0",
         kind: Kind::Number(0, VERIFY_MAX),
-        doc: "verify the calling thread's part of the heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+        doc: "verify the calling thread's part of the heap after so many allocations of all threads, and when the program ends, as toft_verify() does; every call is then a slow one; 0 is never",
     },
     Entry {
         name: "TOFT_LEAKS",
@@ -534,7 +534,6 @@ impl Options {
                 None => return bad,
             },
             "TOFT_GUARDED" => match parse_number(value) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= GUARDED_MAX => self.guarded = n,
                 _ => return bad,
             },
@@ -543,7 +542,7 @@ impl Options {
                 _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(1..) if HARDENED => return Err(Problem::Needless(entry)),
                 Some(0) => self.fill = Fill::Off,
                 Some(1) => self.fill = Fill::Alloc,
                 Some(2) => self.fill = Fill::Free,
@@ -551,7 +550,6 @@ impl Options {
                 None => return bad,
             },
             "TOFT_VERIFY" => match parse_number(value) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= VERIFY_MAX => self.verify = n,
                 _ => return bad,
             },
@@ -614,12 +612,10 @@ mod tests {
             ("TOFT_REPORT_FD=7", 16),
             ("TOFT_REPORT=line", 17),
             ("TOFT_REPORT_FILE=/tmp/reports", 18),
-            #[cfg(not(feature = "hardened"))]
             ("TOFT_GUARDED=1", 19),
             ("TOFT_GUARDED_SLOTS=1", 20),
             #[cfg(not(feature = "hardened"))]
             ("TOFT_FILL=alloc", 21),
-            #[cfg(not(feature = "hardened"))]
             ("TOFT_VERIFY=1", 22),
             ("TOFT_LEAKS=1", 23),
             ("TOFT_STATS=1", 24),
@@ -640,13 +636,13 @@ mod tests {
         for text in [
             "TOFT_ON_MISUSE=warn",
             "TOFT_COMPACT=1",
-            "TOFT_GUARDED=100",
             "TOFT_FILL=free",
-            "TOFT_VERIFY=1000",
         ] {
             let mut options = Options::DEFAULT;
             let refused = options.take(text.as_bytes());
-            assert!(matches!(refused, Err(Problem::Weaker(_))), "{text}");
+            let needless = matches!(refused, Err(Problem::Needless(_)));
+            assert!(needless == text.contains("FILL"), "{text}");
+            assert!(needless || matches!(refused, Err(Problem::Weaker(_))), "{text}");
             assert_eq!(options, Options::DEFAULT, "{text}");
         }
     }

@@ -10,7 +10,7 @@ use crate::sync::Ordering::Relaxed;
 pub struct Violation(pub &'static str);
 
 impl Slab {
-    /// Verifies I1 to I9. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I10. Holder of the owning heap only, with no other thread freeing.
     pub fn check(&self) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let slots = self.slots();
@@ -38,6 +38,7 @@ impl Slab {
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
+        ensure(!HARDENED || self.has_its_reserved(), "I10: reserved slots")?;
         if !self.has_owner() {
             return self.check_nobodys();
         }

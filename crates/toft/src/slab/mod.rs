@@ -14,6 +14,7 @@ mod others;
 #[cfg(not(loom))]
 mod outside;
 mod pages;
+mod reserved;
 #[allow(clippy::module_inception)]
 mod slab;
 mod states;
@@ -23,6 +24,7 @@ mod unused;
 mod walls;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
+pub use asked::SlotCare;
 pub use check::Violation;
 pub use claim::Put;
 pub use class::{
