@@ -53,7 +53,9 @@ fn hardened_core() -> Result<Command, String> {
     cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,hardened"]);
     // What compares slots one by one is about the default build's order.
     cargo.arg("--lib");
-    for test in ["hardened", "model", "fuzz_smoke", "laws", "limit", "cold", "idle", "sweep"] {
+    for test in
+        ["hardened", "reserved", "model", "fuzz_smoke", "laws", "limit", "cold", "idle", "sweep"]
+    {
         cargo.args(["--test", test]);
     }
     Ok(cargo)

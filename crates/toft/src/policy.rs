@@ -31,6 +31,18 @@ pub const CHECK_PAGES: bool = WIPE;
 /// Whether deletes and frees that name a size are compared with what was asked for.
 pub const CHECK_SIZES: bool = HARDENED;
 
+/// Whether slabs have slots that nobody gets and that carry a pattern: what is written there is a wild write.
+pub const RESERVE: bool = HARDENED;
+
+/// One slot of so many is reserved, and one at least.
+pub const RESERVED_SHARE: usize = 128;
+
+/// Slots that a slab must have for one to be reserved.
+pub const RESERVED_LEAST: usize = 32;
+
+/// Bytes of the slots of which some are reserved, at most: each takes so much memory.
+pub const RESERVED_SIZE_MOST: usize = 4096;
+
 /// Bytes in a slab's descriptor: the hardened build also keeps what was asked for, by slot.
 pub const SLAB_BYTES: usize = if HARDENED { 1024 } else { 512 };
 

@@ -99,3 +99,24 @@ proptest! {
         world.finish();
     }
 }
+
+/// A request that no system could meet makes everybody give back what was mapped ahead of need. In a small
+/// address space that must not be lost.
+#[test]
+fn what_is_refused_once_costs_no_other_request() {
+    for space_shift in 33..38 {
+        for seed in 0..8 {
+            let options = Options { partitions: 64, ..Options::DEFAULT };
+            let machine = Machine { address_space: 1 << space_shift, seed, ..Machine::LARGE };
+            let (who, site) = (0, 5);
+            let mut script = vec![];
+            for round in 0..6 {
+                script.push(Op::Burst { who, size: 67_776, site, count: 56 });
+                script.push(Op::Malloc { who, size: 1 << 47, site });
+                script.push(Op::Malloc { who, size: 1024 + round, site });
+                script.push(Op::Malloc { who, size: 100, site });
+            }
+            run(machine, options, &script);
+        }
+    }
+}

@@ -18,6 +18,8 @@ pub(super) enum Damage {
     AfterFree(usize),
     /// The block was freed as one of so many bytes.
     Size(usize),
+    /// The byte of this number of a slot that nobody gets was.
+    Reserved(usize),
 }
 
 impl<O: Os> Allocator<O> {
@@ -44,6 +46,10 @@ impl<O: Os> Allocator<O> {
             Damage::Size(given) => {
                 line.text("this ").number(bytes).text("-byte block is not one of ");
                 line.number(given as u64).text(" bytes");
+            }
+            Damage::Reserved(place) => {
+                line.text("byte ").number(place as u64).text(" of this reserved ");
+                line.number(bytes).text("-byte slot, which nobody has, was overwritten");
             }
         }
         line.text(" (").text(tier(slab)).text(" slab, slot ").number(slot as u64);
@@ -92,6 +98,7 @@ impl Damage {
             Damage::Before => "heap underflow",
             Damage::AfterFree(_) => "write after free",
             Damage::Size(_) => "size mismatch",
+            Damage::Reserved(_) => "wild write",
         }
     }
 }

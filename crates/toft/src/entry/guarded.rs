@@ -7,6 +7,7 @@ use super::fault;
 use super::misuse::{Line, head};
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
+use crate::policy::HARDENED;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
@@ -102,7 +103,7 @@ impl<O: Os> Allocator<O> {
         if !self.guarded.is_on() {
             return address;
         }
-        let Found::Slot(slab, _) = self.find(address) else { return address };
+        let Found::Slot(slab, slot) = self.find(address) else { return address };
         // Where every call is looked at, a claim stands for nothing.
         let for_its_claim = match stands {
             Stands::Alone => false,
@@ -117,9 +118,12 @@ impl<O: Os> Allocator<O> {
         if !self.guarded.chooses(of) {
             return address;
         }
+        // The hardened build knows what was asked for, and the fault comes closer.
+        let bytes =
+            if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, false);
         let watcher = if stands == Stands::Zeroed { None } else { self.watcher() };
-        let shape = (slab.size(), align.max(16));
+        let shape = (bytes, align.max(16));
         match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
             Some(guarded) => {
                 fault::stay_in_place(&self.guarded);

@@ -5,6 +5,8 @@
 //! take_back   a block is freed: claim it, look at its canary and at the byte before it, clear it
 //! wait        it goes into the quarantine of the thread that frees it, and another leaves that
 //! release     what leaves becomes free: in its slab, or as a mark for the thread that owns the slab
+//!
+//! Beside reserved slots (`reserved.rs`) take_back and release look at those, too.
 //! ```
 //!
 //! Each free goes this way, whoever calls it: there is no cache in front of it. Every byte of a slot
@@ -107,6 +109,7 @@ impl<O: Os> Allocator<O> {
             self.verify_canary(slab, slot, address, call);
             self.verify_before(slab, slot, address, call);
         }
+        self.look_beside(slab, slot, call);
     }
 
     /// Looks at the last byte of the slot before a live block's: it belongs to no block.
@@ -141,10 +144,16 @@ impl<O: Os> Allocator<O> {
         self.with_borrowed_heap(put).flatten().unwrap_or(entry)
     }
 
+    /// The slot that an entry of a quarantine stands for.
+    #[inline(always)]
+    pub(super) fn entry_slot(&self, entry: usize) -> Option<(&'static Slab, usize)> {
+        slab_at(entry & !(SLAB_BYTES - 1)).map(|slab| (slab, entry & (SLAB_BYTES - 1)))
+    }
+
     #[inline(always)]
     fn release_entry(&self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
-        let Some(slab) = slab_at(entry & !(SLAB_BYTES - 1)) else { return };
-        let slot = entry & (SLAB_BYTES - 1);
+        let Some((slab, slot)) = self.entry_slot(entry) else { return };
+        self.look_beside(slab, slot, Call::Free);
         self.release(heap, seat, slab, slot);
     }
 

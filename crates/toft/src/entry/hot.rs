@@ -24,17 +24,17 @@ impl<O: Os> Allocator<O> {
         Some(self.hand_over(heap, taken, size))
     }
 
-    /// The same of either tier, where more may have to be claimed first.
+    /// The same of either tier.
     #[inline]
     pub(super) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
-        let index = if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
-            heap.known_small_bin(size + SLACK_MIN, site)
-        } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {
-            heap.known_bin(class_of_medium(size + SLACK_MIN), site)
-        } else {
-            return None;
-        };
-        let taken = heap.take(index).or_else(|| heap.take_after_refill(index))?;
+        let taken = heap.take(slot_bin(heap, size, site)?)?;
+        Some(self.hand_over(heap, taken, size))
+    }
+
+    /// The same, where more have to be claimed first.
+    #[inline]
+    pub(super) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+        let taken = heap.take_after_refill(slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, size))
     }
 
@@ -115,6 +115,7 @@ impl<O: Os> Allocator<O> {
                 self.name_damage(slab, slot, address, call);
             }
         }
+        self.look_beside(slab, slot, call);
         if WIPE {
             // SAFETY: (1) as above.
             unsafe { wipe(address, bytes) };
@@ -133,5 +134,17 @@ impl<O: Os> Allocator<O> {
     fn name_damage(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         self.verify_canary(slab, slot, address, call);
         self.verify_before(slab, slot, address, call);
+    }
+}
+
+/// The bin that a request is met from, if it is of a byte or more and not large.
+#[inline(always)]
+fn slot_bin(heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    if size.wrapping_sub(1) < SMALL_MAX - SLACK_MIN {
+        Some(heap.known_small_bin(size + SLACK_MIN, site))
+    } else if size.wrapping_sub(1) < MEDIUM_MAX - SLACK_MIN {
+        Some(heap.known_bin(class_of_medium(size + SLACK_MIN), site))
+    } else {
+        None
     }
 }

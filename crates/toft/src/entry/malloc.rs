@@ -118,13 +118,20 @@ impl<O: Os> Allocator<O> {
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
         let index = self.row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
-            return self.refill(heap, &seat, index, site);
+            return self.refill_and_arm(heap, &seat, index, site);
         }
         // A thread that has no heap, or a signal handler that interrupted a change of this one.
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
-            self.refill(heap, &seat, index, site)
+            self.refill_and_arm(heap, &seat, index, site)
         })?
+    }
+
+    #[inline]
+    fn refill_and_arm(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
+        let address = self.refill(heap, seat, index, site)?;
+        self.arm_reserved(heap.bins().current(index));
+        Some(address)
     }
 
     fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
@@ -236,6 +243,7 @@ impl<O: Os> Allocator<O> {
     /// A slab on a list of a heap that the caller holds has become empty.
     pub(super) fn part_with(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().load(Relaxed) != 0;
+        self.verify_reserved(slab, Call::Free);
         if heap.part_with(seat, slab) {
             if slab.is_aside() {
                 // It counts for less than it would in the pool.

@@ -35,12 +35,14 @@ mod profile;
 mod reach;
 mod ready;
 mod realloc;
+mod reserved;
 mod scope;
 mod start;
 mod sweep;
 mod unset;
 mod unused;
 mod verify;
+mod verify_slots;
 mod walls;
 mod wishes;
 

@@ -63,9 +63,17 @@ pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
 /// The hardened build has no slot of this size at hand, or it is not a small one.
 #[inline(never)]
 extern "C" fn malloc_hardened(size: usize, site: usize) -> Pointer {
-    match allocator().malloc_slot(current_heap(), size, site) {
+    let (allocator, heap) = (allocator(), current_heap());
+    if let Some(address) = allocator.malloc_slot(heap, size, site) {
+        return core::ptr::with_exposed_provenance_mut(address);
+    }
+    match allocator.malloc_refill(heap, size, site) {
+        Some(address) if allocator.watchful => malloc_sampled(address, site),
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
-        None => pointer(with_heap(|allocator, heap| allocator.allocate(heap, size, site))),
+        None => pointer(with_heap(|allocator, heap| {
+            let address = allocator.allocate(heap, size, site)?;
+            Some(allocator.sample(heap, address, 16, site, Stands::ForItsClaim))
+        })),
     }
 }
 

@@ -139,6 +139,9 @@ pub fn at_exit() {
     let Some(instance) = super::process::instance() else { return };
     super::profile::at_exit(instance);
     let options = instance.options();
+    if options.verify != 0 {
+        super::process::verify();
+    }
     if options.dangling != 0 {
         instance.sweep_for_dangling();
     }

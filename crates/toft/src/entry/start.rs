@@ -304,7 +304,13 @@ fn complain(variable: &[u8], problem: Problem) {
             line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
         }
         // Only the hardened build's.
-        Problem::Weaker(_) if !HARDENED => {}
+        Problem::Weaker(_) | Problem::Needless(_) if !HARDENED => {}
+        Problem::Needless(_) => {
+            line.text("toft: ").raw(variable);
+            line.text(
+                " changes nothing: the hardened build clears what is freed, and new memory is zero",
+            );
+        }
         Problem::Weaker(entry) => {
             line.text("toft: ").raw(variable).text(" is not for the hardened build; using ");
             line.text(entry.default);

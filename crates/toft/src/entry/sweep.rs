@@ -105,6 +105,7 @@ impl<O: Os> Allocator<O> {
 
     /// Gives back the pages of free slots of a slab whose heap the caller holds, with its seat.
     pub(super) fn give_back_own(&self, slab: &Slab) -> usize {
+        self.verify_reserved(slab, Call::Verify);
         slab.give_back_pages(self.os.page_size(), |start, bytes| {
             // SAFETY: (1) the pages belong to free slots, which nobody can claim meanwhile.
             unsafe { self.os.discard(start, bytes) }.is_ok()
@@ -122,6 +123,7 @@ impl<O: Os> Allocator<O> {
         for (number, slab) in turn.slabs().enumerate() {
             let quiet = can && self.is_quiet(slab);
             slab.settle(quiet);
+            self.verify_held(slab);
             swept.more |= !quiet;
             all_quiet |= u64::from(quiet) << number;
         }

@@ -30,7 +30,10 @@ impl<O: Os> Allocator<O> {
     /// handler that has interrupted a change, nothing.
     pub fn verify(&self, heap: &Heap) -> bool {
         let Some(seat) = heap.sit() else { return true };
-        let tables = self.verify_slabs(heap) && self.verify_lists(heap) && self.verify_large();
+        let tables = self.verify_slabs(heap)
+            && self.verify_lists(heap)
+            && self.verify_large()
+            && self.slots_are_whole(heap);
         drop(seat);
         tables && self.verify_contents()
     }

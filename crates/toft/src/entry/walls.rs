@@ -16,11 +16,12 @@ use crate::sync::Ordering::Relaxed;
 const MAPPINGS: usize = 2;
 
 impl<O: Os> Allocator<O> {
-    /// Chooses where a slab of so many slots that is just being opened has walls.
+    /// Chooses where a slab of so many slots that is just being opened has walls, and which are reserved.
     #[inline]
     pub(super) fn choose_walls(&self, slab: &Slab, slots: usize) {
         if HARDENED {
             slab.choose_walls(self.os.page_size(), slots, |limit| below(self.draw(), limit));
+            slab.choose_reserved(slots, |limit| below(self.draw(), limit));
         }
     }
 

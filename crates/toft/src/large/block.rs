@@ -34,6 +34,8 @@ pub struct BlockFields {
 
 /// Flag in `class`: see `lies_apart`.
 const APART: u16 = 1 << 15;
+/// Flag in `class`: see `is_forbidden`.
+const FORBIDDEN: u16 = 1 << 14;
 
 const NONE: u32 = 0;
 const LIVE: u32 = 1;
@@ -178,7 +180,7 @@ impl Block {
     /// Its large class.
     pub fn class(&self) -> usize {
         if HARDENED {
-            (self.class.load(Relaxed) & !APART).into()
+            (self.class.load(Relaxed) & !(APART | FORBIDDEN)).into()
         } else {
             self.class.load(Relaxed).into()
         }
@@ -190,7 +192,19 @@ impl Block {
         self.class.load(Relaxed) & APART != 0
     }
 
-    /// Sets both, of a new extent.
+    /// Whether its pages were taken away as a mapping without rights: it takes more than the end of guards
+    /// to have them again. Hardened build; holder.
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.class.load(Relaxed) & FORBIDDEN != 0
+    }
+
+    /// Says so, or that it is over.
+    pub(super) fn set_forbidden(&self, forbidden: bool) {
+        let class = self.class.load(Relaxed) & !FORBIDDEN;
+        self.class.store(class | if forbidden { FORBIDDEN } else { 0 }, Relaxed);
+    }
+
+    /// Sets class and place, of a new extent.
     pub(super) fn set_class(&self, class: usize, apart: bool) {
         let flag = if HARDENED && apart { APART } else { 0 };
         self.class.store(class as u16 | flag, Relaxed);

@@ -95,7 +95,7 @@ impl Blocks {
     /// A held block of this partition and class without pages, or nearly so: from the stack, else in
     /// an extent that nobody has had.
     pub(super) fn vacant(&self, os: &impl Os, need: &Need) -> Result<&Block, Error> {
-        if let Some(block) = self.pop_vacant(need) {
+        if let Some(block) = self.pop_vacant(need, TRIES) {
             return Ok(block);
         }
         let extent = class_bytes(need.class)
@@ -106,7 +106,12 @@ impl Blocks {
         for _ in 0..TRIES {
             let apart = self.may_be_separate();
             let gap = self.choose_gap(apart);
-            let unit = self.take_units(extent >> UNIT_SHIFT, need.align, gap)?;
+            let take = |gap| self.take_units(extent >> UNIT_SHIFT, need.align, gap);
+            let unit = match take(gap).or_else(|_| take(0)) {
+                Ok(unit) => unit,
+                // Before memory is refused, the one at the right multiple may lie further down.
+                Err(error) => return self.pop_vacant(need, self.units).ok_or(error),
+            };
             match self.prepare(os, unit, need.partition, (need.class, apart), extent) {
                 Ok(block) => return Ok(block),
                 // Something foreign lies where the descriptor would.
@@ -120,12 +125,12 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    fn pop_vacant(&self, need: &Need) -> Option<&Block> {
+    fn pop_vacant(&self, need: &Need, tries: usize) -> Option<&Block> {
         let head = self.stack(need.partition, need.class);
         // Blocks that do not lie at such a multiple are held, linked by `below`, and put back.
         let mut held = 0u32;
         let mut found = None;
-        for _ in 0..TRIES {
+        for _ in 0..tries {
             let below = |unit: u32| self.block(unit as usize).below.load(Relaxed);
             let Some(unit) = stack::pop(head, below) else { break };
             let unit = unit as usize;

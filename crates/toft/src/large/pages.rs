@@ -81,9 +81,15 @@ impl Blocks {
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
         let address = self.start(block);
         if HARDENED && self.is_shared(block) {
-            // It was freed, and has been all guards since.
+            if bytes == 0 {
+                return Ok(());
+            }
+            // It was freed, and has been all guards since; or, where the system knows none and could not
+            // unmap it, is as it was or without rights.
             // SAFETY: (1) the block's own mapping, which nobody uses.
-            return if bytes == 0 { Ok(()) } else { unsafe { os.unguard(address, bytes) } };
+            let opened = !block.is_forbidden() && unsafe { os.unguard(address, bytes) }.is_ok();
+            // SAFETY: (1) as above.
+            return if opened { Ok(()) } else { unsafe { os.renew(address, bytes) } };
         }
         if self.is_shared(block) && bytes > block.bytes() {
             // It could not be unmapped, and its guards are where the new one has bytes.
@@ -114,6 +120,9 @@ impl Blocks {
         } else {
             let (extent, unit) = (block.extent(), self.unit_address(block));
             os.map(unit, extent)?;
+            if HARDENED {
+                block.set_forbidden(false);
+            }
             let (before, behind) = (address - unit, unit + extent - address - bytes);
             // SAFETY: (1) the tail of what the line above mapped; nobody has it.
             let _ = unsafe { os.guard(address + bytes, behind) };

@@ -24,7 +24,9 @@ impl Blocks {
             // SAFETY: (1) as above.
             let walled = unsafe { os.guard(start, mapped) }.is_ok();
             // SAFETY: (1) as above. Without guards nothing else is left to do.
-            let _ = walled || unsafe { os.forbid(start, mapped) }.is_ok();
+            if !walled && unsafe { os.forbid(start, mapped) }.is_ok() {
+                block.set_forbidden(true);
+            }
         }
     }
 

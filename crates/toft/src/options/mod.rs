@@ -224,13 +224,13 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_FILL",
         default: "off",
         kind: Kind::Word(FILL),
-        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one",
+        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The hardened build clears both whatever is asked for",
     },
     Entry {
         name: "TOFT_VERIFY",
         default: "0",
         kind: Kind::Number(0, VERIFY_MAX),
-        doc: "verify the whole heap after so many allocations of all threads, as toft_verify() does; every call is then a slow one; 0 is never",
+        doc: "verify the whole heap after so many allocations of all threads, and when the program ends, as toft_verify() does; every call is then a slow one; 0 is never",
     },
     Entry {
         name: "TOFT_DANGLING",
@@ -646,7 +646,6 @@ impl Options {
                 None => return bad,
             },
             "TOFT_GUARDED" => match parse_number(value) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= GUARDED_MAX => self.guarded = n,
                 _ => return bad,
             },
@@ -655,7 +654,7 @@ impl Options {
                 _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(1..) if HARDENED => return Err(Problem::Needless(entry)),
                 Some(0) => self.fill = Fill::Off,
                 Some(1) => self.fill = Fill::Alloc,
                 Some(2) => self.fill = Fill::Free,
@@ -663,7 +662,6 @@ impl Options {
                 None => return bad,
             },
             "TOFT_VERIFY" => match parse_number(value) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= VERIFY_MAX => self.verify = n,
                 _ => return bad,
             },
@@ -749,7 +747,9 @@ mod tests {
         "TOFT_REPORT_FD=7",
         "TOFT_REPORT=line",
         "TOFT_REPORT_FILE=/tmp/reports",
+        "TOFT_GUARDED=1",
         "TOFT_GUARDED_SLOTS=1",
+        "TOFT_VERIFY=1",
         "TOFT_LEAKS=1",
         "TOFT_PROFILE=/tmp/heap.toft",
         "TOFT_PROFILE_SIGNAL=12",
@@ -760,34 +760,36 @@ mod tests {
         "TOFT_DANGLING=1",
     ];
 
+    /// What the hardened build tells, and does not need.
+    const NEEDLESS: &[&str] = &["TOFT_FILL=alloc", "TOFT_FILL=free"];
+
     /// What the hardened build tells, and does not do.
     const WEAKER: &[&str] = &[
         "TOFT_ON_MISUSE=warn",
         "TOFT_ON_MISUSE=ignore",
         "TOFT_COMPACT=1",
-        "TOFT_GUARDED=1",
-        "TOFT_FILL=alloc",
-        "TOFT_VERIFY=1",
         "TOFT_DANGLING=2",
         "TOFT_UNINIT=1",
-        "TOFT_GUARDED=100",
-        "TOFT_FILL=free",
-        "TOFT_VERIFY=1000",
     ];
+
+    fn take(text: &str) -> (Result<(), Problem>, bool) {
+        let mut options = Options::DEFAULT;
+        let taken = options.take(text.as_bytes());
+        (taken, options != Options::DEFAULT)
+    }
 
     #[test]
     fn every_option_changes_something_or_is_refused() {
-        for (text, weaker) in
-            EXAMPLES.iter().map(|text| (text, false)).chain(WEAKER.iter().map(|text| (text, true)))
-        {
-            let mut options = Options::DEFAULT;
-            let taken = options.take(text.as_bytes());
-            if HARDENED && weaker {
-                assert!(matches!(taken, Err(Problem::Weaker(_))), "{text}");
-                assert_eq!(options, Options::DEFAULT, "{text}");
-            } else {
-                taken.unwrap();
-                assert_ne!(options, Options::DEFAULT, "{text}");
+        for text in EXAMPLES {
+            assert!(matches!(take(text), (Ok(()), true)), "{text}");
+        }
+        for text in WEAKER.iter().chain(NEEDLESS) {
+            let (taken, changed) = take(text);
+            assert_eq!(changed, !HARDENED, "{text}");
+            match taken {
+                Ok(()) => assert!(!HARDENED, "{text}"),
+                Err(Problem::Needless(_)) => assert!(NEEDLESS.contains(text), "{text}"),
+                Err(problem) => assert!(matches!(problem, Problem::Weaker(_)), "{text}"),
             }
         }
     }
@@ -796,7 +798,7 @@ mod tests {
     fn every_option_has_an_example() {
         for entry in TABLE {
             let names = |text: &&str| text.split_once('=').unwrap().0 == entry.name;
-            assert!(EXAMPLES.iter().chain(WEAKER).any(names), "{}", entry.name);
+            assert!(EXAMPLES.iter().chain(WEAKER).chain(NEEDLESS).any(names), "{}", entry.name);
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Problem {
     BadValue(&'static Entry),
     /// The hardened build is not made weaker.
     Weaker(&'static Entry),
+    /// What it would do the hardened build does anyway, or better.
+    Needless(&'static Entry),
 }
 
 /// The option that a variable names; `Ok(None)` when the variable is not ours.

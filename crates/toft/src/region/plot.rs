@@ -12,13 +12,14 @@
 //! Invariants (P1 is the lookup's)
 //! - P2 a descriptor that the lookup finds is mapped; one whose slab was not handed out is all zero
 //!   and fails every free.
-//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once.
+//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are one word, so
+//!   that what was mapped ahead of need can be taken back, and be mapped again.
 
 use super::lookup::{GRANULE_SHIFT, Lookup};
 use super::{Carve, Descriptor, STEP, Tier, TierNumber};
 use crate::os::{Error, Os, wait_for};
-use crate::sync::{AtomicU32, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use Ordering::{AcqRel, Acquire, Relaxed};
 use core::marker::PhantomData;
 
 /// A plot cannot grow any more, and waiting for another thread would not help.
@@ -27,16 +28,42 @@ const GONE: Error = Error::Unsupported;
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
 
+/// Plots to try, one after another, when there is none left that nobody has.
+const SHARED_TRIES: usize = 8;
+
 /// What moves as a plot grows, by the plot's place in the secret order, so that those in use lie
 /// together.
 #[derive(Debug)]
 struct Growth {
-    /// Slabs handed out. Any thread, by compare and exchange.
-    next: AtomicU32,
-    /// Slabs mapped. The thread whose mapping succeeded.
-    mapped: AtomicU32,
+    /// [`Counts`]. Any thread, by compare and exchange.
+    counts: AtomicU64,
     /// Descriptors of this plot, as mapped; or, where plots share granules, of the n-th granule.
     descriptors: Carve,
+}
+
+/// Slabs of a plot: handed out, and mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    next: u32,
+    mapped: u32,
+}
+
+impl Growth {
+    fn counts(&self) -> Counts {
+        let word = self.counts.load(Acquire);
+        Counts { next: word as u32, mapped: (word >> 32) as u32 }
+    }
+
+    /// Whether they were `from`, and are `to` now.
+    fn change(&self, from: Counts, to: Counts) -> bool {
+        self.counts.compare_exchange(from.word(), to.word(), AcqRel, Relaxed).is_ok()
+    }
+}
+
+impl Counts {
+    fn word(self) -> u64 {
+        u64::from(self.next) | u64::from(self.mapped) << 32
+    }
 }
 
 /// The plots of one tier.
@@ -178,7 +205,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         partition: usize,
         mapped: impl Fn(usize, usize),
     ) -> Result<(&D, usize), Error> {
-        loop {
+        let mut shared = 0;
+        while shared <= SHARED_TRIES {
             let current = self.current(partition).load(Acquire);
             // The n-th plot in the secret order: the partition's first, or one of the extra ones.
             // Where there are fewer plots than partitions, partitions share them.
@@ -186,10 +214,14 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             match self.take_from(os, n, &mapped) {
                 Ok(index) => return Ok((self.slab(index), index << Self::SHIFT)),
                 // Used up, or something foreign is in its way.
-                Err(Error::Occupied | Error::Unsupported) => self.move_on(partition, current)?,
+                Err(Error::Occupied | Error::Unsupported) => {
+                    let alone = self.move_on(partition, current, n)?;
+                    shared += usize::from(!alone);
+                }
                 Err(error) => return Err(error),
             }
         }
+        Err(Error::NoMemory)
     }
 
     /// The n-th plot in the secret order in which plots are given out: a keyed permutation.
@@ -206,18 +238,37 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         x
     }
 
-    /// A plot is used up, or something foreign lies in it: the partition goes on in another.
+    /// The n-th plot is used up, or something foreign lies in it: the partition goes on in another. That is
+    /// one that nobody has; where there is none left, one of another partition that has room. Says whether
+    /// it is the first. Slabs are never shared (law 1), plots are before memory is refused.
     #[cold]
-    fn move_on(&self, partition: usize, from: u32) -> Result<(), Error> {
+    fn move_on(&self, partition: usize, from: u32, n: usize) -> Result<bool, Error> {
         // SAFETY: `new` duty 1.
         let extra = unsafe { &(*self.extra)[0] }.fetch_add(1, Relaxed) as usize;
-        if extra >= self.plots.saturating_sub(self.partitions) {
-            return Err(Error::NoMemory);
-        }
-        let n = (self.partitions + extra) as u32 + 1;
+        let alone = extra < self.plots.saturating_sub(self.partitions);
+        let n = if alone {
+            self.partitions + extra
+        } else {
+            // SAFETY: `new` duty 1. As many as there are will do: it must not come round.
+            unsafe { &(*self.extra)[0] }.fetch_sub(1, Relaxed);
+            let mut others = (1..self.plots).map(|step| (n + step) & (self.plots - 1));
+            others.find(|&n| self.has_room(n)).ok_or(Error::NoMemory)?
+        };
         // Losing the race costs one plot and is fine: somebody else has moved the partition on.
-        let _ = self.current(partition).compare_exchange(from, n, AcqRel, Relaxed);
-        Ok(())
+        let _ = self.current(partition).compare_exchange(from, n as u32 + 1, AcqRel, Relaxed);
+        Ok(alone)
+    }
+
+    /// Whether the n-th plot has slabs that nobody has had.
+    fn has_room(&self, n: usize) -> bool {
+        let plot = self.nth_plot(n);
+        let handed_out = self.growth(n).counts().next as usize;
+        self.first_slab(plot) + handed_out < self.end_slab(plot)
+    }
+
+    /// The index behind a plot's last slab.
+    fn end_slab(&self, plot: usize) -> usize {
+        (self.base + ((plot + 1) << self.plot_shift)) >> Self::SHIFT
     }
 
     fn take_from(
@@ -227,23 +278,25 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         told: &impl Fn(usize, usize),
     ) -> Result<usize, Error> {
         let growth = self.growth(n);
+        let mut waited = false;
         loop {
-            let mapped = growth.mapped.load(Acquire);
-            let next = growth.next.load(Acquire);
-            if next < mapped {
-                let taken = growth.next.compare_exchange(next, next + 1, AcqRel, Relaxed);
-                if taken.is_ok() {
-                    return Ok(self.first_slab(self.nth_plot(n)) + next as usize);
+            let seen = growth.counts();
+            if seen.next < seen.mapped {
+                if growth.change(seen, Counts { next: seen.next + 1, ..seen }) {
+                    return Ok(self.first_slab(self.nth_plot(n)) + seen.next as usize);
                 }
                 continue;
             }
-            match self.grow(os, n, mapped as usize) {
+            match self.grow(os, n, seen.mapped as usize) {
                 Ok((address, bytes)) => told(address, bytes),
-                // Either another thread is growing this plot just now, and will be seen to have
-                // done so, or the place is taken for good.
+                // Either another thread is growing this plot just now, or taking back what it has not
+                // handed out, and will be seen to have done so; or the place is taken for good.
                 Err(Error::Occupied) => {
-                    if !wait_for(os, || growth.mapped.load(Acquire) != mapped) {
-                        return Err(Error::Occupied);
+                    if !wait_for(os, || growth.counts().mapped != seen.mapped) {
+                        if waited {
+                            return Err(Error::Occupied);
+                        }
+                        waited = true;
                     }
                 }
                 Err(error) => return Err(error),
@@ -258,8 +311,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let tier = Tier::of(TIER);
         let plot = self.nth_plot(n);
         let first = self.first_slab(plot);
-        let end = (self.base + ((plot + 1) << self.plot_shift)) >> tier.shift;
-        let room = end - (first + mapped);
+        let room = self.end_slab(plot) - (first + mapped);
         // SAFETY: `new` duty 1.
         let modest = unsafe { &(*self.extra)[1] }.load(Relaxed) != 0;
         let most = if modest { tier.first_step } else { STEP_MAX };
@@ -279,10 +331,9 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         // publish step: pairs with `take_from`. The mapping keeps other threads out of the place, but
         // for those that had been there before and have unmapped their slabs since: then what the
         // caller has seen is old, and the place is not a new one.
-        let behind = (mapped + step) as u32;
-        let growth = &self.growth(n).mapped;
         let (address, bytes) = ((first + mapped) << Self::SHIFT, step << Self::SHIFT);
-        if growth.compare_exchange(mapped as u32, behind, Release, Relaxed).is_err() {
+        let seen = Counts { next: mapped as u32, mapped: mapped as u32 };
+        if !self.growth(n).change(seen, Counts { mapped: (mapped + step) as u32, ..seen }) {
             // SAFETY: (1) mapped by this call, and nobody was told.
             let _ = unsafe { os.unmap(address, bytes) };
             return Ok((address, 0));
@@ -321,20 +372,23 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     }
 
     /// Memory has run out: gives back what was mapped ahead of need, and maps little ahead from now
-    /// on. The addresses given back are not used again; they cost nothing.
+    /// on. What is given back is mapped again when it is needed.
     pub fn retract(&self, os: &impl Os) {
         // SAFETY: `new` duty 1.
         unsafe { &(*self.extra)[1] }.store(1, Relaxed);
         for n in 0..self.begun() {
             let growth = self.growth(n);
-            let mapped = growth.mapped.load(Acquire);
-            let next = growth.next.load(Acquire);
-            // Whoever moves `next` over slabs owns them.
-            if next < mapped && growth.next.compare_exchange(next, mapped, AcqRel, Relaxed).is_ok()
-            {
-                let first = (self.first_slab(self.nth_plot(n)) + next as usize) << Self::SHIFT;
-                // SAFETY: (1) nobody has had these slabs, and by the exchange nobody will.
-                let _ = unsafe { os.unmap(first, ((mapped - next) as usize) << Self::SHIFT) };
+            let seen = growth.counts();
+            let ahead = (seen.mapped - seen.next) as usize;
+            // Whoever lowers `mapped` owns what lies behind it until it is unmapped: nobody can map
+            // there before.
+            if ahead != 0 && growth.change(seen, Counts { mapped: seen.next, ..seen }) {
+                let first = (self.first_slab(self.nth_plot(n)) + seen.next as usize) << Self::SHIFT;
+                // SAFETY: (1) nobody has had these slabs, and by the exchange nobody will before that.
+                let gone = unsafe { os.unmap(first, ahead << Self::SHIFT) }.is_ok();
+                // At the limit of mappings they stay. Had they been handed out, somebody had mapped them.
+                let now = Counts { mapped: seen.next, ..seen };
+                let _ = gone || growth.change(now, seen);
             }
         }
     }
@@ -375,8 +429,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Indices of the slabs that the n-th plot has handed out.
     #[inline(never)]
     fn handed_out(&self, n: usize) -> core::ops::Range<usize> {
-        let growth = self.growth(n);
-        let count = growth.next.load(Acquire).min(growth.mapped.load(Acquire)) as usize;
+        let count = self.growth(n).counts().next as usize;
         let first = if count == 0 { 0 } else { self.first_slab(self.nth_plot(n)) };
         first..first + count
     }
@@ -395,7 +448,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
 
     /// Bytes of descriptors that may have pages: of slabs that were handed out.
     pub fn descriptor_bytes(&self) -> usize {
-        let bytes = |n| match self.growth(n).next.load(Relaxed) as usize {
+        let bytes = |n| match self.growth(n).counts().next as usize {
             0 => 0,
             // The first need not begin a page, nor the last end one.
             slabs => slabs * Self::BYTES + 2 * self.page_size,
@@ -407,7 +460,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// few ranges as that makes.
     pub fn for_each_range(&self, there: impl Fn(&D) -> bool, mut each: impl FnMut(usize, usize)) {
         for n in 0..self.begun() {
-            let mapped = self.growth(n).mapped.load(Acquire) as usize;
+            let mapped = self.growth(n).counts().mapped as usize;
             if mapped == 0 {
                 continue;
             }
@@ -428,7 +481,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     pub fn mapped_bytes(&self) -> (usize, usize) {
         let (mut data, mut descriptors) = (0, 0);
         for n in 0..self.begun() {
-            data += (self.growth(n).mapped.load(Acquire) as usize) << Self::SHIFT;
+            data += (self.growth(n).counts().mapped as usize) << Self::SHIFT;
             descriptors += self.growth(n).descriptors.mapped();
         }
         (data, descriptors)
@@ -440,6 +493,7 @@ mod tests {
     use super::*;
     use crate::os::fake::{Fake, Machine};
     use crate::region::SMALL;
+    extern crate std;
 
     /// A descriptor of 64 bytes, always open.
     #[repr(C, align(64))]
@@ -450,6 +504,35 @@ mod tests {
     unsafe impl Descriptor for Any {
         fn is_open(&self) -> bool {
             true
+        }
+    }
+
+    /// What was taken back is mapped again, and a partition whose plots are full goes on in others': until
+    /// memory is refused every slab was handed out once, whatever was refused in between.
+    #[test]
+    fn every_slab_is_had_before_memory_is_refused() {
+        for partitions in [1, 8, 64] {
+            let fake = Fake::new(Machine::LARGE);
+            let os = &fake;
+            let base = fake.address_space().start.next_multiple_of(1 << 40);
+            let (span, tables, slabs) = (1 << 26, base + (8 << 40), base + (4 << 40));
+            let bytes = Plots::<SMALL, Any>::table_bytes(span, partitions);
+            os.map(tables, bytes.next_multiple_of(4096)).unwrap();
+            // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+            let plots =
+                unsafe { Plots::<SMALL, Any>::new(os, base, span, partitions, slabs, tables) };
+            let plots = plots.unwrap();
+            let mut all = std::collections::BTreeSet::new();
+            // One of many partitions has them all.
+            while let Ok((_, address)) = plots.take(os, partitions / 2, |_, _| {}) {
+                assert!(all.insert(address), "{address:#x} was handed out twice");
+                if all.len() % 3 == 0 {
+                    plots.retract(os);
+                    assert_eq!(plots.mapped_bytes().0, all.len() << Plots::<SMALL, Any>::SHIFT);
+                }
+            }
+            // The others' first plots are theirs as long as there are plots that nobody has.
+            assert_eq!(all.len(), span >> Plots::<SMALL, Any>::SHIFT, "{partitions}");
         }
     }
 

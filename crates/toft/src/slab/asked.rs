@@ -5,10 +5,10 @@
 //! its whole slot.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{LIVE, QUARANTINED};
+use super::states::{DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
 use crate::policy::{HARDENED, SLACK_MIN};
 use crate::sync::AtomicU16;
-use crate::sync::Ordering::{AcqRel, Relaxed};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// Slots of which something is kept.
 const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
@@ -81,5 +81,31 @@ impl Slab {
     #[inline(always)]
     pub fn take_others(&self, slot: usize) -> bool {
         self.state_of(slot).compare_exchange(LIVE, QUARANTINED, AcqRel, Relaxed).is_ok()
+    }
+}
+
+/// What the bytes of a slot must be, as far as one knows at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotCare {
+    /// The program has so many of them; behind them is a canary, or will be in a moment.
+    Canary(usize),
+    /// Zero: the program had it, and has given it back.
+    Zero,
+    /// Nothing is known.
+    Any,
+}
+
+impl Slab {
+    /// What may be verified of a slot. Holder of the owning heap, of a slab with its pages.
+    pub fn care(&self, slot: usize) -> SlotCare {
+        match self.state_of(slot).load(Acquire) {
+            LIVE if !self.is_remote(slot) && self.was_handed_out(slot) => {
+                SlotCare::Canary(self.block_bytes(slot))
+            }
+            // Of another thread's frees, those that have left its quarantine: what goes in may not be clear yet.
+            QUARANTINED if self.is_remote(slot) => SlotCare::Zero,
+            DIRTY | ZERO_CLEAN if self.was_handed_out(slot) => SlotCare::Zero,
+            _ => SlotCare::Any,
+        }
     }
 }

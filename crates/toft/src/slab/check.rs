@@ -4,8 +4,8 @@ use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
-    DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD, TAKEN, ZERO_CLEAN,
-    ZERO_FRESH,
+    ARMED, DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD, RESERVED,
+    TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, Class};
@@ -22,7 +22,8 @@ fn is_state(state: u8) -> bool {
     let idle = matches!(free, ZERO_FRESH | DIRTY | DIRTY_FRESH | ZERO_CLEAN);
     // Held and lent slots are taken as well; what is neither is not.
     let idle = idle && held == (state & TAKEN != 0);
-    idle || state == LEFT || matches!(state, LIVE | REMOTE_HELD | REMOTE_CLEAN | GONE)
+    let reserved = HARDENED && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
+    idle || reserved || state == LEFT || matches!(state, LIVE | REMOTE_HELD | REMOTE_CLEAN | GONE)
 }
 
 /// An invariant that does not hold.
@@ -30,7 +31,7 @@ fn is_state(state: u8) -> bool {
 pub struct Violation(pub &'static str);
 
 impl Slab {
-    /// Verifies I1 to I9. Holder of the owning heap only, with no other thread freeing.
+    /// Verifies I1 to I11. Holder of the owning heap only, with no other thread freeing.
     pub fn check(&self) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
         let slots = self.slots();
@@ -58,6 +59,7 @@ impl Slab {
             ensure(in_use & !valid_bits(fresh, group) == 0, "I4: in use but fresh")?;
         }
         ensure(fresh <= GROUPS * GROUP_SLOTS, "I4: fresh")?;
+        ensure(!HARDENED || self.has_its_reserved(), "I11: reserved slots")?;
         if !self.has_owner() {
             return self.check_nobodys();
         }
@@ -136,7 +138,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::slab::states::{WALL, free_state};
+    use crate::slab::states::WALL;
     use std::boxed::Box;
     extern crate std;
 
@@ -144,11 +146,14 @@ mod tests {
     fn states_that_there_are_and_no_others() {
         let free = [ZERO_FRESH, DIRTY, DIRTY_FRESH, ZERO_CLEAN];
         for state in 0..=u8::MAX {
-            let plain = free.contains(&state) || free.contains(&free_state(state));
+            let plain = free.contains(&state);
+            let lent = state & LENT == LENT && free.contains(&(state & !LENT));
             let held = state & HELD == HELD && free.contains(&(state & !HELD));
             let both = free.map(|free| free | HELD | LENT).contains(&state);
             let other = [LIVE, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
-            assert_eq!(is_state(state), plain || held || both || other, "{state:#x}");
+            let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
+            let other = other || HARDENED && reserved.into_iter().any(|there_is| there_is == state);
+            assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");
         }
         assert!(is_state(WALL) && !is_state(NO_SLOT));
     }

@@ -2,7 +2,8 @@
 //! costs free one instruction in place.
 
 use super::slab::{AWAKE, DORMANT, GROUPS, Slab};
-use super::states::{DIRTY, DIRTY_FRESH, ZERO_CLEAN, ZERO_FRESH};
+use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
+use crate::policy::HARDENED;
 use crate::sync::Ordering::{Relaxed, SeqCst};
 
 /// Least credit of a listed slab that was found not empty, as a multiple of its slots: one with few
@@ -114,6 +115,9 @@ impl Slab {
         // What comes back will be zero.
         self.change_states(DIRTY, ZERO_CLEAN);
         self.change_states(DIRTY_FRESH, ZERO_FRESH);
+        if HARDENED {
+            self.change_states(ARMED, RESERVED);
+        }
         self.fresh.store(0, Relaxed);
     }
 

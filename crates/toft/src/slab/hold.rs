@@ -21,8 +21,8 @@
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
-    DIRTY, DIRTY_FRESH, GONE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, SOILED, TAKEN, WALL,
-    ZERO_CLEAN, ZERO_FRESH,
+    ARMED, DIRTY, DIRTY_FRESH, GONE, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED, SOILED,
+    TAKEN, WALL, ZERO_CLEAN, ZERO_FRESH,
 };
 use crate::policy::HARDENED;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -102,8 +102,9 @@ impl Slab {
         match self.state_of(slot).load(Acquire) {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
-            // What lies around a wall may go together, and around what is gone for good.
-            WALL if HARDENED => Some(false),
+            // What lies around a wall may go together, and around what is gone for good, and what is reserved with it.
+            WALL | RESERVED if HARDENED => Some(false),
+            ARMED if HARDENED => Some(true),
             GONE => Some(false),
             state if state & TAKEN == 0 => {
                 let claimed = slot / GROUP_SLOTS == group && claim >> (slot % GROUP_SLOTS) & 1 != 0;
@@ -131,7 +132,7 @@ impl Slab {
     pub(super) fn hold_slot(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
         let seen = state.load(Acquire);
-        if seen & TAKEN == 0 {
+        if seen & TAKEN == 0 || HARDENED && (seen == RESERVED || seen == ARMED) {
             return state.compare_exchange(seen, seen | HELD, AcqRel, Relaxed).is_ok();
         }
         if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
@@ -219,6 +220,10 @@ impl Slab {
         let held = state.load(Acquire);
         if held & HELD != HELD {
             return;
+        }
+        if HARDENED && held & RESERVED == RESERVED {
+            // Nobody else writes it. A part of its pages may have gone: it is armed again when malloc comes by.
+            return state.store(RESERVED, Release);
         }
         let free = match held & !HELD {
             DIRTY if zero => ZERO_CLEAN,

@@ -17,6 +17,7 @@ mod others;
 #[cfg(not(loom))]
 mod outside;
 mod pages;
+mod reserved;
 #[allow(clippy::module_inception)]
 mod slab;
 mod states;
@@ -27,6 +28,7 @@ mod walls;
 mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
+pub use asked::SlotCare;
 pub use check::Violation;
 pub use claim::Put;
 pub use class::{

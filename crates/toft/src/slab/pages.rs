@@ -73,11 +73,19 @@ impl Slab {
         self.tidy_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
         let free = |slot| {
-            let wall = HARDENED && self.is_wall(slot) || self.is_gone(slot);
-            (wall || self.is_free(slot)).then(|| !wall && self.is_dirty(slot))
+            // What is reserved is soiled where it is armed, and so is no wall.
+            let lent = HARDENED && self.is_nobodys_slot(slot);
+            let gone = self.is_gone(slot);
+            (lent || gone || self.is_free(slot)).then(|| !gone && self.is_dirty(slot))
         };
         self.runs(page, free, |(first, end), (start, stop)| {
-            if !self.is_written((start, stop)) && discard(self.base() + start, stop - start) {
+            if self.is_written((start, stop)) {
+                return;
+            }
+            if HARDENED {
+                self.disarm_within(start, stop);
+            }
+            if discard(self.base() + start, stop - start) {
                 self.mark_zero(first, end, (start, stop));
                 given += stop - start;
             }

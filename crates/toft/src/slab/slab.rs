@@ -41,6 +41,7 @@
 //! - I8 SHARED is set exactly where a unit shares pages, and only there slots are lent.
 //! - I9 what may be drawn from counts: a slab with uncounted bytes is not awake.
 //! - I10 each slot has one of the states of `states.rs`.
+//! - I11 reserved slots are those that were chosen when the slab was opened.
 
 use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH, free_state};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
@@ -64,7 +65,7 @@ pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
 pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 pub(super) const ASIDE: u8 = 2;
-/// Words for the pages of walls.
+/// Words for the pages of walls, and for reserved slots.
 const WALLED: usize = if HARDENED { 1 } else { 0 };
 /// Bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
@@ -129,7 +130,10 @@ pub struct Slab {
     /// opened.
     #[cfg_attr(loom, allow(dead_code))]
     pub(super) walled: [AtomicU32; WALLED],
-    _line_0: [AtomicU32; 3 - WALLED],
+    /// How many slots are reserved in the hardened build, in the lowest byte, and which: `reserved.rs`. Set when
+    /// the slab is opened.
+    pub(super) reserved: [AtomicU32; WALLED],
+    _line_0: [AtomicU32; 3 - 2 * WALLED],
 
     /// Slots of the claimed group that malloc hands out next. Owner.
     pub(super) claim: AtomicU64,

@@ -1,6 +1,7 @@
 //! What a slot's byte says, and how 64 of them are read at a time.
 
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
+use crate::policy::HARDENED;
 
 /// Never handed out: its memory is zero.
 pub const ZERO_FRESH: u8 = 0;
@@ -19,7 +20,7 @@ pub const ZERO_CLEAN: u8 = 4;
 /// hardened build only.
 pub const QUARANTINED: u8 = 0x53;
 /// What a slot is that the program has freed, when it becomes free.
-pub const LEFT: u8 = if crate::policy::HARDENED { QUARANTINED } else { LIVE };
+pub const LEFT: u8 = if HARDENED { QUARANTINED } else { LIVE };
 
 /// Set in the state of a free slot whose pages the reclaimer is giving back: nobody may claim it.
 pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
@@ -42,6 +43,11 @@ const LENT_BIT: u32 = 5;
 /// hardened build has walls, and does not compact.
 pub const WALL: u8 = ZERO_FRESH | LENT;
 
+/// The state of a slot that nobody gets, in the hardened build: `reserved.rs`. Lent, as a wall is.
+pub const RESERVED: u8 = 0x40 | LENT;
+/// The same, and it carries what must not be written over: so its memory is not zero.
+pub const ARMED: u8 = RESERVED | SOILED;
+
 /// Bit of a state that says that the slot is not free.
 const TAKEN_BIT: u32 = 0;
 pub const TAKEN: u8 = 1 << TAKEN_BIT;
@@ -51,6 +57,10 @@ pub const SOILED: u8 = 1 << DIRTY_BIT;
 
 /// The state of a free slot that is lent without that; any other as it is.
 pub fn free_state(state: u8) -> u8 {
+    if HARDENED && state & RESERVED == RESERVED {
+        // Never handed out.
+        return ZERO_FRESH;
+    }
     if state & LENT == LENT { state & !LENT } else { state }
 }
 

@@ -173,6 +173,16 @@ impl Quarantine {
         before
     }
 
+    /// Names everything that is in it, where it stays. Holder of the heap, with its seat.
+    pub(crate) fn each(&self, mut each: impl FnMut(usize)) {
+        for place in &self.places {
+            let entry = place.load(Relaxed);
+            if entry != 0 {
+                each(entry);
+            }
+        }
+    }
+
     /// Takes everything out, an entry at a time. Holder of the heap with its seat, or who has shut it.
     pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
         for place in &self.places {

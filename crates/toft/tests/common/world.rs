@@ -48,12 +48,6 @@ pub struct World {
 }
 
 impl World {
-    /// Open: one script in some thousands finds the hardened build refusing what could be had, after memory was
-    /// short, or in a small address space.
-    fn must_find(&self) -> bool {
-        self.must_succeed && !cfg!(feature = "hardened")
-    }
-
     /// A world of its own; an error when the system has no memory for the allocator's tables.
     pub fn new(fake: Fake, options: Options) -> Result<World, toft::os::Error> {
         let options = Options { warn_only: true, ..options };
@@ -210,7 +204,7 @@ impl World {
             _ => self.allocator.allocate_aligned(heap, size, align, code),
         };
         let Some(address) = answer else {
-            assert!(!(self.must_find() && reasonable), "no memory for {size} bytes by {align}");
+            assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes by {align}");
             self.refused += 1;
             return None;
         };
@@ -286,7 +280,7 @@ impl World {
         match self.allocator.resize(heap, block.address, size, code_address(site)) {
             Resized::Misused => panic!("{block:?} is live: {:?}", self.fake.take_reports()),
             Resized::NoMemory => {
-                assert!(!(self.must_find() && reasonable), "no memory for {size} bytes");
+                assert!(!(self.must_succeed && reasonable), "no memory for {size} bytes");
                 assert!(size > block.usable, "what is there already needs no memory");
                 self.refused += 1;
                 assert_eq!(self.usable(block.address), block.usable);

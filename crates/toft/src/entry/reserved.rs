@@ -1,0 +1,107 @@
+//! What reserved slots carry (`slab/reserved.rs`), and who looks at it, in the hardened build.
+//!
+//! Each word is made from the secret and its own address, so one that is known tells nothing of another. It is compared
+//! when a block beside the slot is freed and when that block leaves the quarantine, when the slab becomes empty, before
+//! its pages are given back, and on demand.
+
+use super::damage::Damage;
+use super::{Allocator, Call};
+use crate::os::{Os, wait_for};
+use crate::policy::RESERVE;
+use crate::slab::Slab;
+
+const WORD: usize = size_of::<u64>();
+
+impl<O: Os> Allocator<O> {
+    /// The word that a reserved slot carries at an address. No canary has the same address.
+    #[inline]
+    fn reserved_word(&self, address: usize) -> u64 {
+        self.secret.word(!address)
+    }
+
+    /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern from here
+    /// on. The caller holds the slab's heap, with its seat.
+    #[inline]
+    pub(super) fn arm_reserved(&self, slab: &Slab) {
+        if RESERVE {
+            for slot in slab.unarmed_slots() {
+                self.write_pattern(slab, slot);
+                slab.arm(slot);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_pattern(&self, slab: &Slab, slot: usize) {
+        let begin = slab.base() + slot * slab.size();
+        for address in (begin..begin + slab.size()).step_by(WORD) {
+            let word: *mut u64 = core::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped: it has claimed
+            // slots, or what it carries was read a moment ago. Both ends are multiples of 16.
+            unsafe { word.write_volatile(self.reserved_word(address)) };
+        }
+    }
+
+    /// Which byte of an armed slot is not as it must be, if one is not.
+    fn reserved_damage(&self, slab: &Slab, slot: usize) -> Option<usize> {
+        let begin = slab.base() + slot * slab.size();
+        (begin..begin + slab.size()).step_by(WORD).find_map(|address| {
+            let word: *const u64 = core::ptr::with_exposed_provenance(address);
+            // SAFETY: as above. Whoever writes there is the mistake that is looked for.
+            let wrong = unsafe { word.read_volatile() } ^ self.reserved_word(address);
+            (wrong != 0).then(|| address - begin + wrong.trailing_zeros() as usize / 8)
+        })
+    }
+
+    /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.
+    #[inline(always)]
+    pub(super) fn look_beside(&self, slab: &Slab, slot: usize, call: Call) {
+        if RESERVE && slab.is_beside_armed(slot) {
+            self.verify_beside(slab, slot, call);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn verify_beside(&self, slab: &Slab, slot: usize, call: Call) {
+        for other in [slot.wrapping_sub(1), slot + 1] {
+            self.verify_reserved_slot(slab, other, call);
+        }
+    }
+
+    /// Looks at all reserved slots of a slab whose pages are mapped; says whether nothing is wrong. The caller
+    /// holds its heap, or has the reclaimer's turn.
+    #[inline]
+    pub(super) fn verify_reserved(&self, slab: &Slab, call: Call) -> bool {
+        if !RESERVE || slab.is_dormant() {
+            return true;
+        }
+        slab.reserved_slots().all(|slot| self.verify_reserved_slot(slab, slot, call))
+    }
+
+    /// Looks at what is reserved in a slab that is being held, before its pages go.
+    pub(super) fn verify_held(&self, slab: &Slab) {
+        if RESERVE {
+            for slot in slab.held_armed_slots() {
+                if let Some(place) = self.reserved_damage(slab, slot) {
+                    self.damaged(Call::Verify, slab, slot, Damage::Reserved(place));
+                    self.write_pattern(slab, slot);
+                }
+            }
+        }
+    }
+
+    fn verify_reserved_slot(&self, slab: &Slab, slot: usize, call: Call) -> bool {
+        // Its pages may be going at this moment, which the state will say.
+        let holds = || !slab.is_armed(slot) || self.reserved_damage(slab, slot).is_none();
+        if holds() || wait_for(&self.os, holds) {
+            return true;
+        }
+        let Some(place) = self.reserved_damage(slab, slot) else { return true };
+        self.damaged(call, slab, slot, Damage::Reserved(place));
+        // Where misuse is only named, it is named once.
+        self.write_pattern(slab, slot);
+        false
+    }
+}

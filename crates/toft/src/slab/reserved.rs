@@ -1,0 +1,109 @@
+//! Slots that nobody ever gets, in the hardened build: what is written there was written by mistake.
+//!
+//! They are chosen when a slab is opened, each with the same chance, and what they carry is written when malloc
+//! has come so far in the slab that their pages are in use anyway (`entry/reserved.rs`).
+//!
+//! ```text
+//! RESERVED --arm (owner, with its seat)--> ARMED --the slab's pages go--> RESERVED
+//!     '------hold------> held <-----hold----'       held --> RESERVED, whether pages went or not
+//! ```
+//!
+//! Both are odd and lent, as a wall is, so malloc, free and lists pass them by. Only what is ARMED is compared, and
+//! whoever compares looks at the state again before it says that something is wrong, because pages may
+//! be going at that moment.
+
+use super::slab::{SLOTS_MAX, Slab};
+use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
+use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+
+/// Reserved slots of a slab, at most: so many numbers fit beside their count in a word.
+pub const RESERVED_MOST: usize = 3;
+
+const _: () = assert!(SLOTS_MAX <= 256 && SLOTS_MAX.div_ceil(RESERVED_SHARE) <= RESERVED_MOST);
+
+impl Slab {
+    /// Chooses the reserved slots of a slab that is just being opened, among those that are no walls. `below`
+    /// gives a random number below another one.
+    pub fn choose_reserved(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
+        let is_left = |slot: &usize| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
+        let left = (0..slots).filter(is_left).count();
+        if left < RESERVED_LEAST || self.size() > RESERVED_SIZE_MOST {
+            return;
+        }
+        let count = left.div_ceil(RESERVED_SHARE).min(RESERVED_MOST);
+        let mut word = count as u32;
+        for number in 0..count {
+            // The n-th of those that are left, each as likely as any other.
+            let n = below(left - number);
+            let Some(slot) = (0..slots).filter(is_left).nth(n) else { return };
+            self.state_of(slot).store(RESERVED, Relaxed);
+            word |= (slot as u32) << (8 * (number + 1));
+        }
+        if let Some(reserved) = self.reserved.first() {
+            reserved.store(word, Relaxed);
+        }
+    }
+
+    /// The reserved slots.
+    pub fn reserved_slots(&self) -> impl Iterator<Item = usize> + use<> {
+        let word = self.reserved.first().map_or(0, |word| word.load(Relaxed));
+        let count = (word & 0xFF) as usize;
+        (1..=count.min(RESERVED_MOST)).map(move |number| (word >> (8 * number) & 0xFF) as usize)
+    }
+
+    /// The reserved slots that should be armed, because malloc has come beyond them. Owner.
+    pub fn unarmed_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let fresh = self.fresh.load(Relaxed) as usize;
+        let bare = |slot: &usize| self.state_of(*slot).load(Relaxed) == RESERVED;
+        self.reserved_slots().filter(move |&slot| slot < fresh).filter(bare)
+    }
+
+    /// A reserved slot carries what it must from here on. In vain, where its pages are going.
+    pub fn arm(&self, slot: usize) {
+        // armed: who finds it so finds what was written.
+        let _ = self.state_of(slot).compare_exchange(RESERVED, ARMED, AcqRel, Relaxed);
+    }
+
+    /// Whether a reserved slot carries what it must.
+    #[inline(always)]
+    pub fn is_armed(&self, slot: usize) -> bool {
+        // pairs: armed.
+        self.states.0.get(slot).is_some_and(|state| state.load(Acquire) == ARMED)
+    }
+
+    /// The reserved slots that were armed until they were held. Who holds them.
+    pub fn held_armed_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let held = |slot: &usize| self.state_of(*slot).load(Acquire) == ARMED | HELD;
+        self.reserved_slots().filter(held)
+    }
+
+    /// Whether a slot beside this one is armed.
+    #[inline(always)]
+    pub fn is_beside_armed(&self, slot: usize) -> bool {
+        self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1))
+    }
+
+    /// Whether nobody will ever have the slot, and nobody holds it: it is reserved, or a wall takes its place.
+    pub fn is_nobodys_slot(&self, slot: usize) -> bool {
+        matches!(self.state_of(slot).load(Relaxed), WALL | RESERVED | ARMED)
+    }
+
+    /// Pages between two offsets are about to go: what is on them is compared no more. Holder, with its seat.
+    pub(super) fn disarm_within(&self, start: usize, stop: usize) {
+        let size = self.size();
+        let within = |slot: &usize| slot * size < stop && (slot + 1) * size > start;
+        for slot in self.reserved_slots().filter(within) {
+            let _ = self.state_of(slot).compare_exchange(ARMED, RESERVED, AcqRel, Relaxed);
+        }
+    }
+
+    /// I11: reserved slots are what was chosen, and no others.
+    pub(super) fn has_its_reserved(&self) -> bool {
+        let is_reserved = |slot: usize| {
+            matches!(self.state_of(slot).load(Relaxed) & !(HELD & !1), RESERVED | ARMED)
+        };
+        let all = (0..self.slots()).filter(|&slot| is_reserved(slot)).count();
+        self.reserved_slots().all(is_reserved) && all == self.reserved_slots().count()
+    }
+}
