@@ -15,7 +15,8 @@ use crate::remote::announce;
 use crate::site::SiteHash;
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::thread::{Heap, Heaps, Quarantine};
+use crate::thread::{Heap, Heaps, Quarantine, thread_block};
+use crate::zone::Zones;
 
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
@@ -35,6 +36,8 @@ pub struct Allocator<O> {
     pub(super) medium: Plots<MEDIUM, Slab>,
     pub(super) large: Blocks,
     pub(super) nothing: Nothing,
+    /// Private zones.
+    pub(super) zones: Zones,
     pub(super) pool: Pool,
     pub(super) reclaimer: Reclaimer,
     pub(super) groups: Groups,
@@ -121,6 +124,7 @@ impl<O> Allocator<O> {
             medium: Plots::none(),
             large: Blocks::none(),
             nothing: Nothing::none(),
+            zones: Zones::none(),
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
@@ -167,7 +171,8 @@ impl<O: Os> Allocator<O> {
         let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
         let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
         let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
-        let end = nothing_at + Nothing::TABLE_BYTES;
+        let zones_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
+        let end = zones_at + Zones::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -181,7 +186,7 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, nothing, pool, reclaimer, groups, limit, heaps) = unsafe {
+        let (small, medium, large, nothing, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -206,6 +211,10 @@ impl<O: Os> Allocator<O> {
                     nothing_at,
                     key.mix(u64::MAX),
                 ),
+                Zones::new(
+                    zones_at,
+                    [data..data + 2 * span + large_span, layout.tables..layout.end],
+                ),
                 Pool::new(pool_at, partitions, layout.small_slabs),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
@@ -226,6 +235,7 @@ impl<O: Os> Allocator<O> {
             medium,
             large,
             nothing,
+            zones,
             pool,
             reclaimer,
             groups,
@@ -390,7 +400,7 @@ impl<O: Os> Allocator<O> {
         let (small, small_metadata) = self.small.mapped_bytes();
         let (medium, medium_metadata) = self.medium.mapped_bytes();
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
-        let metadata = metadata + self.nothing.mapped_bytes();
+        let metadata = metadata + self.nothing.mapped_bytes() + self.zones.table_bytes();
         (small + medium, metadata)
     }
 
@@ -422,6 +432,7 @@ impl<O: Os> Allocator<O> {
         self.large.check().map_err(Violation)?;
         self.guarded.check().map_err(Violation)?;
         self.nothing.check().map_err(Violation)?;
+        self.zones.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.options.partitions))
     }
 
@@ -442,6 +453,7 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.nothing.repair(&self.os);
+        self.zones.repair(&self.os, thread_block());
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

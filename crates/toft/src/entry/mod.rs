@@ -37,6 +37,7 @@ mod unused;
 mod verify;
 mod walls;
 mod wishes;
+pub mod zones;
 
 pub use allocator::Allocator;
 pub use compact::Compacted;
@@ -44,3 +45,4 @@ pub use global::Toft;
 pub use misuse::Call;
 pub use realloc::Resized;
 pub use sweep::{Swept, Which};
+pub use zones::Zone;
