@@ -107,6 +107,8 @@ pub(super) struct Record {
     name: [AtomicU64; NAME_BYTES / 8],
     /// Lots with free slots, by class.
     pub(super) bins: [AtomicU32; BINS],
+    /// By class, a lot of which all slots are free and that keeps its pages; or that was so.
+    kept: [AtomicU32; BINS],
 }
 
 const NONE: u32 = 0;
@@ -140,7 +142,7 @@ impl Record {
     }
 
     pub(super) fn clear_lists(&self) {
-        for list in self.bins.iter().chain([&self.first, &self.bare]) {
+        for list in self.bins.iter().chain(&self.kept).chain([&self.first, &self.bare]) {
             list.store(0, Relaxed);
         }
     }
@@ -213,12 +215,18 @@ impl Record {
         }
     }
 
+    fn class(&self, size: usize) -> Option<usize> {
+        if self.slot.load(Relaxed) != 0 { Some(0) } else { Some(Class::of(size)?.index()) }
+    }
+
     /// The bin of a slot size.
     pub(super) fn bin(&self, size: usize) -> Option<&AtomicU32> {
-        if self.slot.load(Relaxed) != 0 {
-            return self.bins.first();
-        }
-        self.bins.get(Class::of(size)?.index())
+        self.bins.get(self.class(size)?)
+    }
+
+    /// Which lot of a slot size keeps its pages although it is empty.
+    pub(super) fn kept(&self, size: usize) -> Option<&AtomicU32> {
+        self.kept.get(self.class(size)?)
     }
 }
 

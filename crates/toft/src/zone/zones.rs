@@ -411,18 +411,43 @@ impl<'a, O: Os> Zone<'a, O> {
         lot.put(slot);
         self.record.count(size, false);
         let bin = self.record.bin(size).ok_or(Refusal::DoesNotFit)?;
+        let number = self.number_of(lot);
         if lot.in_bin.load(Relaxed) == 0 {
-            let number = self.number_of(lot);
             lot.after.store(head(bin), Relaxed);
             lot.in_bin.store(1, Relaxed);
             bin.store(number, Relaxed);
-        } else if lot.live() == 0 && head(bin) != self.number_of(lot) {
-            // Others have room: this one's pages are not needed soon.
-            let at = self.state.address_of(lot.place.load(Relaxed));
-            // SAFETY: (1) a lot of this zone, in which no slot is live.
-            let _ = unsafe { self.os.discard(at, LOT_BYTES) };
+        }
+        if lot.live() == 0 {
+            self.is_empty(lot, number);
         }
         Ok(())
+    }
+
+    /// A lot has become empty: one of each size keeps its pages, so that a program that takes and gives one block in
+    /// turn meets no fault each time. Others come later in the list than what has pages.
+    fn is_empty(&self, lot: &Lot, number: u32) {
+        let size = lot.size();
+        let (Some(bin), Some(kept)) = (self.record.bin(size), self.record.kept(size)) else {
+            return;
+        };
+        let other = self.state.lot(head(kept));
+        if head(kept) == number
+            || other.is_none_or(|other| other.live() != 0 || other.size() != size)
+        {
+            kept.store(number, Relaxed);
+            return;
+        }
+        let next = lot.after.load(Relaxed);
+        if head(bin) == number
+            && let Some(second) = self.state.lot(next)
+        {
+            lot.after.store(second.after.load(Relaxed), Relaxed);
+            second.after.store(number, Relaxed);
+            bin.store(next, Relaxed);
+        }
+        // SAFETY: (1) a lot of this zone, in which no slot is live.
+        let _ =
+            unsafe { self.os.discard(self.state.address_of(lot.place.load(Relaxed)), LOT_BYTES) };
     }
 
     pub(super) fn number_of(&self, lot: &Lot) -> u32 {
