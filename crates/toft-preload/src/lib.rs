@@ -24,10 +24,10 @@ mod glibc;
 mod life;
 mod zones;
 
+#[cfg(not(feature = "experiment-parallel"))]
+use toft_core::entry::doors as process;
 #[cfg(feature = "experiment-parallel")]
 use toft_core::entry::parallel as process;
-#[cfg(not(feature = "experiment-parallel"))]
-use toft_core::entry::process;
 
 /// Nothing here panics; a symbol of this must exist all the same.
 #[cfg(not(test))]

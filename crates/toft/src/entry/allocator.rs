@@ -158,6 +158,7 @@ impl<O: Os> Allocator<O> {
         let windows = Windows::choose(&os, options.partitions)?;
         let layout = Layout::new(windows, os.page_size());
         let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
+        let os = os.with_tables(layout.tables..layout.end);
         let partitions = options.partitions;
 
         let heaps_at = layout.tables + COUNTERS;

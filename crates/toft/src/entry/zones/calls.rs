@@ -8,7 +8,7 @@
 //! | `ENOTSUP` | tags, where pages are larger than 4 KiB |
 
 use crate::entry::Allocator;
-use crate::entry::process::instance;
+use crate::entry::doors::{inside, instance};
 use crate::os::{Linux, process};
 use crate::zone::{Figures, Handle, Name, Refusal, Tagged, Terms};
 use core::ffi::{c_int, c_void};
@@ -27,7 +27,7 @@ fn errno(refusal: Refusal) -> c_int {
 
 /// Makes the call, and sets `errno` where it is refused.
 fn call<R>(body: impl FnOnce(&Allocator<Linux>) -> Result<R, Refusal>) -> Option<R> {
-    match instance().ok_or(Refusal::NoMemory).and_then(body) {
+    match inside(|| instance().ok_or(Refusal::NoMemory).and_then(body)) {
         Ok(result) => Some(result),
         Err(refusal) => {
             process::set_errno(errno(refusal));
@@ -75,7 +75,7 @@ pub unsafe fn free(zone: Handle, address: Pointer) {
         && let Some(allocator) = instance()
     {
         // Whatever is wrong has been named.
-        let _ = allocator.zone_free(zone, address.addr());
+        let _ = inside(|| allocator.zone_free(zone, address.addr()));
     }
 }
 
