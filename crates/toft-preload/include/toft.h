@@ -8,6 +8,7 @@
 #define TOFT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,68 @@ size_t toft_pageout_cold(void);
  * on. What is wrong is named on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is returned). Returns 0 when nothing is
  * wrong. It does not look at what is in blocks. Some microseconds for each MiB of small blocks. */
 int toft_verify(void);
+
+/* Private zones: memory apart from all other, which goes at once when the zone is destroyed (docs/zones.md).
+ *
+ * A zone is used by any number of threads; calls about one zone wait for each other, and never for malloc, nor malloc
+ * for them. A handle is checked in each call: zero, one of a zone that was destroyed, or one that was made up is named
+ * on stderr and ends the process, as is a bad pointer. (TOFT_ON_MISUSE=warn: the call fails with EINVAL instead.) A
+ * signal handler may make and use zones of its own; in a call about the very zone that it has interrupted one
+ * about, allocation fails with EDEADLK, and anything else is named. */
+typedef uint64_t toft_zone;
+
+/* Pointers into the zone can have tags: see toft_zone_tag. */
+#define TOFT_ZONE_TAGGED 1u
+
+struct toft_zone_stats {
+    uint64_t live_blocks, live_bytes; /* what the program has; usable bytes */
+    uint64_t allocations;             /* blocks ever handed out */
+    uint64_t mapped_bytes;            /* addresses; what was never touched is not resident */
+    uint64_t object_bytes;            /* of each object, where the zone is of one kind; else 0 */
+    int name_is_shown;                /* whether /proc/PID/maps shows "[anon:toft zone NAME]" */
+    char name[64];
+};
+
+/* Makes a zone. The name may be NULL; 63 bytes of it are kept, and what the kernel takes in no name is a dot there.
+ * /proc/PID/maps shows it where the kernel knows names (5.17 with CONFIG_ANON_VMA_NAME) and no filter of system
+ * calls may forbid that; name_is_shown says whether. Returns 0 and sets errno where there is no memory. */
+toft_zone toft_zone_create(const char *name);
+
+/* The same; with `object` not 0 for objects of that size alone: anything larger is refused (EINVAL). */
+toft_zone toft_zone_create_with(const char *name, size_t object, unsigned flags);
+
+/* As malloc, calloc and aligned_alloc, from the zone. NULL and errno on failure: ENOMEM, EINVAL, EDEADLK. */
+void *toft_zone_malloc(toft_zone zone, size_t size);
+void *toft_zone_calloc(toft_zone zone, size_t count, size_t size);
+void *toft_zone_aligned_alloc(toft_zone zone, size_t alignment, size_t size);
+
+/* Takes back a block of this zone; nothing else does. NULL is no block, and no mistake. Leaves errno alone. */
+void toft_zone_free(toft_zone zone, void *ptr);
+
+/* As malloc_usable_size. */
+size_t toft_zone_usable_size(toft_zone zone, const void *ptr);
+
+/* Verifies the zone's tables and, in the hardened build, that nobody has written to what is free. What is wrong is named
+ * and ends the process. Returns 0, or -1. */
+int toft_zone_verify(toft_zone zone);
+
+/* Ends the zone and every block in it: each access through a pointer that is left faults, and its addresses are
+ * nobody's. Returns 0, or -1. */
+int toft_zone_destroy(toft_zone zone);
+
+/* Gives the zone another name. Returns 0, or -1. */
+int toft_zone_rename(toft_zone zone, const char *name);
+
+/* Writes the zone's figures. Returns 0, or -1. */
+int toft_zone_stats(toft_zone zone, struct toft_zone_stats *stats);
+
+/* Software pointer tags, for zones made with TOFT_ZONE_TAGGED: toft_zone_tag makes a word of a pointer into a live
+ * block and the block's tag, which is in the top byte; toft_zone_resolve makes the pointer of the word again. A
+ * block's tag changes when it is freed: a word of before that is named as a use after free and ends the process
+ * (TOFT_ON_MISUSE=warn: NULL and EINVAL). Words can be kept, compared and moved within their block by addition.
+ * A tag comes round when its block was freed 255 times. Without a lock; costs some nanoseconds. */
+uint64_t toft_zone_tag(const void *ptr);
+void *toft_zone_resolve(uint64_t tagged);
 
 /* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */
 void free_sized(void *ptr, size_t size);

@@ -6,7 +6,7 @@
 //! kernel and not to a function of the same name further on: nothing here may ask the loader.
 
 use core::ffi::c_int;
-use toft_core::entry::process::{before_filter, filter_refused, watch_filters};
+use toft_core::entry::doors::{before_filter, filter_refused, watch_filters};
 use toft_core::os::{process::set_errno, syscall as call_kernel};
 
 /// From now on the allocator believes that it is told of each filter. Called here and not from

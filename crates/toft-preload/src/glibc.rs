@@ -1,7 +1,8 @@
 //! glibc's own questions: how much, and please give some back.
 
 use core::ffi::{c_int, c_void};
-use toft_core::entry::process;
+use toft_core::entry::doors as process;
+use toft_core::entry::doors::inside;
 use toft_core::stats::{Snapshot, snapshot};
 
 /// glibc's `struct mallinfo`.
@@ -43,7 +44,7 @@ pub struct MallInfo2 {
 }
 
 fn figures() -> Snapshot {
-    process::instance().map_or(Snapshot::default(), snapshot)
+    inside(|| process::instance().map_or(Snapshot::default(), snapshot))
 }
 
 /// Figures of the whole process, in glibc's terms.

@@ -10,6 +10,7 @@
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
+//! | `zones.rs` | private zones: `toft_zone_create` and its family |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
 #![no_std]
@@ -21,11 +22,12 @@ mod cxx;
 mod filter;
 mod glibc;
 mod life;
+mod zones;
 
+#[cfg(not(feature = "experiment-parallel"))]
+use toft_core::entry::doors as process;
 #[cfg(feature = "experiment-parallel")]
 use toft_core::entry::parallel as process;
-#[cfg(not(feature = "experiment-parallel"))]
-use toft_core::entry::process;
 
 /// Nothing here panics; a symbol of this must exist all the same.
 #[cfg(not(test))]

@@ -5,11 +5,11 @@ use toft_core::entry::Call;
 
 extern "C" fn loaded() {
     crate::filter::watch();
-    toft_core::entry::process::at_start();
+    toft_core::entry::doors::at_start();
 }
 
 extern "C" fn ended() {
-    toft_core::entry::process::at_exit();
+    toft_core::entry::doors::at_exit();
 }
 
 #[used]
@@ -30,17 +30,18 @@ pub extern "C" fn toft_version() -> *const c_char {
 /// is no allocator or the descriptor does not take them.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
-    match toft_core::entry::process::instance() {
-        Some(allocator) if toft_core::stats::write_json(allocator, descriptor, None) => 0,
-        _ => -1,
-    }
+    let done = toft_core::entry::doors::inside(|| {
+        let allocator = toft_core::entry::doors::instance();
+        allocator.is_some_and(|allocator| toft_core::stats::write_json(allocator, descriptor, None))
+    });
+    if done { 0 } else { -1 }
 }
 
 /// Verifies the whole heap; names what is wrong and ends the process, or returns -1 where
 /// misuse is only named. 0 when nothing is wrong.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_verify() -> c_int {
-    if toft_core::entry::process::verify() { 0 } else { -1 }
+    if toft_core::entry::doors::verify() { 0 } else { -1 }
 }
 
 /// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and says how many there are.
@@ -70,5 +71,5 @@ pub extern "C" fn toft_check_range(address: *const c_void, bytes: usize, access:
         _ => Call::Mempcpy,
     };
     let writes = access & 8 != 0;
-    toft_core::entry::process::check_range(call, writes, address.addr(), bytes);
+    toft_core::entry::doors::check_range(call, writes, address.addr(), bytes);
 }

@@ -14,6 +14,7 @@
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
+//! | 4 | `zone` | private zones, which a program makes for itself |
 //! | 3 | `slab`, `large`, `nothing` | slots in a run of address space; one block to an extent; blocks of no bytes |
 //! | 3 | `guarded` | sampled blocks between guard pages |
 //! | 2 | `region`, `harden` | which addresses are ours and whose they are; what the hardened build does to bytes |
@@ -72,9 +73,11 @@ pub mod site;
 pub mod stats;
 #[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
+pub mod zone;
 
 #[cfg(not(loom))]
-pub use entry::{Allocator, Toft};
+pub use entry::{Allocator, Toft, Zone};
 
 /// This library's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

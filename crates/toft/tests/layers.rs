@@ -11,6 +11,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("bin", 4),
     ("remote", 4),
     ("reclaim", 4),
+    ("zone", 4),
     ("slab", 3),
     ("large", 3),
     ("guarded", 3),

@@ -16,7 +16,8 @@ use crate::remote::announce;
 use crate::site::{SiteHash, Sites};
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::thread::{Heap, Heaps, Quarantine};
+use crate::thread::{Heap, Heaps, Quarantine, thread_block};
+use crate::zone::Zones;
 
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
@@ -36,6 +37,8 @@ pub struct Allocator<O> {
     pub(super) medium: Plots<MEDIUM, Slab>,
     pub(super) large: Blocks,
     pub(super) nothing: Nothing,
+    /// Private zones.
+    pub(super) zones: Zones,
     pub(super) pool: Pool,
     pub(super) reclaimer: Reclaimer,
     pub(super) groups: Groups,
@@ -126,6 +129,7 @@ impl<O> Allocator<O> {
             medium: Plots::none(),
             large: Blocks::none(),
             nothing: Nothing::none(),
+            zones: Zones::none(),
             pool: Pool::none(),
             reclaimer: Reclaimer::none(),
             groups: Groups::none(),
@@ -162,6 +166,7 @@ impl<O: Os> Allocator<O> {
         let windows = Windows::choose(&os, options.partitions)?;
         let layout = Layout::new(windows, os.page_size());
         let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
+        let os = os.with_tables(layout.tables..layout.end);
         let partitions = options.partitions;
 
         let heaps_at = layout.tables + COUNTERS;
@@ -176,7 +181,8 @@ impl<O: Os> Allocator<O> {
         let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
         let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
         let sites_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
-        let end = sites_at + Sites::TABLE_BYTES;
+        let zones_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
+        let end = zones_at + Zones::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -198,7 +204,7 @@ impl<O: Os> Allocator<O> {
         let states = layout.tables + STATES_OFFSET;
         // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
         // (2) its own part of the two windows, which nobody else uses.
-        let (small, medium, large, nothing, pool, reclaimer, groups, limit, heaps) = unsafe {
+        let (small, medium, large, nothing, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
                 Plots::new(
@@ -223,6 +229,10 @@ impl<O: Os> Allocator<O> {
                     nothing_at,
                     key.mix(u64::MAX),
                 ),
+                Zones::new(
+                    zones_at,
+                    [data..data + 2 * span + large_span, layout.tables..layout.end],
+                ),
                 Pool::new(pool_at, partitions, layout.small_slabs),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
@@ -243,6 +253,7 @@ impl<O: Os> Allocator<O> {
             medium,
             large,
             nothing,
+            zones,
             pool,
             reclaimer,
             groups,
@@ -435,6 +446,7 @@ impl<O: Os> Allocator<O> {
         let (medium, medium_metadata) = self.medium.mapped_bytes();
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
         let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
+        let metadata = metadata + self.zones.table_bytes();
         (small + medium, metadata)
     }
 
@@ -467,6 +479,7 @@ impl<O: Os> Allocator<O> {
         self.guarded.check().map_err(Violation)?;
         self.nothing.check().map_err(Violation)?;
         self.sites.check().map_err(Violation)?;
+        self.zones.check().map_err(Violation)?;
         self.heaps.all().try_for_each(|heap| heap.check(self.heaps.partitions()))
     }
 
@@ -488,6 +501,7 @@ impl<O: Os> Allocator<O> {
         self.large.repair(&self.os);
         self.nothing.repair(&self.os);
         self.sites.repair(&self.os);
+        self.zones.repair(&self.os, thread_block());
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

@@ -105,7 +105,7 @@ unsafe extern "C" fn fault(
 
 /// What the kernel does without a handler: as soon as this one returns, the instruction faults again, or a signal
 /// that was sent comes again.
-fn end_by_default(signal: c_int, sent: bool) {
+pub(super) fn end_by_default(signal: c_int, sent: bool) {
     // SAFETY: a structure of integers, of which zero is the default.
     unsafe {
         let action: libc::sigaction = zeroed();
@@ -179,15 +179,15 @@ fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
 }
 
 /// Where a signal interrupted the program.
-struct Registers {
-    instruction: usize,
-    stack: usize,
-    frame: usize,
-    writes: bool,
+pub(super) struct Registers {
+    pub(super) instruction: usize,
+    pub(super) stack: usize,
+    pub(super) frame: usize,
+    pub(super) writes: bool,
 }
 
 impl Registers {
-    fn of(context: *mut c_void) -> Registers {
+    pub(super) fn of(context: *mut c_void) -> Registers {
         let context: *const libc::ucontext_t = context.cast_const().cast();
         // SAFETY: what the kernel gives a handler that asks for it.
         let machine = unsafe { &(*context).uc_mcontext };

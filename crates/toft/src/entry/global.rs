@@ -1,6 +1,6 @@
 //! Toft as a Rust global allocator.
 
-use super::{Call, process};
+use super::{Call, doors as process};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::c_void;
 

@@ -44,6 +44,24 @@ pub enum Call {
     Verify,
     /// `toft_dangling`, or the same on the library's own account.
     Look,
+    /// `toft_zone_malloc`, `toft_zone_calloc` and `toft_zone_aligned_alloc`.
+    ZoneMalloc,
+    /// `toft_zone_free`.
+    ZoneFree,
+    /// `toft_zone_usable_size`.
+    ZoneUsableSize,
+    /// `toft_zone_verify`.
+    ZoneVerify,
+    /// `toft_zone_name` and `toft_zone_rename`.
+    ZoneName,
+    /// `toft_zone_stats`.
+    ZoneStats,
+    /// `toft_zone_destroy`.
+    ZoneDestroy,
+    /// `toft_zone_tag`.
+    ZoneTag,
+    /// `toft_zone_resolve`.
+    ZoneResolve,
     /// No call: an instruction that reads.
     Read,
     /// No call: an instruction that writes.
@@ -71,6 +89,15 @@ impl Call {
             Call::Bzero => "bzero",
             Call::Verify => "verify",
             Call::Look => "look",
+            Call::ZoneMalloc => "toft_zone_malloc",
+            Call::ZoneFree => "toft_zone_free",
+            Call::ZoneUsableSize => "toft_zone_usable_size",
+            Call::ZoneVerify => "toft_zone_verify",
+            Call::ZoneName => "toft_zone_rename",
+            Call::ZoneStats => "toft_zone_stats",
+            Call::ZoneDestroy => "toft_zone_destroy",
+            Call::ZoneTag => "toft_zone_tag",
+            Call::ZoneResolve => "toft_zone_resolve",
             Call::Read => "read",
             Call::Write => "write",
             Call::System => "system call",
@@ -212,6 +239,9 @@ impl<O: Os> Allocator<O> {
             }
             Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
             Found::Nothing(place) => self.describe_nothing(&mut line, call, place, address),
+            Found::Foreign if self.zones.contains(address) => {
+                self.describe_in_zone(&mut line, call, address);
+            }
             Found::Foreign => {
                 head(&mut line, "invalid free", call, address);
                 line.text("not a block of this allocator");

@@ -5,12 +5,13 @@
 //! them, and by then it can. Other threads see the allocator when all of it is done.
 
 use super::Allocator;
+use super::doors::inside;
 use super::fault;
 use super::misuse::Line;
-use super::scope;
+use super::{scope, stray};
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
-use crate::os::{Error, Linux, Os, process};
+use crate::os::{Error, Linux, Os, keys, process};
 use crate::policy::HARDENED;
 use crate::stats::{Anchor, Root};
 use crate::sync::{AtomicU32, Ordering, pause};
@@ -146,6 +147,10 @@ fn birth() -> Option<&'static Heap> {
 
 /// A thread ends. Its heap stays as it is, for the next one.
 unsafe extern "C" fn thread_exits(heap: *mut c_void) {
+    inside(|| thread_ends(heap));
+}
+
+fn thread_ends(heap: *mut c_void) {
     let heap: &'static Heap = {
         // SAFETY: the value is what `birth` armed the key with, and heaps live for ever.
         unsafe { &*heap.cast() }
@@ -166,7 +171,9 @@ unsafe extern "C" fn thread_exits(heap: *mut c_void) {
 unsafe extern "C" fn forked() {
     if GLOBAL.state.load(Acquire) == READY {
         let careful = core::ptr::eq(current_heap(), CAREFUL_HEAP.heap());
-        allocator().after_fork_in_child(if careful { own_heap() } else { current_heap() });
+        inside(|| {
+            allocator().after_fork_in_child(if careful { own_heap() } else { current_heap() });
+        });
         #[cfg(feature = "experiment-parallel")]
         super::parallel::after_fork_in_child();
     }
@@ -174,13 +181,13 @@ unsafe extern "C" fn forked() {
 
 unsafe extern "C" fn fork_begins() {
     if GLOBAL.state.load(Acquire) == READY {
-        allocator().prepare_fork();
+        inside(|| allocator().prepare_fork());
     }
 }
 
 unsafe extern "C" fn fork_is_done() {
     if GLOBAL.state.load(Acquire) == READY {
-        allocator().fork_is_done();
+        inside(|| allocator().fork_is_done());
     }
 }
 
@@ -228,7 +235,8 @@ fn build() -> bool {
         options.partitions = options.partitions.max(PARTITIONS_EXACT);
         options.sites = SiteMode::Exact;
     }
-    let allocator = match Allocator::new(Linux::detect(), options, secure) {
+    let os = Linux::detect().with_key(table_key(&options));
+    let allocator = match Allocator::new(os, options, secure) {
         Ok(allocator) => allocator,
         Err(Error::Unsupported) => {
             process::write_all(
@@ -268,6 +276,9 @@ fn build() -> bool {
     if super::start::allocator().guarded.is_on() {
         fault::begin(&super::start::allocator().guarded);
     }
+    if super::start::allocator().os().key() != 0 {
+        stray::begin();
+    }
     // Not earlier: until the start is done, its own calls of malloc know this thread by its heap.
     be_careful();
     GLOBAL.state.store(READY, Release);
@@ -277,6 +288,20 @@ fn build() -> bool {
         unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
     }
     true
+}
+
+/// The protection key that tables get; zero for none.
+fn table_key(options: &Options) -> u32 {
+    let why = match (options.pkey, HARDENED) {
+        (false, _) => return 0,
+        (true, false) => &b"toft: TOFT_PKEY is for the hardened build; going on without it\n"[..],
+        (true, true) => match keys::take() {
+            Some(key) => return key,
+            None => b"toft: TOFT_PKEY: this processor or kernel has no protection key; going on without it\n",
+        },
+    };
+    process::write_all(libc::STDERR_FILENO, why);
+    0
 }
 
 /// The pool of sampled blocks, where there is to be one.

@@ -179,6 +179,12 @@ pub const TABLE: &[Entry] = &[
         doc: "lock what blocks lie on, once it is there, so that it never goes to swap; what is refused is said once",
     },
     Entry {
+        name: "TOFT_PKEY",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "in the hardened build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); where there is none, that is said once",
+    },
+    Entry {
         name: "TOFT_NAMES",
         default: "0",
         kind: Kind::Flag,
@@ -427,6 +433,8 @@ pub struct Options {
     pub prepopulate: bool,
     /// Whether what blocks lie on is locked into memory.
     pub mlock: bool,
+    /// Whether tables have a protection key.
+    pub pkey: bool,
     /// Whether mappings have names.
     pub names: bool,
     /// Whether children do not inherit the library.
@@ -483,6 +491,7 @@ impl Options {
         ready: true,
         prepopulate: false,
         mlock: false,
+        pkey: false,
         names: false,
         program_only: false,
         report_descriptor: None,
@@ -621,6 +630,10 @@ impl Options {
             },
             "TOFT_MLOCK" => match parse_flag(value) {
                 Some(flag) => self.mlock = flag,
+                None => return bad,
+            },
+            "TOFT_PKEY" => match parse_flag(value) {
+                Some(flag) => self.pkey = flag,
                 None => return bad,
             },
             "TOFT_NAMES" => match parse_flag(value) {

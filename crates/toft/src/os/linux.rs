@@ -1,9 +1,10 @@
 //! Linux, by raw system calls.
 
 use super::filter::{ModeFinder, Permit};
+use super::keys::KeyNumber;
 use super::release::{Piece, Release};
 use super::syscall::syscall;
-use super::{Error, Group, Os, Sharing, cgroup, process, share, thread};
+use super::{Error, Group, Os, Sharing, cgroup, keys, process, share, thread};
 use crate::sync::AtomicU32;
 use core::ops::Range;
 
@@ -11,6 +12,10 @@ use core::ops::Range;
 #[derive(Clone, Copy, Debug)]
 pub struct Linux {
     page_size: usize,
+    /// The protection key of the allocator's tables; zero where they have none.
+    key: KeyNumber,
+    /// Where those are: first address and end.
+    tables: (usize, usize),
 }
 
 /// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no mapping of their own.
@@ -35,12 +40,28 @@ fn result(code: isize) -> Result<usize, Error> {
 impl Linux {
     /// The running kernel, with its page size read from the auxiliary vector.
     pub fn detect() -> Linux {
-        Linux { page_size: process::page_size() }
+        Linux { page_size: process::page_size(), key: 0, tables: (0, 0) }
+    }
+
+    /// The same, of which the allocator's tables get a protection key.
+    pub fn with_key(self, key: KeyNumber) -> Linux {
+        Linux { key, ..self }
+    }
+
+    /// That key: zero where there is none, [`keys::UNKNOWN`] before detection.
+    #[inline(always)]
+    pub fn key(&self) -> KeyNumber {
+        self.key
+    }
+
+    /// Whether an address is one of the allocator's tables.
+    pub fn is_in_tables(&self, address: usize) -> bool {
+        (self.tables.0..self.tables.1).contains(&address)
     }
 
     /// Before detection: only good for a static that nobody uses yet.
     pub const fn undetected() -> Linux {
-        Linux { page_size: 4096 }
+        Linux { page_size: 4096, key: keys::UNKNOWN, tables: (0, 0) }
     }
 }
 
@@ -56,6 +77,10 @@ unsafe impl Os for Linux {
         0..1 << if cfg!(target_arch = "x86_64") { 47 } else { 48 }
     }
 
+    fn with_tables(self, tables: Range<usize>) -> Linux {
+        Linux { tables: (tables.start, tables.end), ..self }
+    }
+
     fn map(&self, addr: usize, len: usize) -> Result<(), Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -64,6 +89,11 @@ unsafe impl Os for Linux {
             syscall(libc::SYS_mmap, [addr, len, protection, flags as usize, usize::MAX, 0])
         })?;
         if got == addr {
+            if self.key != 0 && self.is_in_tables(addr) && !keys::put(addr, len, self.key) {
+                // SAFETY: (1) as below.
+                unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) };
+                return Err(Error::NoMemory);
+            }
             return Ok(());
         }
         // A kernel before 4.17 takes the address for a hint.

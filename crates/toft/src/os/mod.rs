@@ -10,6 +10,7 @@ pub mod filter;
 #[cfg(feature = "experiment-parallel")]
 pub mod futex;
 mod huge;
+pub mod keys;
 mod linux;
 mod pin;
 pub mod process;
@@ -63,6 +64,14 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
 
     /// The addresses that may be tried first: from a page's start, a power of two of bytes.
     fn address_space(&self) -> Range<usize>;
+
+    /// The same system, which knows from now on where the allocator's own tables are.
+    fn with_tables(self, _tables: Range<usize>) -> Self
+    where
+        Self: Sized,
+    {
+        self
+    }
 
     /// Maps `len` bytes at exactly `addr`, readable, writable and zero, and never over anything else.
     fn map(&self, addr: usize, len: usize) -> Result<(), Error>;

@@ -1,0 +1,98 @@
+//! The calls of `process.rs` behind a door: where `TOFT_PKEY` is on, the allocator's tables can be written to while
+//! one of them lasts, by its thread, and else by nobody. Hardened build only, so that the other one has not an
+//! instruction of it: there these are the calls themselves.
+//!
+//! A thread that was there before the key, and a signal handler, can at first not even read the tables: so every call
+//! goes through the door, those that only look as well. A handler that interrupts a call inside finds the door
+//! closed, opens and closes it for itself, and the call goes on inside: the kernel keeps its register.
+
+#[cfg(not(feature = "hardened"))]
+pub use super::process::*;
+
+use super::start::allocator;
+use crate::os::keys;
+use crate::policy::HARDENED;
+
+/// Does something with tables that can be written to.
+#[inline(always)]
+pub fn inside<R>(body: impl FnOnce() -> R) -> R {
+    if HARDENED && allocator().os().key() != 0 { through_the_door(body) } else { body() }
+}
+
+#[cold]
+#[inline(never)]
+fn through_the_door<R>(body: impl FnOnce() -> R) -> R {
+    let before = allocator().os().key();
+    // The first call of all finds no key yet, and may write when it has taken one.
+    let stays_open = before != keys::UNKNOWN && keys::open(before);
+    let result = body();
+    let key = allocator().os().key();
+    if !stays_open && key != 0 && key != keys::UNKNOWN {
+        keys::close(key);
+    }
+    result
+}
+
+#[cfg(feature = "hardened")]
+mod closed {
+    use super::super::process;
+    use super::inside;
+    use crate::entry::{Allocator, Call};
+    use crate::os::Linux;
+    use core::ffi::c_void;
+
+    type Pointer = *mut c_void;
+
+    /// As the call of that name in `process.rs`.
+    macro_rules! door {
+        ($(unsafe fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
+            #[doc = concat!("`process::", stringify!($name), "` behind the door.")]
+            ///
+            /// # Safety
+            /// 1. As there.
+            #[inline(always)]
+            pub unsafe fn $name($($argument: $kind),*) $(-> $result)? {
+                // SAFETY: (1) the caller's.
+                inside(|| unsafe { process::$name($($argument),*) })
+            }
+        )* };
+        ($(fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
+            #[doc = concat!("`process::", stringify!($name), "` behind the door.")]
+            pub fn $name($($argument: $kind),*) $(-> $result)? {
+                inside(|| process::$name($($argument),*))
+            }
+        )* };
+    }
+
+    door! {
+        unsafe fn malloc_at(size: usize, site: usize) -> Pointer;
+        unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer;
+        unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer;
+        unsafe fn realloc_at(address: Pointer, size: usize, site: usize) -> Pointer;
+        unsafe fn free_for(address: Pointer, call: Call);
+        unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call);
+        unsafe fn free(address: Pointer);
+        unsafe fn usable_size(address: Pointer) -> usize;
+    }
+    door! {
+        fn purge() -> usize;
+        fn compact() -> usize;
+        fn page_out_cold() -> usize;
+        fn instance() -> Option<&'static Allocator<Linux>>;
+        fn before_filter();
+        fn filter_refused();
+        fn watch_filters();
+        fn verify() -> bool;
+        fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
+        fn misuses() -> usize;
+        fn at_start();
+        fn at_exit();
+    }
+}
+
+#[cfg(feature = "hardened")]
+pub use closed::{
+    aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, filter_refused,
+    free, free_for, free_sized_for, instance, malloc_at, misuses, page_out_cold, purge, realloc_at,
+    usable_size, verify, watch_filters,
+};

@@ -1,0 +1,96 @@
+//! A private zone as a Rust value.
+
+use super::calls;
+use crate::zone::{Figures, Handle, Name, Terms};
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// A private zone: memory apart from all other, which goes at once when the zone is dropped.
+///
+/// What is dropped with it can be reached by nobody: every access through a pointer that is left faults, and its
+/// addresses are nobody else's for a long time (`docs/zones.md`).
+///
+/// ```
+/// use std::alloc::Layout;
+///
+/// let zone = toft::Zone::new("request 17").expect("memory for a zone");
+/// let block = zone.allocate(Layout::new::<[u64; 8]>()).expect("memory in it");
+/// // SAFETY: 64 bytes, aligned, and nobody else's.
+/// unsafe { block.cast::<[u64; 8]>().write([7; 8]) };
+/// assert_eq!(zone.figures().live_blocks, 1);
+/// // SAFETY: (1) allocated above, and not used after this.
+/// unsafe { zone.free(block) };
+/// assert_eq!(zone.figures().live_blocks, 0);
+/// ```
+#[derive(Debug)]
+pub struct Zone {
+    handle: Handle,
+}
+
+impl Zone {
+    /// A zone for blocks of any size; `None` where the system has no memory for it.
+    pub fn new(name: &str) -> Option<Zone> {
+        Zone::with(&Terms { name: Name::new(name.as_bytes()), object: 0, tagged: false })
+    }
+
+    /// A zone for objects of one size only: every slot is one of them.
+    pub fn of_objects(name: &str, object: usize) -> Option<Zone> {
+        Zone::with(&Terms { name: Name::new(name.as_bytes()), object, tagged: false })
+    }
+
+    /// A zone on such terms.
+    pub fn with(terms: &Terms) -> Option<Zone> {
+        calls::create(terms).map(|handle| Zone { handle })
+    }
+
+    /// The number that stands for it.
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// A block, at least as large and as much aligned as the layout says; `None` where there is no memory, or where
+    /// the zone is for objects that are smaller.
+    pub fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        NonNull::new(calls::allocate(self.handle, layout.size(), layout.align(), false).cast())
+    }
+
+    /// The same, all zero.
+    pub fn allocate_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
+        NonNull::new(calls::allocate(self.handle, layout.size(), layout.align(), true).cast())
+    }
+
+    /// Takes a block back. One that is not a live block of this zone is named, and the process ends.
+    ///
+    /// # Safety
+    /// 1. Nobody uses the block afterwards.
+    pub unsafe fn free(&self, block: NonNull<u8>) {
+        // SAFETY: (1) the caller's.
+        unsafe { calls::free(self.handle, block.as_ptr().cast()) }
+    }
+
+    /// Usable bytes of a block.
+    pub fn usable_size(&self, block: NonNull<u8>) -> usize {
+        calls::usable_size(self.handle, block.as_ptr().cast())
+    }
+
+    /// Verifies its tables and, in the hardened build, what is free; names what is wrong, and says whether nothing is.
+    pub fn verify(&self) -> bool {
+        calls::verify(self.handle)
+    }
+
+    /// Gives it another name.
+    pub fn rename(&self, name: &str) {
+        calls::rename(self.handle, &Name::new(name.as_bytes()));
+    }
+
+    /// Its figures.
+    pub fn figures(&self) -> Figures {
+        calls::figures(self.handle).map_or(Figures::default(), |(_, figures)| figures)
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        calls::destroy(self.handle);
+    }
+}

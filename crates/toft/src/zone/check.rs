@@ -1,0 +1,124 @@
+//! The invariants of zones, and what `toft_zone_verify` looks at.
+
+use super::handle::Handle;
+use super::lot::{Kind, LOT_BYTES, Lot};
+use super::record::{Record, head};
+use super::window::State;
+use super::zones::{Damage, Refusal, Zones};
+use crate::harden::first_nonzero;
+use crate::os::Os;
+use crate::policy::HARDENED;
+use crate::sync::Ordering::Relaxed;
+
+impl Zones {
+    /// Verifies a zone: its tables, and, in the hardened build, that nobody has written to what is free.
+    pub fn verify(
+        &self,
+        os: &impl Os,
+        me: usize,
+        handle: Handle,
+    ) -> Result<Result<(), Damage>, Refusal> {
+        let zone = self.enter(os, me, handle)?;
+        let tables = zone.state.verify(zone.place, zone.record);
+        Ok(tables.and_then(|()| zone.state.free_is_clean(zone.record)))
+    }
+
+    /// Verifies every zone. With no other thread in any.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let Some(state) = self.state() else { return Ok(()) };
+        for (place, record) in state.all_records().filter(|(_, record)| record.is_live()) {
+            state.verify(place, record).map_err(|damage| damage.what)?;
+        }
+        let lost = state.all_lots().any(|(_, lot)| {
+            let zone = state.record(lot.zone.load(Relaxed) as usize);
+            lot.kind() != Kind::Free && !zone.is_some_and(Record::is_live)
+        });
+        if lost { Err("Z1: a lot of a zone that is not there") } else { Ok(()) }
+    }
+}
+
+impl State {
+    fn verify(&self, place: usize, record: &Record) -> Result<(), Damage> {
+        let (mut blocks, mut bytes, mut mapped) = (0u64, 0u64, 0);
+        let mut number = head(&record.first);
+        while let Some(lot) = self.lot(number) {
+            let at = lot.place.load(Relaxed);
+            let damage =
+                |what| Err(Damage { address: self.base() + at * LOT_BYTES, what, block: (0, 0) });
+            let leads_back = self.entry(at).is_some_and(|entry| entry.load(Relaxed) == number);
+            if !leads_back || lot.zone.load(Relaxed) as usize != place {
+                return damage("Z1: a lot and its descriptor");
+            }
+            match lot.kind() {
+                Kind::Bare => mapped += LOT_BYTES,
+                Kind::Large => {
+                    mapped += lot.size();
+                    bytes += lot.size() as u64;
+                    blocks += 1;
+                }
+                Kind::Slots => {
+                    let (live, beyond) = lot.count();
+                    if live != lot.live() || beyond || lot.fresh() > lot.slots() {
+                        return damage("Z2: the count of live slots of a lot");
+                    }
+                    if (lot.in_bin.load(Relaxed) != 0) != (live < lot.slots()) {
+                        return damage("Z3: lots with free slots");
+                    }
+                    mapped += LOT_BYTES;
+                    blocks += live as u64;
+                    bytes += (live * lot.size()) as u64;
+                }
+                Kind::Free | Kind::Reserved => return damage("Z1: a lot that is nobody's"),
+            }
+            number = lot.next.load(Relaxed);
+        }
+        let figures = record.figures();
+        let sums = (blocks, bytes, mapped as u64);
+        if sums != (figures.live_blocks, figures.live_bytes, figures.mapped_bytes) {
+            return Err(Damage {
+                address: self.base(),
+                what: "Z4: the figures of a zone",
+                block: (0, 0),
+            });
+        }
+        for list in &record.bins {
+            let mut number = head(list);
+            while let Some(lot) = self.lot(number) {
+                let at = self.base() + lot.place.load(Relaxed) * LOT_BYTES;
+                if lot.in_bin.load(Relaxed) == 0 || lot.kind() != Kind::Slots {
+                    return Err(Damage {
+                        address: at,
+                        what: "Z3: lots with free slots",
+                        block: (0, 0),
+                    });
+                }
+                number = lot.after.load(Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// In the hardened build free slots are zero.
+    fn free_is_clean(&self, record: &Record) -> Result<(), Damage> {
+        let mut number = if HARDENED { head(&record.first) } else { 0 };
+        while let Some(lot) = self.lot(number) {
+            if lot.kind() == Kind::Slots {
+                self.lot_is_clean(lot)?;
+            }
+            number = lot.next.load(Relaxed);
+        }
+        Ok(())
+    }
+
+    fn lot_is_clean(&self, lot: &Lot) -> Result<(), Damage> {
+        let (begin, size) = (self.address_of(lot.place.load(Relaxed)), lot.size());
+        for slot in (0..lot.fresh()).filter(|&slot| !lot.is_live(slot)) {
+            let address = begin + slot * size;
+            // SAFETY: (1) a slot of a lot that is mapped while the zone is locked, and that nobody has.
+            if let Some(byte) = unsafe { first_nonzero(address, size) } {
+                return Err(Damage { address, what: "", block: (size, byte) });
+            }
+        }
+        Ok(())
+    }
+}

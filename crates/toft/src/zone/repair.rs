@@ -1,0 +1,125 @@
+//! Zones in the child of a fork: other threads may have been in the middle of something, and are no more.
+//!
+//! What the descriptors say is true at every moment, so all lists and figures can be made from them. Where nobody
+//! was in the middle of anything, nothing is done. A descriptor that is `Reserved` has addresses of which nobody
+//! can say whether they are mapped: they are left as they are, and not handed out where something is.
+
+use super::lot::{Kind, LOT_BYTES};
+use super::record::{Record, head};
+use super::window::{Open, State};
+use super::zones::Zones;
+use crate::os::Os;
+use crate::sync::Ordering::Relaxed;
+
+impl Zones {
+    /// In the child: `me` is its only thread, which may itself be in the middle of a call, in a handler.
+    pub fn repair(&self, os: &impl Os, me: usize) {
+        let Some(state) = self.state() else { return };
+        state.repair_tables(os);
+        let torn_window = state.lock.open_for_the_dead(me);
+        if torn_window && let Ok(open) = state.open(os, me) {
+            open.let_go_of_the_unfinished();
+        }
+        for (place, record) in state.all_records() {
+            let torn = record.lock.open_for_the_dead(me);
+            if torn && record.is_live() {
+                state.make_lists(place, record);
+            }
+        }
+        if torn_window && let Ok(open) = state.open(os, me) {
+            open.make_free_lists();
+        }
+    }
+}
+
+impl State {
+    /// Makes the lists and figures of a zone anew.
+    fn make_lists(&self, place: usize, record: &Record) {
+        record.clear_lists();
+        record.clear_figures();
+        for (number, lot) in self.all_lots().filter(|(_, l)| l.zone.load(Relaxed) as usize == place)
+        {
+            let bytes = match lot.kind() {
+                Kind::Free | Kind::Reserved => continue,
+                Kind::Large => lot.size(),
+                Kind::Bare | Kind::Slots => LOT_BYTES,
+            };
+            record.mapped.fetch_add(bytes, Relaxed);
+            lot.before.store(0, Relaxed);
+            lot.next.store(head(&record.first), Relaxed);
+            if let Some(second) = self.lot(head(&record.first)) {
+                second.before.store(number, Relaxed);
+            }
+            record.first.store(number, Relaxed);
+            let list = match lot.kind() {
+                Kind::Large => {
+                    record.live_blocks.fetch_add(1, Relaxed);
+                    record.live_bytes.fetch_add(bytes as u64, Relaxed);
+                    continue;
+                }
+                Kind::Slots => {
+                    lot.recount();
+                    record.live_blocks.fetch_add(lot.live() as u64, Relaxed);
+                    record.live_bytes.fetch_add((lot.live() * lot.size()) as u64, Relaxed);
+                    let has_room = lot.live() < lot.slots();
+                    lot.in_bin.store(u32::from(has_room), Relaxed);
+                    if has_room { record.bin(lot.size()) } else { None }
+                }
+                _ => Some(&record.bare),
+            };
+            // Of a stretch that was cut short nobody knows the end: each lot is one of its own.
+            lot.stretch.store(1, Relaxed);
+            if let Some(list) = list {
+                lot.after.store(head(list), Relaxed);
+                list.store(number, Relaxed);
+            }
+        }
+    }
+}
+
+impl<O: Os> Open<'_, O> {
+    /// Descriptors in the middle of a change, and all of zones that were about to end, are nobody's.
+    fn let_go_of_the_unfinished(&self) {
+        for (number, lot) in self.state.all_lots() {
+            let record = self.state.record(lot.zone.load(Relaxed) as usize);
+            let ends = !record.is_some_and(Record::is_live);
+            let place = lot.place.load(Relaxed);
+            let bytes = match lot.kind() {
+                Kind::Free => continue,
+                Kind::Reserved => {
+                    let lots = lot.size().div_ceil(LOT_BYTES).max(1);
+                    let ours = |place: &usize| {
+                        self.state.entry(*place).is_some_and(|entry| entry.load(Relaxed) == number)
+                    };
+                    for place in (place..place.saturating_add(lots)).filter(ours) {
+                        self.mark(place, 1, 0);
+                    }
+                    lot.set_kind(Kind::Free);
+                    continue;
+                }
+                Kind::Large => lot.size(),
+                Kind::Bare | Kind::Slots => LOT_BYTES,
+            };
+            if ends {
+                // SAFETY: (1) mapped for a zone that is no more: what was unmapped already is `Reserved`, or was a
+                // part of a stretch that was, where nothing is now.
+                let _ = unsafe { self.os.unmap(self.state.address_of(place), bytes) };
+                self.mark(place, bytes.div_ceil(LOT_BYTES), 0);
+                lot.set_kind(Kind::Free);
+            }
+        }
+    }
+
+    /// Makes the lists of what is nobody's anew.
+    fn make_free_lists(&self) {
+        self.state.free_lots.store(0, Relaxed);
+        for (number, lot) in self.state.all_lots().filter(|(_, lot)| lot.kind() == Kind::Free) {
+            self.give_lot(number, lot);
+        }
+        self.state.free_records.store(0, Relaxed);
+        for (place, record) in self.state.all_records().filter(|(_, record)| !record.is_live()) {
+            record.ended();
+            self.give_record(place, record);
+        }
+    }
+}

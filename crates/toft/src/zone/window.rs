@@ -1,0 +1,395 @@
+//! The window of zones: where it is, which of its addresses are whose, and where descriptors and records come
+//! from. It is chosen when the first zone is made; a program without zones has none of it.
+
+use super::lock::{Held, Lock, Mine};
+use super::lot::{GRAIN, Kind, LOT_BYTES, LOT_SHIFT, Lot, Number};
+use super::record::Record;
+use super::zones::Refusal;
+use crate::keyed::Key;
+use crate::os::{Error, Os};
+use crate::region::{Carve, STEP};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use Ordering::{Acquire, Relaxed, Release};
+use core::ops::Range;
+
+/// The most bytes of addresses.
+const SPAN_MAX: usize = 4 << 40;
+/// The fewest that are worth having.
+const SPAN_MIN: usize = 16 << 20;
+/// How often a place for the window is looked for at each size, and one for a stretch where others have mapped
+/// something.
+const TRIES: u32 = 64;
+/// Most zones that can be at a time: as many as a handle has numbers for.
+const ZONES_MAX: usize = 1 << super::handle::NUMBER_BITS;
+/// Lots between two stretches: from one to so many, by chance.
+const GAP_MAX: u64 = 4;
+/// Bytes of the table of lots for each of them.
+const PLACE_BYTES: usize = size_of::<AtomicU32>();
+
+/// Lives in the metadata tables, zero at first. What does not say otherwise is written under `lock`.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) lock: Lock,
+    /// The first address, which is written last: who has it by an Acquire has all of the next lines.
+    base: AtomicUsize,
+    span: AtomicUsize,
+    places_at: AtomicUsize,
+    lots_at: AtomicUsize,
+    records_at: AtomicUsize,
+    tags_at: AtomicUsize,
+    key: [AtomicU64; 3],
+    places: Carve,
+    lots: Carve,
+    records: Carve,
+    /// The lot where the next search for addresses begins.
+    cursor: AtomicUsize,
+    /// Descriptors and records that were ever in use: the first so many. Read by anyone.
+    lots_used: AtomicU32,
+    records_used: AtomicU32,
+    /// Those of them that are free.
+    pub(super) free_lots: AtomicU32,
+    pub(super) free_records: AtomicU32,
+    drawn: AtomicU64,
+}
+
+/// The window, while one has its lock.
+#[derive(Debug)]
+pub(super) struct Open<'a, O: Os> {
+    pub(super) state: &'a State,
+    pub(super) os: &'a O,
+    _held: Held<'a, O>,
+}
+
+impl State {
+    /// Takes the lock of the window.
+    pub(super) fn open<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Open<'a, O>, Refusal> {
+        let held = self.lock.take(os, me).map_err(|Mine| Refusal::InHandler)?;
+        Ok(Open { state: self, os, _held: held })
+    }
+
+    /// Whether there is a window.
+    pub(super) fn is_there(&self) -> bool {
+        self.base.load(Acquire) != 0
+    }
+
+    pub(super) fn base(&self) -> usize {
+        self.base.load(Acquire)
+    }
+
+    /// The key of handles.
+    pub(super) fn key(&self) -> Key {
+        let [first, middle, last] = &self.key;
+        Key::of_words([first.load(Relaxed), middle.load(Relaxed), last.load(Relaxed)])
+    }
+
+    /// The number of the lot that an address is in, if it is in the window.
+    pub(super) fn place_of(&self, address: usize) -> Option<usize> {
+        let base = self.base.load(Acquire);
+        let offset = address.wrapping_sub(base);
+        (base != 0 && offset < self.span.load(Relaxed)).then_some(offset >> LOT_SHIFT)
+    }
+
+    pub(super) fn address_of(&self, place: usize) -> usize {
+        self.base() + (place << LOT_SHIFT)
+    }
+
+    /// Where the tag of an address's grain is.
+    pub(super) fn tag_at(&self, address: usize) -> usize {
+        self.tags_at.load(Relaxed) + (address - self.base()) / GRAIN
+    }
+
+    /// A word of the table of lots; `None` where it is not mapped: then nobody has the lot.
+    pub(super) fn entry(&self, place: usize) -> Option<&AtomicU32> {
+        if (place + 1) * PLACE_BYTES > self.places.mapped() {
+            return None;
+        }
+        let address = self.places_at.load(Relaxed) + place * PLACE_BYTES;
+        // SAFETY: mapped, as compared above, for ever; zero bytes are such a word.
+        Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
+    }
+
+    /// The descriptor of the lot that an address is in, and its number.
+    pub(super) fn lot_of(&self, address: usize) -> Option<&Lot> {
+        self.lot(self.entry(self.place_of(address)?)?.load(Acquire))
+    }
+
+    /// The descriptor of a number.
+    pub(super) fn lot(&self, number: Number) -> Option<&Lot> {
+        if number == 0 || number > self.lots_used.load(Acquire) {
+            return None;
+        }
+        let address = self.lots_at.load(Relaxed) + (number as usize - 1) * size_of::<Lot>();
+        // SAFETY: descriptors that were ever in use are mapped for ever; zero bytes are one that is free.
+        Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
+    }
+
+    /// All descriptors that were ever in use.
+    pub(super) fn all_lots(&self) -> impl Iterator<Item = (Number, &Lot)> {
+        (1..=self.lots_used.load(Acquire)).filter_map(|number| Some((number, self.lot(number)?)))
+    }
+
+    /// The record of a place in the table.
+    pub(super) fn record(&self, place: usize) -> Option<&Record> {
+        if place >= self.records_used.load(Acquire) as usize {
+            return None;
+        }
+        let address = self.records_at.load(Relaxed) + place * size_of::<Record>();
+        // SAFETY: as for descriptors.
+        Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
+    }
+
+    /// All records that were ever in use.
+    pub(super) fn all_records(&self) -> impl Iterator<Item = (usize, &Record)> {
+        let used = self.records_used.load(Acquire) as usize;
+        (0..used).filter_map(|place| Some((place, self.record(place)?)))
+    }
+
+    /// A random word that is no secret.
+    pub(super) fn draw(&self) -> u64 {
+        self.key().mix(self.drawn.fetch_add(1, Relaxed))
+    }
+
+    /// Bytes mapped for what is known of zones.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.places.mapped() + self.lots.mapped() + self.records.mapped()
+    }
+
+    /// In the child of a fork.
+    pub(super) fn repair_tables(&self, os: &impl Os) {
+        if self.is_there() {
+            self.places.repair(os, self.places_at.load(Relaxed));
+            self.lots.repair(os, self.lots_at.load(Relaxed));
+            self.records.repair(os, self.records_at.load(Relaxed));
+        }
+    }
+}
+
+impl<O: Os> Open<'_, O> {
+    /// Chooses the window, away from all that is to stay clear of it, unless there is one.
+    pub(super) fn begin(&self, taken: &[Range<usize>]) -> Result<(), Refusal> {
+        if self.state.is_there() {
+            return Ok(());
+        }
+        let all = self.os.address_space();
+        let mut span = (all.len() / 32).min(SPAN_MAX);
+        while span >= SPAN_MIN {
+            for _ in 0..TRIES {
+                if self.try_span(&all, span, taken)? {
+                    return Ok(());
+                }
+            }
+            span /= 2;
+        }
+        Err(Refusal::NoMemory)
+    }
+
+    fn random(&self) -> Result<u64, Refusal> {
+        self.os.random().map_err(|_| Refusal::NoMemory)
+    }
+
+    fn try_span(
+        &self,
+        all: &Range<usize>,
+        span: usize,
+        taken: &[Range<usize>],
+    ) -> Result<bool, Refusal> {
+        let (page, part) = (self.os.page_size().max(1), all.len() / 128);
+        let gap = 64 * page;
+        let lots = span >> LOT_SHIFT;
+        let whole = |bytes: usize| bytes.next_multiple_of(page) + gap;
+        let lots_at = whole(lots * PLACE_BYTES);
+        let records_at = lots_at + whole(lots * size_of::<Lot>());
+        let tags_at = records_at + whole(lots.min(ZONES_MAX) * size_of::<Record>());
+        let tables = tags_at + whole(span / GRAIN);
+        let (low, high) = (81 * part, 20 * part);
+        if span >= low || tables >= high {
+            return Ok(false);
+        }
+        // As for the windows of malloc: clear of the program, its libraries and stacks.
+        let data = all.start + part + crate::keyed::below(self.random()?, low - span);
+        let data = data & !(LOT_BYTES - 1);
+        let meta = all.start + 90 * part + crate::keyed::below(self.random()?, high - tables);
+        let meta = meta & !(page - 1);
+        let (ours, ours_too) = (data..data + span, meta..meta + tables);
+        let apart = |range: &Range<usize>| {
+            taken.iter().all(|other| range.end <= other.start || other.end <= range.start)
+        };
+        let ends = [data, ours.end - LOT_BYTES, meta, ours_too.end - page];
+        if !apart(&ours) || !apart(&ours_too) || !ends.iter().all(|&at| self.can_map(at, page)) {
+            return Ok(false);
+        }
+        let state = self.state;
+        for word in &state.key {
+            word.store(self.random()?, Relaxed);
+        }
+        state.span.store(span, Relaxed);
+        state.places_at.store(meta, Relaxed);
+        state.lots_at.store(meta + lots_at, Relaxed);
+        state.records_at.store(meta + records_at, Relaxed);
+        state.tags_at.store(meta + tags_at, Relaxed);
+        state.base.store(data, Release);
+        Ok(true)
+    }
+
+    fn can_map(&self, address: usize, len: usize) -> bool {
+        // SAFETY: (1) mapped a moment ago, and known to nobody.
+        self.os.map(address, len).is_ok() && unsafe { self.os.unmap(address, len) }.is_ok()
+    }
+
+    /// A record that is no zone's, and its place.
+    pub(super) fn take_record(&self) -> Result<(usize, &Record), Refusal> {
+        let state = self.state;
+        let free = state.free_records.load(Relaxed);
+        if let Some(place) = free.checked_sub(1)
+            && let Some(record) = state.record(place as usize)
+        {
+            state.free_records.store(record.next.load(Relaxed), Relaxed);
+            return Ok((place as usize, record));
+        }
+        let used = state.records_used.load(Relaxed) as usize;
+        if used >= ZONES_MAX.min(state.span.load(Relaxed) >> LOT_SHIFT) {
+            return Err(Refusal::NoMemory);
+        }
+        self.reach(&state.records, &state.records_at, (used + 1) * size_of::<Record>())?;
+        state.records_used.store(used as u32 + 1, Release);
+        Ok((used, state.record(used).ok_or(Refusal::NoMemory)?))
+    }
+
+    /// The record is no zone's any more.
+    pub(super) fn give_record(&self, place: usize, record: &Record) {
+        record.next.store(self.state.free_records.load(Relaxed), Relaxed);
+        self.state.free_records.store(place as u32 + 1, Relaxed);
+    }
+
+    fn reach(&self, run: &Carve, at: &AtomicUsize, bytes: usize) -> Result<(), Refusal> {
+        let start = at.load(Relaxed);
+        run.reach(self.os, start, start + bytes, STEP).map_err(|_| Refusal::NoMemory)
+    }
+
+    /// A descriptor that is nobody's, and its number.
+    pub(super) fn take_lot(&self) -> Result<(Number, &Lot), Refusal> {
+        let state = self.state;
+        let free = state.free_lots.load(Relaxed);
+        if let Some(lot) = state.lot(free) {
+            state.free_lots.store(lot.next.load(Relaxed), Relaxed);
+            return Ok((free, lot));
+        }
+        let used = state.lots_used.load(Relaxed);
+        if used as usize >= state.span.load(Relaxed) >> LOT_SHIFT {
+            return Err(Refusal::NoMemory);
+        }
+        self.reach(&state.lots, &state.lots_at, (used as usize + 1) * size_of::<Lot>())?;
+        state.lots_used.store(used + 1, Release);
+        Ok((used + 1, state.lot(used + 1).ok_or(Refusal::NoMemory)?))
+    }
+
+    /// The descriptor is nobody's any more.
+    pub(super) fn give_lot(&self, number: Number, lot: &Lot) {
+        lot.set_kind(Kind::Free);
+        lot.next.store(self.state.free_lots.load(Relaxed), Relaxed);
+        self.state.free_lots.store(number, Relaxed);
+    }
+
+    /// Writes a number into the table, for so many lots.
+    pub(super) fn mark(&self, place: usize, lots: usize, number: Number) {
+        for entry in (place..place + lots).filter_map(|place| self.state.entry(place)) {
+            entry.store(number, Release);
+        }
+    }
+
+    /// Addresses of so many lots that nobody has, from a multiple of `align` lots on.
+    pub(super) fn find(&self, lots: usize, align: usize) -> Result<usize, Refusal> {
+        let all = self.state.span.load(Relaxed) >> LOT_SHIFT;
+        let gap = 1 + (self.state.draw() % GAP_MAX) as usize;
+        let needed = lots.checked_add(gap).filter(|&n| n < all).ok_or(Refusal::NoMemory)?;
+        let begin = self.state.cursor.load(Relaxed);
+        // What is aligned are addresses.
+        let first = self.state.base() >> LOT_SHIFT;
+        let (mut at, mut round) = (begin, false);
+        loop {
+            let aligned = (first + at).checked_next_multiple_of(align);
+            at = aligned.map_or(all, |aligned| (aligned - first).min(all));
+            if at + needed > all {
+                if round {
+                    return Err(Refusal::NoMemory);
+                }
+                (at, round) = (0, true);
+                continue;
+            }
+            if round && at >= begin {
+                return Err(Refusal::NoMemory);
+            }
+            let bytes = (at + needed) * PLACE_BYTES;
+            self.reach(&self.state.places, &self.state.places_at, bytes)?;
+            // With the one before: a zone's neighbour is nobody.
+            let taken = (at.saturating_sub(1)..at + needed).rev().find(|&place| {
+                self.state.entry(place).is_some_and(|entry| entry.load(Relaxed) != 0)
+            });
+            match taken {
+                Some(place) => at = place + 2,
+                None => {
+                    self.go_on_at(at + needed);
+                    return Ok(at);
+                }
+            }
+        }
+    }
+
+    /// Maps so many bytes in addresses that nobody has; says from which lot on. Where others have mapped something
+    /// it goes further, longer ways each time.
+    pub(super) fn map(
+        &self,
+        bytes: usize,
+        align: usize,
+        mut claim: impl FnMut(usize),
+        mut unclaim: impl FnMut(usize),
+    ) -> Result<usize, Refusal> {
+        let lots = bytes.div_ceil(LOT_BYTES);
+        for tried in 0..TRIES {
+            let place = self.find(lots, align)?;
+            claim(place);
+            match self.os.map(self.state.address_of(place), bytes) {
+                Ok(()) => return Ok(place),
+                Err(Error::Occupied) => {
+                    unclaim(place);
+                    self.go_on_at(place + lots + (1usize << tried.min(20)));
+                }
+                Err(_) => {
+                    unclaim(place);
+                    return Err(Refusal::NoMemory);
+                }
+            }
+        }
+        Err(Refusal::NoMemory)
+    }
+
+    /// The search goes on from here, another time. What the table says behind is dropped, where it says nothing.
+    fn go_on_at(&self, place: usize) {
+        let before = self.state.cursor.swap(place, Relaxed);
+        if self.page_of(before) != self.page_of(place) {
+            self.tidy(before);
+        }
+    }
+
+    fn page_of(&self, place: usize) -> usize {
+        place * PLACE_BYTES / self.os.page_size().max(1)
+    }
+
+    /// Gives back the page of the table that has a lot's word, if it says nothing and is not needed soon.
+    pub(super) fn tidy(&self, place: usize) {
+        let page = self.os.page_size();
+        let each = (page / PLACE_BYTES).max(1);
+        if self.page_of(self.state.cursor.load(Relaxed)) == self.page_of(place) {
+            return;
+        }
+        let first = place / each * each;
+        let whole = self.state.entry(first + each - 1).is_some();
+        let says_nothing = (first..first + each)
+            .all(|place| self.state.entry(place).is_some_and(|entry| entry.load(Relaxed) == 0));
+        if whole && says_nothing {
+            let at = self.state.places_at.load(Relaxed) + first * PLACE_BYTES;
+            // SAFETY: (1) mapped by `reach`; zeros stay zeros, and only who has the lock writes others.
+            let _ = unsafe { self.os.discard(at, page) };
+        }
+    }
+}
