@@ -88,6 +88,13 @@ impl Guarded {
         self.slots != 0
     }
 
+    /// Where what is known of blocks lies, and its end.
+    pub fn tables(&self) -> (usize, usize) {
+        let tables = size_of::<Head>() + self.slots * size_of::<Slot>();
+        let begin = self.head.expose_provenance();
+        (begin, begin + if self.is_on() { tables } else { 0 })
+    }
+
     /// One allocation in so many.
     pub fn every(&self) -> usize {
         self.every
