@@ -262,6 +262,13 @@ impl Guarded {
         })
     }
 
+    /// Live blocks and their bytes.
+    pub fn figures(&self) -> (usize, usize) {
+        let slots = (0..self.slots).filter_map(|number| self.slot(number));
+        let live = slots.filter(|slot| slot.condition() == SlotCondition::Live);
+        live.fold((0, 0), |(blocks, bytes), slot| (blocks + 1, bytes + slot.bytes()))
+    }
+
     /// Lets a program that goes on reach a page of the pool for good.
     pub fn give_in(&self, address: usize) {
         if self.contains(address) {
