@@ -2,10 +2,10 @@
 // small, medium and large ones, their start and their middle. Not the twin, which clears them; and not words that lead to live
 // blocks, behind their ends, or to slots that nobody ever had.
 // env: TOFT_REPORT=line
-// stderr: toft: dangling pointer: look({global}): a word of {re:.*/dangling} leads to byte 0 of the freed {large}-byte block at {c} (large, slot 0, partition {n}; call site {addr})
-// stderr: toft: dangling pointer: look({mapped}): a word of {re:.*} leads to byte 5 of the freed {medium}-byte block at {b} (medium, slot {n}, partition {n}; call site {addr})
-// stderr: toft: dangling pointer: look({word}): byte 8 of the live {node}-byte block at {n1} leads to byte 0 of the freed {small}-byte block at {a} (small, slot {n}, partition {n}; call site {addr})
-// stderr: toft: dangling pointer: look({second}): byte 16 of the live {node}-byte block at {n1} leads to byte 9 of the freed {small}-byte block at {a} (small, slot {n}, partition {n}; call site {addr})
+// stderr: toft: dangling pointer: look({global}): a word of {re:.*/dangling} leads to byte 0 of the freed {n}-byte block at {c} (large, slot 0, partition {n}; call site {addr})
+// stderr: toft: dangling pointer: look({mapped}): a word of {re:.*} leads to byte 5 of the freed {n}-byte block at {b} (medium, slot {n}, partition {n}; call site {addr})
+// stderr: toft: dangling pointer: look({word}): byte 8 of the live {n}-byte block at {n1} leads to byte 0 of the freed {n}-byte block at {a} (small, slot {n}, partition {n}; call site {addr})
+// stderr: toft: dangling pointer: look({second}): byte 16 of the live {n}-byte block at {n1} leads to byte 9 of the freed {n}-byte block at {a} (small, slot {n}, partition {n}; call site {addr})
 // libc: skip it has no such function
 // expect: exit 4
 // twin: clears them
