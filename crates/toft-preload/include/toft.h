@@ -45,10 +45,20 @@ size_t toft_compact(void);
  * in this. Keeps one descriptor open. Never fails; leaves errno alone. */
 size_t toft_pageout_cold(void);
 
-/* Verifies what belongs to the calling thread: the allocator's own tables of its slabs and lists, while other threads go
- * on. What is wrong is named on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is returned). Returns 0 when nothing is
- * wrong. It does not look at what is in blocks. Some microseconds for each MiB of small blocks. */
+/* Verifies the whole heap, of every thread, while they go on: the allocator's own tables; with TOFT_FILL=free, and in the
+ * hardened build, what was left in freed blocks; in the hardened build, what lies beside large blocks. What is wrong is
+ * named on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is returned). Returns 0 when nothing is wrong. */
 int toft_verify(void);
+
+/* Looks for dangling pointers: words of the program's memory that lead into blocks which were freed. Each is named on
+ * stderr, at most 32 of them, and in the file of TOFT_REPORT_FILE, all; nothing ends. Returns how many there are. It is a
+ * conservative look, and other threads go on meanwhile: docs/dangling.md. Allocates nothing. */
+size_t toft_dangling(void);
+
+/* Frees a block for good: as free, and its address is never handed out again. What it held is overwritten with zeros, and
+ * pages on which there is nothing else go back to the system. A free of it later on is a double free and named. Its slab's
+ * other blocks are used as before; the slab is never given up. NULL does nothing. Leaves errno alone. */
+void toft_free_permanently(void *ptr);
 
 /* Private zones: memory apart from all other, which goes at once when the zone is destroyed (docs/zones.md).
  *

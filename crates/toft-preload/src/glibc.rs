@@ -30,7 +30,7 @@ pub struct MallInfo2 {
     /// Free slots in slabs: not counted one by one here, so the number of slabs.
     ordblks: usize,
     smblks: usize,
-    /// Large blocks, and their bytes.
+    /// Large blocks and guarded ones, and their bytes.
     hblks: usize,
     hblkhd: usize,
     usmblks: usize,
@@ -52,13 +52,13 @@ fn figures() -> Snapshot {
 pub extern "C" fn mallinfo2() -> MallInfo2 {
     let s = figures();
     let used = s.small_bytes + s.medium_bytes;
-    let arena = s.mapped_bytes.saturating_sub(s.large_bytes + s.kept_bytes);
+    let arena = s.mapped_bytes.saturating_sub(s.large_bytes + s.guarded_bytes + s.kept_bytes);
     MallInfo2 {
         arena,
         ordblks: s.slabs,
         smblks: 0,
-        hblks: s.large_blocks,
-        hblkhd: s.large_bytes,
+        hblks: s.large_blocks + s.guarded_blocks,
+        hblkhd: s.large_bytes + s.guarded_bytes,
         usmblks: 0,
         fsmblks: 0,
         uordblks: used,
@@ -157,9 +157,9 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
     text.put("<malloc version=\"1\" allocator=\"toft ").put(toft_core::VERSION).put("\">\n");
     let slabs = s.mapped_bytes.saturating_sub(s.large_bytes + s.kept_bytes);
     for (kind, count, size) in [
-        ("small", s.live_blocks - s.large_blocks, s.small_bytes),
+        ("small", s.live_blocks - s.large_blocks - s.guarded_blocks, s.small_bytes),
         ("medium", 0, s.medium_bytes),
-        ("mmap", s.large_blocks, s.large_bytes),
+        ("mmap", s.large_blocks + s.guarded_blocks, s.large_bytes + s.guarded_bytes),
         ("kept", 0, s.kept_bytes),
     ] {
         text.put("<total type=\"").put(kind).put("\" count=\"").number(count);

@@ -435,6 +435,11 @@ impl<O: Os> Allocator<O> {
         self.reclaimer.control()
     }
 
+    /// Live guarded blocks, and their bytes.
+    pub fn guarded_figures(&self) -> (usize, usize) {
+        self.guarded.figures()
+    }
+
     /// Bytes of empty slabs that are nobody's and may still be resident.
     pub fn kept_slab_bytes(&self) -> usize {
         self.pool.kept_bytes()

@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
         let in_text = self.options.report != Report::Line && !self.hide_addresses;
         let mut look = Look { found: 0, file, in_text };
         let here = (&raw const look).addr() + size_of::<Look>();
-        for_each_root(self, &[], here, |start, end, line| {
+        for_each_root(self, [(0, 0); 2], here, |start, end, line| {
             self.look_through(&mut look, start, end, Holder::Mapping(line));
         });
         self.for_each_slab(|slab| {

@@ -49,12 +49,13 @@ impl Reach {
         allocator.for_each_slab(|slab| live += slab.live_slots());
         allocator.large().for_each(|_| live += 1);
         let (first, end) = (layout.small_slabs, layout.heaps);
-        let marks = scratch((end - first).div_ceil(UNIT).checked_mul(4)?)?;
-        let pending = scratch(live.checked_mul(2 * WORD)?)?;
+        let mark_bytes = (end - first).div_ceil(UNIT).checked_mul(4)?;
+        let pending_bytes = live.checked_mul(2 * WORD)?;
+        let (marks, pending) = (scratch(mark_bytes)?, scratch(pending_bytes)?);
         let mut reach = Reach { marks, first, end, pending, room: live, len: 0, last: (0, 0) };
         let here = (&raw const reach).addr();
-        // Adjacent mappings of a kind are one line: what is ours may be in the middle of it.
-        for_each_root(allocator, &[marks, pending], here, |start, end, _| {
+        let own = [(marks, marks + mark_bytes), (pending, pending + pending_bytes)];
+        for_each_root(allocator, own, here, |start, end, _| {
             reach.look_at(allocator, start, end);
         });
         while let Some((begin, bytes)) = reach.pop() {
@@ -158,12 +159,12 @@ pub(super) fn can_peek() -> bool {
     peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
 }
 
-/// Every mapping that can be written to, but for the allocator's windows and those that have one of the addresses
+/// Every mapping that can be written to, but for the allocator's windows, the tables of guarded blocks and the ranges
 /// `but`; with its line of the kernel's list. The calling thread's stack begins at `here`: what lies below is left from
 /// calls that are over.
 pub(super) fn for_each_root<O: Os>(
     allocator: &Allocator<O>,
-    but: &[usize],
+    but: [(usize, usize); 2],
     here: usize,
     mut each: impl FnMut(usize, usize, &[u8]),
 ) {
@@ -171,16 +172,23 @@ pub(super) fn for_each_root<O: Os>(
     let windows = layout.windows;
     let data_end = windows.data + 2 * windows.span + windows.large_span;
     let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
+    let [first, second] = but;
+    let but = [first, second, allocator.guarded.tables()];
     read_lines_by::<1024>(c"/proc/self/maps", |line| {
         let Some((start, end)) = writable(line) else { return };
-        if but.iter().any(|address| (start..end).contains(address)) {
-            return;
-        }
         if ours.iter().any(|&(first, last)| start < last && first < end) {
             return;
         }
-        let start = if (start..end).contains(&here) { here } else { start };
-        each(start, end, line);
+        let mut at = if (start..end).contains(&here) { here } else { start };
+        // Adjacent mappings of a kind are one line: what is ours may be in the middle of it.
+        while at < end {
+            let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
+            let &(first, last) = ours.unwrap_or(&(end, end));
+            if at < first {
+                each(at, first, line);
+            }
+            at = last;
+        }
     });
 }
 

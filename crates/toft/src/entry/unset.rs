@@ -93,6 +93,8 @@ impl<O: Os> Allocator<O> {
                 // To read a watched page is to wait for this very thread.
                 let readable = |word| !self.guarded.contains(word);
                 let stack = Stack::of_stopped(at, pointer, readable);
+                // An older kernel tells the page alone, which may begin before the block.
+                let address = address.max(slot.begin());
                 self.name_unset(slot, Call::System, address, Some(number), Some(&stack));
             }
         }

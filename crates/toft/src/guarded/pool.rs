@@ -88,6 +88,13 @@ impl Guarded {
         self.slots != 0
     }
 
+    /// Where what is known of blocks lies, and its end.
+    pub fn tables(&self) -> (usize, usize) {
+        let tables = size_of::<Head>() + self.slots * size_of::<Slot>();
+        let begin = self.head.expose_provenance();
+        (begin, begin + if self.is_on() { tables } else { 0 })
+    }
+
     /// One allocation in so many.
     pub fn every(&self) -> usize {
         self.every
@@ -253,6 +260,13 @@ impl Guarded {
             (Some((far, slot)), None) => Access::Beyond(slot, far + 1),
             (None, None) => Access::Wild,
         })
+    }
+
+    /// Live blocks and their bytes.
+    pub fn figures(&self) -> (usize, usize) {
+        let slots = (0..self.slots).filter_map(|number| self.slot(number));
+        let live = slots.filter(|slot| slot.condition() == SlotCondition::Live);
+        live.fold((0, 0), |(blocks, bytes), slot| (blocks + 1, bytes + slot.bytes()))
     }
 
     /// Lets a program that goes on reach a page of the pool for good.

@@ -67,6 +67,19 @@ impl Guarded {
         }
     }
 
+    /// Nobody is told any more, for good: what is not written is zero, and nobody waits.
+    pub fn stop_watcher(&self) {
+        if !self.is_on() {
+            return;
+        }
+        let file = self.head().watcher.swap(REFUSED, AcqRel);
+        if file >= FIRST {
+            for slot in (0..self.slots).filter_map(|number| self.slot(number)) {
+                self.unwatch_by(slot, file);
+            }
+        }
+    }
+
     /// Whether reads of what was not written are told of the block at an address.
     pub fn is_watched(&self, address: usize) -> bool {
         self.live_at(address).is_some_and(Slot::is_watched)
@@ -74,8 +87,12 @@ impl Guarded {
 
     /// Nothing more is told of a block: what was not written is zero.
     pub fn unwatch(&self, slot: &Slot) {
-        let file = self.head().watcher.load(Acquire);
+        self.unwatch_by(slot, self.head().watcher.load(Acquire));
+    }
+
+    fn unwatch_by(&self, slot: &Slot, file: usize) {
         if slot.unwatch() && file >= FIRST {
+            self.let_in(slot);
             let (from, to) = self.pages(slot.begin(), slot.bytes());
             userfault::unregister((file - FIRST) as i32, from, to - from);
         }

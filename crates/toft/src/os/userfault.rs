@@ -10,6 +10,8 @@ use core::ffi::{CStr, c_int};
 const API: u64 = 0xAA;
 /// Each fault says which thread it is of, Linux 4.14.
 const THREAD_ID: u64 = 1 << 8;
+/// And where it is, not only on which page, Linux 5.18.
+const EXACT_ADDRESS: u64 = 1 << 11;
 const MISSING: u64 = 1;
 const IOCTL_API: usize = 0xC018_AA3F;
 const IOCTL_REGISTER: usize = 0xC020_AA00;
@@ -25,7 +27,7 @@ const HIGH: usize = 1000;
 /// A thread waits for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What it wants.
+    /// What it wants; or, of an older kernel, the page.
     pub address: usize,
     /// Whether to write it.
     pub writes: bool,
@@ -53,6 +55,18 @@ fn control<T>(file: c_int, request: usize, argument: &mut T) -> bool {
 
 /// A descriptor to which faults are told; `None` where the system does not allow it.
 pub fn open() -> Option<c_int> {
+    let file = open_for(THREAD_ID | EXACT_ADDRESS).or_else(|| open_for(THREAD_ID))?;
+    let duplicate = [file as usize, libc::F_DUPFD_CLOEXEC as usize, HIGH, 0, 0, 0];
+    // SAFETY: makes a descriptor, no more.
+    let high = unsafe { syscall(libc::SYS_fcntl, duplicate) };
+    if high < 0 {
+        return Some(file);
+    }
+    close(file);
+    Some(high as c_int)
+}
+
+fn open_for(features: u64) -> Option<c_int> {
     let flags = libc::O_CLOEXEC as usize;
     // SAFETY: makes a descriptor, no more.
     let mut file = unsafe { syscall(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
@@ -69,17 +83,10 @@ pub fn open() -> Option<c_int> {
         file = unsafe { syscall(libc::SYS_ioctl, [device as usize, IOCTL_NEW, flags, 0, 0, 0]) };
         close(device as c_int);
     }
-    let mut file = (file >= 0).then_some(file as c_int)?;
-    if !control(file, IOCTL_API, &mut [API, THREAD_ID, 0]) {
+    let file = (file >= 0).then_some(file as c_int)?;
+    if !control(file, IOCTL_API, &mut [API, features, 0]) {
         close(file);
         return None;
-    }
-    let duplicate = [file as usize, libc::F_DUPFD_CLOEXEC as usize, HIGH, 0, 0, 0];
-    // SAFETY: makes a descriptor, no more.
-    let high = unsafe { syscall(libc::SYS_fcntl, duplicate) };
-    if high >= 0 {
-        close(file);
-        file = high as c_int;
     }
     Some(file)
 }

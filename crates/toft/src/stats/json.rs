@@ -99,6 +99,7 @@ pub fn write_json<O: Os>(
     w.field("small_bytes", s.small_bytes as u64);
     w.field("medium_bytes", s.medium_bytes as u64);
     w.field("large_bytes", s.large_bytes as u64);
+    w.field("guarded_bytes", s.guarded_bytes as u64);
     w.field("kept_bytes", s.kept_bytes as u64);
     w.field("peak_bytes", s.peak_bytes as u64);
     w.field("slabs", s.slabs as u64);

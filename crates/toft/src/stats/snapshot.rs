@@ -25,6 +25,10 @@ pub struct Snapshot {
     pub medium_bytes: usize,
     /// As above.
     pub large_bytes: usize,
+    /// Live guarded blocks, and their usable bytes.
+    pub guarded_blocks: usize,
+    /// As above.
+    pub guarded_bytes: usize,
     /// Bytes of slots ever in use, each counted once, and the most that large blocks ever had.
     pub peak_bytes: usize,
     /// Slabs.
@@ -68,7 +72,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Usable bytes that the program has now.
     pub fn live_bytes(&self) -> usize {
-        self.small_bytes + self.medium_bytes + self.large_bytes
+        self.small_bytes + self.medium_bytes + self.large_bytes + self.guarded_bytes
     }
 }
 
@@ -147,7 +151,10 @@ pub fn snapshot<O: Os>(allocator: &Allocator<O>) -> Snapshot {
             s.mapped_bytes += block.bytes();
         }
     });
-    s.mapped_bytes += kept;
+    (s.guarded_blocks, s.guarded_bytes) = allocator.guarded_figures();
+    s.live_blocks += s.guarded_blocks;
+    s.peak_bytes += s.guarded_bytes;
+    s.mapped_bytes += kept + s.guarded_bytes;
     s.metadata_bytes = metadata;
     s
 }

@@ -1,0 +1,38 @@
+// TOFT_DANGLING=1 looks when the program ends; the guarded block has its own report, with both stacks.
+// env: TOFT_DANGLING=1
+// env: TOFT_GUARDED=1
+// env: TOFT_REPORT=line
+// stderr: toft: dangling pointer: look({global}): a word of {re:.*/dangling_at_exit} leads to byte 3 of the freed {size}-byte block at {p} (guarded, slot 0, partition 0; call site {addr})
+// libc: skip it has no such option
+// expect: exit 0
+// twin: clears it
+// promise: 28
+// build: default it refuses the option
+#include "common.h"
+
+static char *global = (char *)1;
+
+NOINLINE void fill_in(void)
+{
+    char *p = launder(malloc(100));
+    announce_block(p);
+    announce("global", &global);
+    global = p + 3;
+    free(p);
+    NO_TAIL_CALL();
+}
+
+NOINLINE void clear_stack(void)
+{
+    volatile char bytes[20000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = 0;
+}
+
+int main(void)
+{
+    fill_in();
+    CORRECT(global = NULL;)
+    clear_stack();
+    return 0;
+}
