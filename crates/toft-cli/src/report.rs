@@ -26,6 +26,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// The target's number.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// A report of the process `pid`.
     pub fn of(pid: i32) -> Report {
         Report { pid, ..Report::default() }

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::launch::{self, Launch, Outcome};
 use crate::leaks::Leaks;
 use crate::library::{self, Library};
+use crate::profile::AtExit;
 use crate::stats::{Ended, Stats};
 use crate::style::Style;
 use crate::sys;
@@ -36,7 +37,8 @@ const EXIT_CODES: &str = "\
 Exit status:
   that of PROGRAM; if a signal killed it, the same signal kills toft
   123   --leaks was given, PROGRAM ended with 0, and it leaked
-  124   --strict was given and the library did not load, or --leaks and PROGRAM ended with 0 without a report
+  124   --strict was given and the library did not load, or --leaks or --profile and PROGRAM ended with 0
+        without a report
   125   PROGRAM was refused, or toft itself failed
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
@@ -58,6 +60,10 @@ pub struct Run {
     /// if there are any (TOFT_LEAKS=all: all that were not freed)
     #[arg(long)]
     leaks: bool,
+    /// Write at exit who has how much live memory, by call site, into a file; its ending tells the form (.toft, .html,
+    /// .svg, .pb.gz, .folded, .json, .txt). Look at it with `toft report`
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
     /// Print it as one JSON object instead (with --dry-run: what was found, as JSON)
     #[arg(long)]
     json: bool,
@@ -146,6 +152,18 @@ pub fn run(run: &Run) -> i32 {
     if leaks && stated.is_none_or(|value| value != "all") {
         environment.push(("TOFT_LEAKS".into(), "1".into()));
     }
+    let profile =
+        match run.profile.as_deref().map(|path| AtExit::new(path, scope != Scope::Program)) {
+            None => None,
+            Some(Ok(profile)) => {
+                environment.push(("TOFT_PROFILE".into(), profile.variable()));
+                Some(profile)
+            }
+            Some(Err(why)) => {
+                say(&why);
+                return REFUSED;
+            }
+        };
     let launch = Launch {
         program: vetted.program.clone(),
         name: vetted.name.clone(),
@@ -160,7 +178,10 @@ pub fn run(run: &Run) -> i32 {
         say(&not_loaded(&shown, &library, &vetted, "no sign of it after 2 seconds"));
     });
     match outcome {
-        Ok(outcome) => finish(run, &vetted, &library, outcome, Wanted { stats, leaks }, said),
+        Ok(outcome) => {
+            let profiled = profile.map(|profile| profile.finish(outcome.report.pid()));
+            finish(run, &vetted, &library, outcome, Wanted { stats, leaks, profiled }, said)
+        }
         Err(e) => {
             say(&format!("{shown}: {e}"));
             match e.kind() {
@@ -267,6 +288,8 @@ fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
 struct Wanted {
     stats: bool,
     leaks: bool,
+    /// Whether the profile is there, where one is to be.
+    profiled: Option<bool>,
 }
 
 fn finish(
@@ -306,6 +329,7 @@ fn finish(
     }
     match ended {
         _ if !loaded && run.strict => UNPROVEN,
+        Ended::Exit(0) if wanted.profiled == Some(false) => UNPROVEN,
         Ended::Exit(0) => match leaks {
             Some(None) => UNPROVEN,
             Some(Some(leaks)) if leaks.any() => LEAKED,

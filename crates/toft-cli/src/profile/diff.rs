@@ -97,7 +97,8 @@ pub fn diff(args: &Difference) -> i32 {
     }
 }
 
-fn object(diff: &Diff, failed: bool) -> Value {
+/// What has changed, as an object.
+pub fn object(diff: &Diff, failed: bool) -> Value {
     // Growth may be negative and is far from what a double cannot hold, unless the files lie.
     let number = |value: i128| i64::try_from(value).unwrap_or(i64::MAX);
     let change = |change: &Change| {

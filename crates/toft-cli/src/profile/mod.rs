@@ -5,16 +5,23 @@
 //! |---|---|
 //! | `heap.rs` | `toft heap`: a running process, or a core file |
 //! | `report.rs` | `toft report`: a saved profile in any form |
+//! | `at_exit.rs` | `toft run --profile`: what the library wrote, in the form that was asked for |
+//! | `top.rs`, `screen.rs` | `toft top`: the same again and again, and how it looks |
 //! | `diff.rs` | `toft diff`: what has grown between two |
 //! | `names.rs` | the functions of call sites |
 //! | `output.rs` | forms, files and the screen |
 
+mod at_exit;
 mod diff;
 mod heap;
 mod names;
 mod output;
 mod report;
+mod screen;
+mod top;
 
+pub use at_exit::AtExit;
 pub use diff::{Difference, diff};
 pub use heap::{Heap, heap};
 pub use report::{View, report};
+pub use top::{Top, top};

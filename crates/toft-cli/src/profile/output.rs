@@ -111,7 +111,8 @@ pub fn painted(page: &str, style: Style) -> String {
     painted
 }
 
-fn what_next(format: Format, path: &Path) -> String {
+/// What to type, or to do, with a file of that form.
+pub fn what_next(format: Format, path: &Path) -> String {
     let file = path.display();
     match format {
         Format::Pprof => {

@@ -271,7 +271,7 @@ impl<O: Os> Allocator<O> {
 /// Most bytes of a file's name with what is put behind it, and a zero.
 const NAME: usize = 320;
 
-/// A file's name: `NAME`, `NAME.PID` in a child, with `.1`, `.2` and so on behind it for those that are not the last.
+/// A file's name: `NAME` with the process's number for `%p`, else `NAME.PID` in a child that was forked, with `.1`, `.2` and so on behind it for those that are not the last.
 struct Path {
     bytes: [u8; NAME],
     len: usize,
@@ -280,8 +280,17 @@ struct Path {
 impl Path {
     fn of(name: &CStr, why: Why) -> Path {
         let mut path = Path { bytes: [0; NAME], len: 0 };
-        path.add(name.to_bytes());
-        if FIRST.load(Relaxed) != process::pid() {
+        let (mut rest, mut told) = (name.to_bytes(), false);
+        while let Some((&byte, behind)) = rest.split_first() {
+            if let Some(behind) = rest.strip_prefix(b"%p") {
+                path.digits(process::pid());
+                (rest, told) = (behind, true);
+            } else {
+                path.add(&[byte]);
+                rest = behind;
+            }
+        }
+        if !told && FIRST.load(Relaxed) != process::pid() {
             path.number(process::pid());
         }
         if why != Why::Exit {
@@ -302,7 +311,12 @@ impl Path {
         }
     }
 
-    fn number(&mut self, mut number: usize) {
+    fn number(&mut self, number: usize) {
+        self.add(b".");
+        self.digits(number);
+    }
+
+    fn digits(&mut self, mut number: usize) {
         let mut digits = [b'0'; 20];
         let mut first = digits.len();
         for place in digits.iter_mut().rev() {
@@ -313,7 +327,6 @@ impl Path {
                 break;
             }
         }
-        self.add(b".");
         self.add(digits.get(first..).unwrap_or(&[]));
     }
 
@@ -336,5 +349,7 @@ mod tests {
         FIRST.store(1, Relaxed);
         let name = std::format!("/tmp/a.{}.{}", process::pid(), first + 2);
         assert_eq!(Path::of(c"/tmp/a", Why::Growth).as_c_str().to_str(), Ok(&*name));
+        let name = std::format!("/tmp/{}%q", process::pid());
+        assert_eq!(Path::of(c"/tmp/%p%q", Why::Exit).as_c_str().to_str(), Ok(&*name));
     }
 }

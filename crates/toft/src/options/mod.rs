@@ -260,7 +260,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_PROFILE",
         default: "none",
         kind: Kind::File,
-        doc: "file into which the live memory is written at exit, by call site, for `toft report`; a child that was forked writes into FILE.PID; has as many partitions as TOFT_LEAKS (docs/profiles.md)",
+        doc: "file into which the live memory is written at exit, by call site, for `toft report`; %p stands for the process's number, without it a child that was forked writes into FILE.PID; has as many partitions as TOFT_LEAKS (docs/profiles.md)",
     },
     Entry {
         name: "TOFT_PROFILE_SIGNAL",

@@ -1,0 +1,90 @@
+//! `toft run --profile FILE`: the library writes the profile when the program ends; this gives names, while the files
+//! that ran are surely still there, and the form that was asked for.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use toft_profile::format::Format;
+
+use super::names::Names;
+use super::output::what_next;
+use super::report::read;
+use crate::run::say;
+
+/// The longest name that the library takes.
+const NAME_MOST: usize = 255;
+
+/// A profile that is to be written.
+pub struct AtExit {
+    /// As it was given.
+    shown: PathBuf,
+    whole: PathBuf,
+    format: Format,
+    /// Whether several processes write: then each has its number behind the name.
+    many: bool,
+}
+
+impl AtExit {
+    /// Looks whether there can be such a file; one that is there goes.
+    pub fn new(path: &Path, many: bool) -> Result<AtExit, String> {
+        let told = |why: &str| format!("cannot write a profile to {}: {why}", path.display());
+        let format = Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
+            told("its ending does not tell the form: .toft, .html, .svg, .pb.gz, .folded, .json or .txt")
+        })?;
+        let whole = std::path::absolute(path).map_err(|error| told(&error.to_string()))?;
+        if whole.as_os_str().len() + 12 > NAME_MOST {
+            return Err(told("its name is too long"));
+        }
+        if !whole.parent().is_some_and(Path::is_dir) {
+            return Err(told("no such folder"));
+        }
+        match fs::remove_file(&whole) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(told(&error.to_string()));
+            }
+            _ => {}
+        }
+        Ok(AtExit { shown: path.to_owned(), whole, format, many })
+    }
+
+    /// What the library is to be told.
+    pub fn variable(&self) -> OsString {
+        let mut name = self.whole.clone().into_os_string();
+        if self.many {
+            name.push(".%p");
+        }
+        name
+    }
+
+    /// The program has ended: says what there is to see, and whether there is anything.
+    pub fn finish(self, pid: i32) -> bool {
+        if self.many {
+            let own = PathBuf::from(format!("{}.{pid}", self.whole.display()));
+            // If there is none, that is told below.
+            let _ = fs::rename(own, &self.whole);
+        }
+        if !self.whole.exists() {
+            say("no profile: the program was killed, or left by _exit or exec");
+            return false;
+        }
+        let done = read(&self.whole).and_then(|mut profile| {
+            if self.format.wants_names() {
+                Names::new(Vec::new()).give(&mut profile);
+            }
+            fs::write(&self.whole, self.format.write(&profile)).map_err(|error| error.to_string())
+        });
+        match done {
+            Ok(()) => {
+                let next = what_next(self.format, &self.shown);
+                say(&format!("wrote {}; next: {next}", self.shown.display()));
+                true
+            }
+            Err(why) => {
+                say(&why);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `toft top`: a process's call sites as they change, in a terminal.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use serde_json::json;
+use toft_profile::{Diff, Profile};
+
+use super::diff::object;
+use super::heap::of_process;
+use super::names::Names;
+use super::output::print;
+use super::screen::{Screen, draw};
+use crate::run::{REFUSED, say};
+
+const HELP: &str = "\
+Examples:
+  toft top 1234                        once a second
+  toft top --interval 5 1234           every five seconds
+  toft top --json --count 10 1234      ten objects, a line each, of what has changed
+
+Keys: up and down choose a site, Enter looks into it, Esc goes back; s sorts by the next column, r turns the order;
+/ keeps sites whose name has these letters; z counts growth from now; space holds the picture; q ends.
+
+Exit status: 0, or 125 if the process cannot be looked at.";
+
+/// Watch who has how much live memory in a running process, and who grows.
+///
+/// Live bytes and blocks are exact, as of `toft heap`; rates are differences of two looks. Nothing runs in the process and
+/// nothing stops it.
+#[derive(Args, Debug)]
+#[command(name = "top", after_help = HELP, after_long_help = HELP)]
+pub struct Top {
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    interval: f64,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Print a JSON object for each look but the first, a line each, in place of the picture
+    #[arg(long)]
+    json: bool,
+    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    #[arg(long, value_name = "FOLDER")]
+    symbols: Vec<PathBuf>,
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("not a number of seconds from 0.05 to 86400".into()),
+    }
+}
+
+/// The verb.
+pub fn top(args: &Top) -> i32 {
+    let done = if args.json {
+        lines(args)
+    } else if io::stdout().is_terminal() && io::stdin().is_terminal() {
+        picture(args)
+    } else {
+        Err(format!(
+            "a terminal is needed; toft top --json {0} or toft heap {0} need none",
+            args.pid
+        ))
+    };
+    match done {
+        Ok(()) => 0,
+        Err(why) => {
+            say(&why);
+            REFUSED
+        }
+    }
+}
+
+/// Looks, and gives names.
+struct Looker {
+    pid: i32,
+    names: Names,
+}
+
+impl Looker {
+    fn of(args: &Top) -> Looker {
+        let root = PathBuf::from(format!("/proc/{}/root", args.pid));
+        let folders = args.symbols.iter().cloned().chain([root]).collect();
+        Looker { pid: args.pid, names: Names::new(folders) }
+    }
+
+    fn look(&mut self) -> Result<Profile, String> {
+        let mut profile = of_process(self.pid).map_err(|error| error.to_string())?;
+        self.names.give(&mut profile);
+        Ok(profile)
+    }
+}
+
+fn lines(args: &Top) -> Result<(), String> {
+    let mut looker = Looker::of(args);
+    let mut before = looker.look()?;
+    let mut left = args.count.unwrap_or(u64::MAX).saturating_sub(1);
+    while left > 0 {
+        sleep(Duration::from_secs_f64(args.interval));
+        let now = looker.look()?;
+        let mut line = object(&Diff::of(&before, &now), false);
+        if let Some(line) = line.as_object_mut() {
+            line.remove("failed");
+            line.insert("time".into(), json!(now.time));
+            line.insert("seconds".into(), json!(args.interval));
+            line.insert("bytes".into(), json!(now.bytes));
+            line.insert("objects".into(), json!(now.objects));
+            line.insert("resident".into(), json!(now.resident));
+        }
+        print(format!("{line}\n").as_bytes())?;
+        before = now;
+        left -= 1;
+    }
+    Ok(())
+}
+
+fn picture(args: &Top) -> Result<(), String> {
+    let mut looker = Looker::of(args);
+    // Before the terminal is taken: what is wrong is then told as everywhere.
+    let mut screen = Screen::new(looker.look()?, threads(args.pid));
+    let mut terminal = ratatui::try_init().map_err(|error| error.to_string())?;
+    let ended = watch(args, &mut looker, &mut screen, &mut terminal);
+    ratatui::restore();
+    ended
+}
+
+fn watch(
+    args: &Top,
+    looker: &mut Looker,
+    screen: &mut Screen,
+    terminal: &mut ratatui::DefaultTerminal,
+) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
+    let interval = Duration::from_secs_f64(args.interval);
+    let mut next = Instant::now() + interval;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    loop {
+        terminal.draw(|frame| draw(frame, screen)).map_err(failed)?;
+        let patience = next.saturating_duration_since(Instant::now());
+        if event::poll(patience).map_err(failed)? {
+            if let Event::Key(key) = event::read().map_err(failed)?
+                && key.kind == KeyEventKind::Press
+                && !pressed(screen, key)
+            {
+                return Ok(());
+            }
+            continue;
+        }
+        next = Instant::now() + interval;
+        left -= 1;
+        if left == 0 {
+            return Ok(());
+        }
+        if !screen.is_held() {
+            screen.show(looker.look()?, threads(args.pid), args.interval);
+        }
+    }
+}
+
+/// Threads that the process has.
+fn threads(pid: i32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+/// Does what a key asks for; says whether to go on.
+fn pressed(screen: &mut Screen, key: KeyEvent) -> bool {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if control => return false,
+        code if screen.is_typing() => match code {
+            KeyCode::Enter => screen.end_typing(true),
+            KeyCode::Esc => screen.end_typing(false),
+            KeyCode::Backspace => screen.untype(),
+            KeyCode::Char(letter) => screen.type_letter(letter),
+            _ => {}
+        },
+        KeyCode::Char('q') => return false,
+        KeyCode::Esc if !screen.back() => return false,
+        KeyCode::Enter | KeyCode::Right => screen.into(),
+        KeyCode::Left => _ = screen.back(),
+        KeyCode::Up | KeyCode::Char('k') => screen.step(-1),
+        KeyCode::Down | KeyCode::Char('j') => screen.step(1),
+        KeyCode::PageUp => screen.step(-15),
+        KeyCode::PageDown => screen.step(15),
+        KeyCode::Char('s') => screen.sort_next(),
+        KeyCode::Char('r') => screen.turn(),
+        KeyCode::Char('/') => screen.begin_typing(),
+        KeyCode::Char('z') => screen.count_from_now(),
+        KeyCode::Char(' ') => screen.hold(),
+        _ => {}
+    }
+    true
+}

@@ -1,0 +1,240 @@
+//! `toft top` in a terminal of 80 columns and 24 lines, with keys, and what it says where there is none.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use serde_json::Value;
+
+const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
+const COLUMNS: NonZeroU16 = NonZeroU16::new(80).unwrap();
+
+/// Has two sites at rest and one that grows by 100 blocks at each line that it is told.
+const TARGET: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static void *volatile sink;
+__attribute__((noinline)) void resting(void) { for (int i = 0; i < 1000; i++) sink = malloc(2000); }
+__attribute__((noinline)) void small(void) { for (int i = 0; i < 5000; i++) sink = malloc(50); }
+__attribute__((noinline)) void growing(void) { for (int i = 0; i < 100; i++) sink = malloc(1000); }
+int main(void) {
+    char line[10];
+    resting(); small(); growing();
+    puts("ready"); fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) { growing(); puts("grown"); fflush(stdout); }
+}
+"#;
+
+struct Target {
+    child: Child,
+    pid: i32,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Target {
+    fn start(directory: &Path) -> Target {
+        let program = compile(directory, "target", TARGET, &["-fno-builtin"]);
+        let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+        let mut command = Command::new(program);
+        let command = command.env("LD_PRELOAD", stdout(&shown).trim());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        Target { pid: child.id() as i32, child, lines }
+    }
+
+    fn grow(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"g\n").unwrap();
+        assert_eq!(self.lines.next().unwrap().unwrap(), "grown");
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command in a terminal of its own, which `script` makes.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    picture: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Terminal {
+    fn start(pid: i32) -> Terminal {
+        let words = format!(
+            "stty rows 24 cols 80; exec {} top --interval 0.1 {pid}",
+            env!("CARGO_BIN_EXE_toft")
+        );
+        let mut script = Command::new("script");
+        script
+            .args(["-qec", &words, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh");
+        script.env_remove("COLUMNS").env_remove("LINES").env_remove("NO_COLOR");
+        let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the tests need script, of util-linux");
+        let picture = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
+        let (mut output, to) = (child.stdout.take().unwrap(), Arc::clone(&picture));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                to.lock().unwrap().process(&bytes[..count]);
+            }
+        });
+        Terminal { keys: child.stdin.take().unwrap(), child, picture }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn contents(&self) -> String {
+        self.picture.lock().unwrap().screen().contents()
+    }
+
+    /// The picture, once it is as asked.
+    #[track_caller]
+    fn wait(&self, what: &str, ok: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let contents = self.contents();
+            if ok(&contents) {
+                return contents;
+            }
+            assert!(Instant::now() < deadline, "{what}:\n{contents}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.press("q");
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// Functions of the table's lines, from above.
+fn sites(contents: &str) -> Vec<String> {
+    let lines = contents.lines().filter(|line| line.contains(" at target.c:"));
+    lines
+        .map(|line| {
+            line.split(" at ").next().unwrap().split_whitespace().last().unwrap().to_owned()
+        })
+        .collect()
+}
+
+fn begins(contents: &str, names: [&str; 3]) -> bool {
+    sites(contents).iter().take(3).eq(names)
+}
+
+#[test]
+fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
+    let directory = directory();
+    let mut target = Target::start(directory.path());
+    let mut terminal = Terminal::start(target.pid);
+    let first = terminal.wait("live first", |text| begins(text, ["resting", "small", "growing"]));
+    assert!(
+        first.contains(&format!("{} (target)", target.pid)) && first.contains("RSS "),
+        "{first}"
+    );
+    assert!(
+        first.contains("x live)") && first.contains("1 threads") || first.contains("2 threads"),
+        "{first}"
+    );
+    assert!(first.lines().all(|line| line.chars().count() <= 80), "{first}");
+    assert_eq!(first.lines().count(), 24, "the last line says which keys there are: {first}");
+
+    target.grow();
+    let line =
+        |text: &str| text.lines().find(|line| line.contains("growing at")).unwrap_or("").to_owned();
+    // 100 blocks of 1008 bytes or a little more.
+    terminal.wait("growth", |text| {
+        line(text).contains("+98.4 KiB") || line(text).contains("+100.0 KiB")
+    });
+    terminal.press("ss");
+    terminal
+        .wait("sorted by growth", |text| sites(text).first().is_some_and(|site| site == "growing"));
+    terminal.press("z");
+    terminal.wait("growth from now", |text| !line(text).contains('+'));
+    terminal.press("s");
+    terminal
+        .wait("sorted by blocks", |text| sites(text).first().is_some_and(|site| site == "small"));
+    terminal.press("r");
+    terminal.wait("turned", |text| sites(text).last().is_some_and(|site| site == "small"));
+    terminal.press("r/rest");
+    terminal
+        .wait("filtered while typing", |text| sites(text) == ["resting"] && text.contains("rest_"));
+    terminal.press("\r");
+    terminal
+        .wait("filtered", |text| sites(text) == ["resting"] && text.contains("/rest (Esc: all)"));
+    terminal.press("\r");
+    let inside = terminal.wait("inside", |text| text.contains("partition"));
+    assert!(inside.contains("target+0x") && inside.contains("1 000"), "{inside}");
+    terminal.press("\x1b");
+    terminal.wait("back", |text| !text.contains("partition") && sites(text) == ["resting"]);
+    terminal.press("\x1b");
+    terminal.wait("all", |text| sites(text).len() >= 3);
+    terminal.press("j\r");
+    terminal.wait("the second", |text| text.contains("partition") && text.contains("at target.c:"));
+    terminal.press("\x1b");
+    terminal.wait("back again", |text| sites(text).len() >= 3);
+
+    terminal.press(" ");
+    terminal.wait("held", |text| text.contains("HELD"));
+    let before = line(&terminal.contents());
+    target.grow();
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!(line(&terminal.contents()), before);
+    terminal.press(" ");
+    terminal.wait("goes on", |text| line(text) != before);
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn the_end_of_the_process_is_told_and_the_terminal_is_given_back() {
+    let directory = directory();
+    let target = Target::start(directory.path());
+    let mut terminal = Terminal::start(target.pid);
+    terminal.wait("there", |text| sites(text).len() >= 3);
+    drop(target);
+    terminal.wait("told", |text| {
+        text.contains("toft: ") && (text.contains("ended") || text.contains("no process"))
+    });
+    assert!(!terminal.picture.lock().unwrap().screen().alternate_screen());
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(125));
+}
+
+#[test]
+fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
+    let directory = directory();
+    let target = Target::start(directory.path());
+    let pid = target.pid.to_string();
+    let output = toft()
+        .args(["top", "--json", "--count", "3", "--interval", "0.05", &pid])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0]["bytes"].as_u64().unwrap() > 2_000_000 && lines[0]["growth_bytes"] == 0);
+    let refused = toft().args(["top", &pid]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(said(&refused).contains("a terminal is needed"));
+    let nobody = toft().args(["top", "--json", "2147483647"]).output().unwrap();
+    assert!(said(&nobody).contains("there is no process"));
+    assert_eq!(
+        toft().args(["top", "--interval", "0", &pid]).output().unwrap().status.code(),
+        Some(2)
+    );
+}
