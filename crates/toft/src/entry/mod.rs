@@ -33,6 +33,7 @@ mod realloc;
 mod scope;
 mod start;
 mod sweep;
+mod through;
 mod unused;
 mod verify;
 mod walls;

@@ -72,7 +72,8 @@ pub fn options(bytes: &[u8]) {
                 }
             }
         }
-        assert!((1..=4096).contains(&options.partitions) && options.partitions.is_power_of_two());
+        let partitions = options.partitions_there_are();
+        assert!((1..=4096).contains(&partitions) && partitions.is_power_of_two());
         assert!(options.report_descriptor.is_none_or(|descriptor| descriptor >= 0));
     }
 }
