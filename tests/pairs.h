@@ -1,5 +1,8 @@
-/* Whether slots that one call site has freed are handed out to another. */
+/* Whether slots that one call site has freed are handed out to another: of those in "sites.h", unless "wrapped.h"
+ * is there already. */
+#ifndef SITES_ARE_THERE
 #include "sites.h"
+#endif
 
 enum { N = 13000 };
 static void *from_a[N], *from_b[N];

@@ -131,6 +131,7 @@ fn expected(kind: &Kind) -> String {
         Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),
         Kind::Flag => "0 or 1".into(),
         Kind::Descriptor => "the number of a file descriptor".into(),
+        Kind::Names => "names of functions, with commas between them".into(),
         Kind::File => "the name of a file, of at most 255 bytes".into(),
     }
 }

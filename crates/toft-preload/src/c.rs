@@ -106,6 +106,9 @@ extern "C" fn pvalloc_at(size: usize, site: usize) -> Pointer {
     }
 }
 
+#[cfg(not(feature = "hardened"))]
+short_shim!(malloc, malloc_at, "rsi", "x1");
+#[cfg(feature = "hardened")]
 shim!(malloc, malloc_at, "rsi", "x1");
 shim!(calloc, calloc_at, "rdx", "x2");
 shim!(realloc, realloc_at, "rdx", "x2");
@@ -116,6 +119,9 @@ shim!(posix_memalign, posix_memalign_at, "rcx", "x3");
 shim!(valloc, valloc_at, "rsi", "x1");
 shim!(pvalloc, pvalloc_at, "rsi", "x1");
 
+#[cfg(not(feature = "hardened"))]
+short_shim!(__libc_malloc, malloc_at, "rsi", "x1");
+#[cfg(feature = "hardened")]
 shim!(__libc_malloc, malloc_at, "rsi", "x1");
 shim!(__libc_calloc, calloc_at, "rdx", "x2");
 shim!(__libc_realloc, realloc_at, "rdx", "x2");

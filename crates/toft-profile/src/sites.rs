@@ -49,10 +49,11 @@ impl Tables {
             }
             for entry in bytes.chunks_exact(root.site_bytes as usize) {
                 let word = entry.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
-                if word == 0 {
+                let partition = word & ((1 << root.site_partition_bits) - 1);
+                // Nobody's, or a site in a wrapper, which allocates nothing for itself.
+                if word == 0 || partition >= root.site_first_code {
                     continue;
                 }
-                let partition = word & ((1 << root.site_partition_bits) - 1);
                 sites.push(Site {
                     partition: partition as u32,
                     address: word >> root.site_partition_bits,

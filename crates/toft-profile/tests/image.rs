@@ -83,6 +83,7 @@ fn root() -> Root {
         sites_mapped: TABLES + 512,
         site_partition_bits: 16,
         site_first_own: 3,
+        site_first_code: 0x8000,
     }
 }
 
@@ -362,9 +363,12 @@ fn call_sites_and_their_partitions_are_read() {
     image.touch(TABLES, TABLES + PAGE);
     image.touch(SITES, SITES + 2 * PAGE);
     image.word(TABLES + 512, 2 * PAGE);
-    for (entry, site, partition) in
-        [(3, 0x5555_1234, 7u64), (300, 0x7fff_ffff_ffff, 3), (511, 0, 2)]
-    {
+    for (entry, site, partition) in [
+        (3, 0x5555_1234, 7u64),
+        (300, 0x7fff_ffff_ffff, 3),
+        (301, 0x5555_9999, 0x8004),
+        (511, 0, 2),
+    ] {
         image.word(SITES + 16 * entry, site << 16 | partition);
     }
     let tables = Tables { root: root() };

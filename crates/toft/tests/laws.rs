@@ -10,7 +10,7 @@ use common::world::{World, code_address};
 use std::collections::BTreeMap;
 use toft::Allocator;
 use toft::entry::Call;
-use toft::options::Options;
+use toft::options::{Options, SiteMode};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::slab::Class;
 use toft::thread::Heap;
@@ -60,6 +60,32 @@ fn law_1_an_address_never_changes_owner() {
         }
     }
     world.finish();
+}
+
+/// The same where each call site has its own partition, with partitions for all and with far too few.
+#[test]
+fn law_1_holds_where_sites_are_exact() {
+    for partitions in [4, 64] {
+        let options = Options { partitions, sites: SiteMode::Exact, ..Options::DEFAULT };
+        let mut world = World::new(Fake::new(Machine::LARGE), options).unwrap();
+        world.thoroughness = 256;
+        world.run(&Op::decode_all(&random_bytes(79, 2000)));
+        for round in 0..SITES {
+            world.finish();
+            world.step(Op::Trim);
+            for number in 0..100 {
+                let size = [24, 100, 1000, 5000, 70_000, 200_000][number % 6] << (round % 2);
+                world.step(Op::Malloc {
+                    who: number % 2,
+                    size,
+                    site: (round + number / 6) % SITES,
+                });
+            }
+        }
+        world.finish();
+        let (own, merged) = world.allocator.sites.counts();
+        assert!(own + merged >= SITES && (merged == 0) == (partitions == 64), "{own} {merged}");
+    }
 }
 
 /// Fills blocks of every class and of two large sizes; frees them in both ways; finds every byte as

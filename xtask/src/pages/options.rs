@@ -33,6 +33,7 @@ fn values(kind: Kind) -> String {
         Kind::Share => "bytes, or `512m`, `2g`, or `80%`".into(),
         Kind::Flag => "`0` or `1`".into(),
         Kind::Descriptor => "an open file descriptor".into(),
+        Kind::Names => "names of functions, with commas between them".into(),
         Kind::File => "the name of a file".into(),
     }
 }

@@ -13,7 +13,7 @@ use crate::policy::HARDENED;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
-use crate::site::{SiteHash, Sites};
+use crate::site::{STEP_FIRST, SiteHash, Sites, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::thread::{Heap, Heaps, Quarantine, thread_block};
@@ -50,6 +50,8 @@ pub struct Allocator<O> {
     hash: SiteHash,
     /// Call sites and their partitions, in exact mode.
     pub sites: Sites,
+    /// Functions whose callers are the call sites.
+    pub(super) wrappers: Wrappers,
     /// Sampled blocks between guard pages.
     pub(super) guarded: Guarded,
     /// Whether slow paths have something to do with blocks that they hand out.
@@ -138,6 +140,7 @@ impl<O> Allocator<O> {
             heaps: Heaps::none(),
             hash: SiteHash::single(),
             sites: Sites::none(),
+            wrappers: Wrappers::none(),
             guarded: Guarded::none(),
             watchful: false,
             secret: Secret::none(),
@@ -181,7 +184,8 @@ impl<O: Os> Allocator<O> {
         let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
         let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
         let sites_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
-        let zones_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
+        let wrappers_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
+        let zones_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
         let end = zones_at + Zones::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
@@ -194,6 +198,13 @@ impl<O: Os> Allocator<O> {
             unsafe { Sites::new(sites_window, partitions, os.random()?, sites_at) }
         } else {
             Sites::none()
+        };
+        let wrappers_window = (layout.wrappers, layout.wrappers + layout.wrappers_span);
+        let wrappers = if exact && options.wrappers.is_some() {
+            // SAFETY: (1), (2) as above.
+            unsafe { Wrappers::new(wrappers_window, wrappers_at) }
+        } else {
+            Wrappers::none()
         };
         let secret = Secret::new(&os)?;
         let keep = options.large_keep;
@@ -262,6 +273,7 @@ impl<O: Os> Allocator<O> {
             heaps,
             hash,
             sites,
+            wrappers,
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
             secret,
@@ -407,9 +419,28 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
-        let number = self.sites.number(&self.os, site);
-        heap.remember(site, number);
+        let number = match self.learn(heap, site) {
+            // Whoever knows where the call came from has looked through it.
+            STEP_FIRST.. => self.sites.shared_number(site),
+            number => number,
+        };
         number * ROW_WORDS
+    }
+
+    /// The number or code of a site, which is remembered in `heap`, where it can be.
+    pub(super) fn learn(&self, heap: &Heap, site: usize) -> usize {
+        let number = self.sites.number(&self.os, site, || {
+            let names = self.options.wrappers.as_ref().filter(|_| self.wrappers.are_there())?;
+            let _permit = self.permit()?;
+            self.wrappers.code_of(&self.os, names, site)
+        });
+        heap.remember(site, number);
+        number
+    }
+
+    /// Call sites in wrappers, of which the callers count.
+    pub fn wrapper_sites(&self) -> usize {
+        self.wrappers.count()
     }
 
     /// Where everything lies.
@@ -507,6 +538,7 @@ impl<O: Os> Allocator<O> {
         self.nothing.repair(&self.os);
         self.sites.repair(&self.os);
         self.zones.repair(&self.os, thread_block());
+        self.wrappers.repair(&self.os);
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

@@ -41,6 +41,7 @@ mod scope;
 mod start;
 mod stray;
 mod sweep;
+mod through;
 mod unset;
 mod unused;
 mod verify;

@@ -9,7 +9,9 @@ use super::{Allocator, Call, Resized};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Linux, process};
 use crate::policy::HARDENED;
+use crate::site::Place;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
+use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
@@ -103,13 +105,62 @@ extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
     }
     let row = heap.known_row(site);
     if row == 0 {
-        return malloc_slower(index, site);
+        return malloc_through(index, site);
     }
     match heap.pop(row + index) {
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_refill(row + index, site, heap),
     }
 }
+
+/// A site that this thread does not remember, or one of a wrapper: then the caller's return address is needed.
+/// Those who have come here have no frames, so that the call's own is on top of the stack, or, where a form of
+/// `operator new` has called, behind the four words that it has put there.
+#[unsafe(naked)]
+extern "C" fn malloc_through(_index: usize, _site: usize) -> Pointer {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!("mov rdx, rsp", "mov rcx, rbp", "jmp {}", sym malloc_through_at);
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!("mov x2, xzr", "mov x3, xzr", "b {}", sym malloc_through_at);
+}
+
+extern "C" fn malloc_through_at(index: usize, site: usize, stack: usize, frame: usize) -> Pointer {
+    const NEW: usize = 4 * size_of::<usize>();
+    let top = [stack, stack.wrapping_add(NEW)].into_iter().find(|&stack| {
+        // SAFETY: words of this thread's stack, which is longer than the frames of those who have called us.
+        stack > NEW && unsafe { Place { stack, frame }.site() } == site
+    });
+    let heap = current_heap();
+    let site = match top {
+        Some(stack) if allocator().wrappers.are_there() => {
+            allocator().site_behind(heap, Place { stack, frame })
+        }
+        _ => site,
+    };
+    let row = allocator().row(heap, site);
+    match heap.pop(row + index) {
+        Some(address) => core::ptr::with_exposed_provenance_mut(address),
+        None => malloc_refill(row + index, site, heap),
+    }
+}
+
+/// The call site of a call whose return address lies at `stack`, with the frame pointer that it came with: that
+/// address, or, where it is in a wrapper, the return address of whoever called the wrapper.
+///
+/// # Safety
+/// 1. `stack` is where the return address of a call lies that has not returned.
+pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
+    let place = Place { stack, frame };
+    // SAFETY: (1) the caller's.
+    let site = unsafe { place.site() };
+    match heap_or_start() {
+        Some(heap) if allocator().wrappers.are_there() => allocator().site_behind(heap, place),
+        _ => site,
+    }
+}
+
+/// Whether calls other than malloc are to ask [`site_behind`]: not zero then. For the shims.
+pub static LOOKS_THROUGH: AtomicUsize = AtomicUsize::new(0);
 
 /// Usually the current slab has more. Kept short, because a program that replaces blocks at random comes here
 /// every few calls.

@@ -282,6 +282,8 @@ fn build() -> bool {
     // Not earlier: until the start is done, its own calls of malloc know this thread by its heap.
     be_careful();
     GLOBAL.state.store(READY, Release);
+    let looks_through = super::start::allocator().wrappers.are_there();
+    super::process::LOOKS_THROUGH.store(usize::from(looks_through), Relaxed);
     super::start::allocator().name_at_start();
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
@@ -363,6 +365,9 @@ fn complain(variable: &[u8], problem: Problem) {
                 }
                 crate::options::Kind::Descriptor => {
                     line.text("a file descriptor");
+                }
+                crate::options::Kind::Names => {
+                    line.text("names of functions with commas between them, of at most 255 bytes");
                 }
                 crate::options::Kind::File => {
                     line.text("the name of a file, of at most 255 bytes");

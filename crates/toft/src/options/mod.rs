@@ -5,8 +5,8 @@ mod parse;
 use crate::policy::HARDENED;
 
 pub use parse::{
-    FileName, Parsed, Problem, parse_file, parse_flag, parse_number, parse_share, parse_size,
-    parse_word,
+    FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_names, parse_number,
+    parse_share, parse_size, parse_word,
 };
 
 /// Most partitions that may be asked for.
@@ -71,6 +71,8 @@ pub enum Kind {
     Share,
     /// The name of a file.
     File,
+    /// Names of functions.
+    Names,
 }
 
 /// One option.
@@ -117,6 +119,12 @@ pub const TABLE: &[Entry] = &[
         default: "auto",
         kind: Kind::Word(SITES),
         doc: "whether call sites are hashed into the plots, or each gets one of its own until all are given out and later ones share; auto: hash, in the hardened build exact unless TOFT_PARTITIONS is set (docs/sites.md)",
+    },
+    Entry {
+        name: "TOFT_WRAPPERS",
+        default: "none",
+        kind: Kind::Names,
+        doc: "functions that only hand on what malloc gives them, as xmalloc,g_*,rust: for a call from one of them whoever called it counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by. Turns TOFT_SITES=auto into exact (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",
@@ -405,6 +413,8 @@ pub struct Options {
     pub partitions: usize,
     /// How a call site finds its partition.
     pub sites: SiteMode,
+    /// Functions whose callers are the call sites.
+    pub wrappers: Option<Names>,
     /// Whether misuse is only named, not fatal.
     pub warn_only: bool,
     /// Whether it is not even named, where it is not fatal.
@@ -477,6 +487,7 @@ impl Options {
     pub const DEFAULT: Options = Options {
         partitions: 0,
         sites: SiteMode::Auto,
+        wrappers: None,
         warn_only: false,
         in_silence: false,
         large_keep: 32 << 20,
@@ -515,7 +526,7 @@ impl Options {
     /// Whether each call site has a partition of its own.
     pub fn is_exact(&self) -> bool {
         match self.sites {
-            SiteMode::Auto => HARDENED && self.partitions == 0,
+            SiteMode::Auto => self.wrappers.is_some() || HARDENED && self.partitions == 0,
             SiteMode::Hash => false,
             SiteMode::Exact => true,
         }
@@ -584,6 +595,10 @@ impl Options {
                 Some(0) => self.sites = SiteMode::Auto,
                 Some(1) => self.sites = SiteMode::Hash,
                 Some(_) => self.sites = SiteMode::Exact,
+                None => return bad,
+            },
+            "TOFT_WRAPPERS" => match parse_names(value) {
+                Some(names) => self.wrappers = Some(names),
                 None => return bad,
             },
             "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {
@@ -744,6 +759,7 @@ mod tests {
         "TOFT_PARTITIONS=5",
         "TOFT_SITES=exact",
         "TOFT_SITES=hash",
+        "TOFT_WRAPPERS=xmalloc",
         "TOFT_LARGE_KEEP=1k",
         "TOFT_SLAB_KEEP=1k",
         "TOFT_RECLAIM=calls",
@@ -827,6 +843,8 @@ mod tests {
         assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_SITES=exact"]), (true, 8));
         assert_eq!(of(&["TOFT_SITES=exact"]), (true, 2048));
         assert_eq!(of(&["TOFT_SITES=hash"]), (false, 64));
+        assert_eq!(of(&["TOFT_WRAPPERS=xmalloc"]), (true, 2048));
+        assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_SITES=hash"]), (false, 64));
     }
 
     #[test]
@@ -860,6 +878,8 @@ mod tests {
             "TOFT_SLAB_KEEP=lots",
             "TOFT_SITES=yes",
             "TOFT_SITES=",
+            "TOFT_WRAPPERS=",
+            "TOFT_WRAPPERS=xmalloc,",
             "TOFT_RECLAIM=never",
             "TOFT_DECAY=1s",
             "TOFT_DECAY=86400001",

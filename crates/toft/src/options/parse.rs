@@ -97,6 +97,70 @@ impl FileName {
     }
 }
 
+/// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands for
+/// anything, and `rust` for what allocates in every Rust program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    list: FileName,
+}
+
+/// What stands between a Rust program's code and malloc, by parts of its names.
+const RUST: [&[u8]; 10] = [
+    b"*__rust_alloc*",
+    b"*__rust_realloc*",
+    b"*__rdl_alloc*",
+    b"*__rdl_realloc*",
+    b"*__rg_alloc*",
+    b"*__rg_realloc*",
+    b"*finish_grow*",
+    b"*exchange_malloc*",
+    b"*raw_vec*",
+    b"*GlobalAlloc*",
+];
+
+impl Names {
+    /// Whether one of them fits a function's name.
+    pub fn fit(&self, name: &[u8]) -> bool {
+        let mut patterns = self.list.as_c_str().to_bytes().split(|&byte| byte == b',');
+        patterns.any(|pattern| match pattern {
+            b"rust" => RUST.iter().any(|pattern| fits(pattern, name)),
+            pattern => fits(pattern, name),
+        })
+    }
+}
+
+/// Whether a name is what a pattern says, in which `*` stands for anything.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    // Where the last star was, and up to where in the name it reaches so far.
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(byte) if Some(byte) == name.get(n) => {
+                p += 1;
+                n += 1;
+            }
+            _ => {
+                let Some((at, reach)) = star else { return false };
+                star = Some((at, reach + 1));
+                (p, n) = (at + 1, reach + 1);
+            }
+        }
+    }
+    pattern.get(p..).is_some_and(|rest| rest.iter().all(|&byte| byte == b'*'))
+}
+
+/// Names of functions, each of something.
+pub fn parse_names(text: &[u8]) -> Option<Names> {
+    let named = |name: &[u8]| name.iter().any(|&byte| byte != b'*');
+    let all = text.split(|&byte| byte == b',').all(named);
+    Some(Names { list: parse_file(text).filter(|_| all)? })
+}
+
 /// The name of a file, not empty.
 pub fn parse_file(text: &[u8]) -> Option<FileName> {
     let mut bytes = [0; FILE_NAME + 1];
@@ -116,6 +180,21 @@ pub fn parse_flag(text: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_fit_whole_with_stars_for_anything() {
+        let fit =
+            |list: &str, name: &str| parse_names(list.as_bytes()).unwrap().fit(name.as_bytes());
+        assert!(fit("xmalloc", "xmalloc") && fit("a,xmalloc,b", "xmalloc") && fit("a,b", "b"));
+        assert!(!fit("xmalloc", "xmalloc2") && !fit("xmalloc", "axmalloc") && !fit("xmalloc", ""));
+        assert!(fit("*malloc", "xmalloc") && fit("x*", "xmalloc") && fit("x*l*c", "xmalloc"));
+        assert!(fit("*ab*ab", "abxabab") && !fit("*ab*ab", "ab") && !fit("x*d", "xmalloc"));
+        assert!(fit("rust", "__rust_alloc") && fit("a,rust", "_ZN5alloc7raw_vec11finish_grow17hE"));
+        assert!(!fit("rust", "rust") && !fit("rust", "malloc"));
+        for bad in ["", ",", "a,", "*", "a,**,b"] {
+            assert!(parse_names(bad.as_bytes()).is_none(), "{bad}");
+        }
+    }
 
     #[test]
     fn names_of_files_are_whole_or_refused() {

@@ -128,6 +128,36 @@ fn read_file_by<const BYTES: usize>(path: &core::ffi::CStr, mut each: impl FnMut
     close(file as c_int);
 }
 
+/// Maps a file for as long as `body` looks at it. Nothing, where that is not possible.
+pub fn with_file(path: &core::ffi::CStr, body: impl FnOnce(&[u8])) {
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
+    let at = libc::AT_FDCWD as isize as usize;
+    // SAFETY: the path is a C string and the kernel only reads it.
+    let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
+    if file < 0 {
+        return;
+    }
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    let args = [file as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes one `stat`, which on this platform is libc's.
+    let known = unsafe { syscall(libc::SYS_fstat, args) } == 0;
+    // SAFETY: written, as the code says.
+    let bytes = if known { unsafe { status.assume_init() }.st_size as usize } else { 0 };
+    let (read, private) = (libc::PROT_READ as usize, libc::MAP_PRIVATE as usize);
+    // SAFETY: a new mapping changes none that is there.
+    let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, read, private, file as usize, 0]) };
+    close(file as c_int);
+    if got <= 0 {
+        return;
+    }
+    let start = core::ptr::with_exposed_provenance(got as usize);
+    // SAFETY: mapped by the call above, and unmapped below. The files that are looked at are mapped as code of
+    // this process: who cuts one short ends the process in any case.
+    body(unsafe { core::slice::from_raw_parts(start, bytes) });
+    // SAFETY: nobody has kept anything of it: `body` is handed a reference that ends with it.
+    unsafe { syscall(libc::SYS_munmap, [got as usize, bytes, 0, 0, 0, 0]) };
+}
+
 /// Reads a text file and hands each line to `each`, without its end, and no more than its first half
 /// kilobyte; a last line without end is left out.
 pub fn read_lines(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {

@@ -7,6 +7,8 @@ use crate::policy::{HARDENED, NOTHING_SPAN, SLAB_BYTES};
 
 /// The most heaps' worth of metadata address space, in bytes.
 const HEAPS_SPAN: usize = 1 << 36;
+/// The most bytes of wrappers of malloc.
+const WRAPPERS_SPAN: usize = 1 << 28;
 /// The most bytes of call sites.
 const SITES_SPAN: usize = 1 << 33;
 /// Smallest useful span of a tier: below this the address space is too small for Toft.
@@ -44,6 +46,10 @@ pub struct Layout {
     pub sites: usize,
     /// Bytes of address space for them.
     pub sites_span: usize,
+    /// Wrappers of malloc.
+    pub wrappers: usize,
+    /// Bytes of address space for them.
+    pub wrappers_span: usize,
     /// Heaps, by number.
     pub heaps: usize,
     /// The end of the metadata window.
@@ -111,7 +117,9 @@ impl Layout {
             bytes => nothing + ((bytes + page - 1) & !(page - 1)) + gap,
         };
         let sites_span = SITES_SPAN.min(span / 64) & !(page - 1);
-        let heaps = sites + sites_span + gap;
+        let wrappers = sites + sites_span + gap;
+        let wrappers_span = WRAPPERS_SPAN.min(span / 256) & !(page - 1);
+        let heaps = wrappers + wrappers_span + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout {
             windows,
@@ -122,6 +130,8 @@ impl Layout {
             nothing,
             sites,
             sites_span,
+            wrappers,
+            wrappers_span,
             heaps,
             end,
         }

@@ -5,6 +5,8 @@
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
 //! | `module.rs` | which file an address of code lies in, where in it, and that file's build-id |
 //! | `stack.rs` | who called: return addresses of this thread, without an unwinder |
+//! | `symbols.rs` | a file's functions by their names |
+//! | `unwind.rs` | where a frame begins, by the file's own tables |
 //! | `frames.rs` | both, as lines for a person and as JSON |
 //!
 //! All of it may run in a signal handler, in the middle of a malloc, and on a heap that is no longer
@@ -16,9 +18,13 @@
 mod frames;
 mod module;
 mod stack;
+mod symbols;
+mod unwind;
 mod writer;
 
 pub use frames::{DETAIL, frame_json, frame_line, place_json, place_text, stack_json, stack_lines};
 pub use module::{Module, module_of};
 pub use stack::{FRAMES, Stack};
+pub use symbols::for_each_function;
+pub use unwind::{Base, Frame, Pointer, frame_of};
 pub use writer::Writer;

@@ -24,6 +24,8 @@ pub struct Module {
     pub base: usize,
     /// The mapping that the address lies in.
     pub text: (usize, usize),
+    /// Whether it is at the addresses that it was linked for.
+    fixed: bool,
     build_id: [u8; BUILD_ID],
     build_id_len: usize,
 }
@@ -88,6 +90,7 @@ pub fn module_of(address: usize) -> Option<Module> {
         offset: 0,
         base: 0,
         text: (0, 0),
+        fixed: false,
         build_id: [0; BUILD_ID],
         build_id_len: 0,
     };
@@ -142,21 +145,40 @@ impl Module {
         if fixed {
             self.offset = self.offset.wrapping_add(self.base);
         }
-        let (table, size, count) = (long(&header, 32)?, half(&header, 54)?, half(&header, 56)?);
-        for number in 0..count {
-            let mut entry = [0u8; 56];
-            let at = self.base.wrapping_add(table).wrapping_add(number * size);
-            if peek(at, &mut entry) != entry.len() {
-                return None;
+        self.fixed = fixed;
+        for number in 0..half(&header, 56)? {
+            let (kind, address, bytes) = self.segment_at(&header, number)?;
+            if kind == NOTE as usize {
+                self.read_notes(address, bytes);
             }
-            if word(&entry, 0)? != NOTE as usize {
-                continue;
-            }
-            let address = long(&entry, 16)?;
-            let address = if fixed { address } else { self.base.wrapping_add(address) };
-            self.read_notes(address, long(&entry, 32)?);
         }
         Some(())
+    }
+
+    fn segment_at(&self, header: &[u8], number: usize) -> Option<(usize, usize, usize)> {
+        let (table, size) = (long(header, 32)?, half(header, 54)?);
+        let mut entry = [0u8; 56];
+        let at = self.base.wrapping_add(table).wrapping_add(number.wrapping_mul(size));
+        if peek(at, &mut entry) != entry.len() {
+            return None;
+        }
+        let address = self.bias().wrapping_add(long(&entry, 16)?);
+        Some((word(&entry, 0)?, address, long(&entry, 40)?))
+    }
+
+    /// Address and bytes of the first segment of a kind, as it lies in this process.
+    pub fn segment(&self, wanted: usize) -> Option<(usize, usize)> {
+        let mut header = [0u8; 64];
+        if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {
+            return None;
+        }
+        let segments = (0..half(&header, 56)?).map_while(|n| self.segment_at(&header, n));
+        segments.filter(|&(kind, ..)| kind == wanted).map(|(_, at, bytes)| (at, bytes)).next()
+    }
+
+    /// What is added to an address of the file's own tables to have it in this process.
+    pub fn bias(&self) -> usize {
+        if self.fixed { 0 } else { self.base }
     }
 
     fn read_notes(&mut self, address: usize, bytes: usize) -> Option<()> {

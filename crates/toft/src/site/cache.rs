@@ -7,6 +7,7 @@
 //! what one reads is true, whoever has written it.
 
 use super::table::{NUMBER_BITS, NUMBER_MAX, key_of};
+use super::wrappers::STEP_FIRST;
 use crate::sync::{AtomicU64, Ordering};
 use Ordering::Relaxed;
 
@@ -42,11 +43,18 @@ impl Cache {
         unsafe { self.places.get_unchecked(mixed % PLACES) }
     }
 
-    /// The number of a site's partition; zero where it is not remembered.
+    /// The number of a site's partition; zero where it is not remembered, or the site is one of a wrapper.
     #[inline(always)]
     pub fn number(&self, site: usize) -> usize {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
-        if number <= NUMBER_MAX { number as usize } else { 0 }
+        if number < STEP_FIRST as u64 { number as usize } else { 0 }
+    }
+
+    /// The number of a site's partition, or the code of one of a wrapper; zero where it is not remembered.
+    #[inline(always)]
+    pub fn code(&self, site: usize) -> usize {
+        let code = self.place(site).load(Relaxed) ^ key_of(site);
+        if code <= NUMBER_MAX { code as usize } else { 0 }
     }
 
     /// Remembers a site's partition.
@@ -77,6 +85,9 @@ mod tests {
             .find(|&site| core::ptr::eq(cache.place(site), cache.place(0x5555_5555_1234)));
         cache.remember(rival.unwrap(), 78);
         assert_eq!((cache.number(0x5555_5555_1234), cache.number(rival.unwrap())), (0, 78));
+        cache.remember(0x5555_5555_1234, STEP_FIRST + 3);
+        assert_eq!(cache.number(0x5555_5555_1234), 0);
+        assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3);
     }
 
     #[test]

@@ -12,7 +12,9 @@
 mod cache;
 mod hash;
 mod table;
+mod wrappers;
 
 pub use cache::Cache;
 pub use hash::SiteHash;
-pub use table::{NUMBER_MAX, Sites, SitesPlaces, key_of};
+pub use table::{Sites, SitesPlaces};
+pub use wrappers::{Place, STEP_FIRST, Wrappers};

@@ -13,12 +13,15 @@
 //! of their own are given out: they share these by a keyed hash, and no other site ever does. The rest are
 //! given out in order.
 //!
+//! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its caller's.
+//!
 //! Invariants:
 //! - T1 a site is in the table once at most.
 //! - T2 a number above the shared ones is in the table once at most.
 //! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites that share.
 
 use super::SiteHash;
+use super::wrappers::STEP_FIRST;
 use crate::os::{Error, Os};
 use crate::region::{Carve, STEP};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -28,7 +31,7 @@ use Ordering::{AcqRel, Acquire, Relaxed};
 pub(super) const NUMBER_BITS: u32 = 16;
 /// The largest number.
 pub const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
-const _: () = assert!(crate::options::PARTITIONS_MAX as u64 <= NUMBER_MAX);
+const _: () = assert!(crate::options::PARTITIONS_MAX < STEP_FIRST);
 
 /// Entries of level 0; each level has twice as many as the one before.
 const FIRST: usize = 1024;
@@ -79,6 +82,8 @@ pub struct SitesPlaces {
     pub number_bits: u32,
     /// The first partition that one site alone has: those below are shared.
     pub first_own: usize,
+    /// From here on a number is none of a partition: the site is one of a wrapper.
+    pub first_code: usize,
 }
 
 /// All call sites of a process.
@@ -164,10 +169,10 @@ impl Sites {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The number of a site's partition, which it gets if it has none yet. Without memory for the table it
-    /// shares one, this time.
-    pub fn number(&self, os: &impl Os, site: usize) -> usize {
-        match self.find_or_add(os, site) {
+    /// The number of a site's partition, which it gets if it has none yet; or the code that `code` says at that
+    /// moment. Without memory for the table it shares one, this time.
+    pub fn number(&self, os: &impl Os, site: usize, code: impl Fn() -> Option<usize>) -> usize {
+        match self.find_or_add(os, site, &code) {
             Ok(word) => (word & NUMBER_MAX) as usize,
             Err(_) => {
                 self.state().unknown.fetch_add(1, Relaxed);
@@ -176,7 +181,12 @@ impl Sites {
         }
     }
 
-    fn find_or_add(&self, os: &impl Os, site: usize) -> Result<u64, Error> {
+    fn find_or_add(
+        &self,
+        os: &impl Os,
+        site: usize,
+        code: &impl Fn() -> Option<usize>,
+    ) -> Result<u64, Error> {
         let key = key_of(site);
         let entries = &self.state().entries;
         let mut before = 0;
@@ -193,7 +203,10 @@ impl Sites {
                 // find site: pairs with the exchange below.
                 let mut word = entry.word.load(Acquire);
                 if word == 0 {
-                    let number = *mine.get_or_insert_with(|| self.give(site));
+                    let number = *mine.get_or_insert_with(|| match code() {
+                        Some(code) => code as u64,
+                        None => self.give(site),
+                    });
                     match entry.word.compare_exchange(0, key | number, AcqRel, Acquire) {
                         Ok(_) => return Ok(key | number),
                         Err(other) => word = other,
@@ -230,6 +243,9 @@ impl Sites {
     /// Another thread was faster. Its number is free again, if none was given out since; else lost.
     fn take_back(&self, number: u64) {
         let state = self.state();
+        if number >= STEP_FIRST as u64 {
+            return;
+        }
         match (number as u32).checked_sub(1 + self.shared) {
             Some(given) => {
                 let _ = state.given.compare_exchange(given + 1, given, AcqRel, Relaxed);
@@ -240,7 +256,8 @@ impl Sites {
         }
     }
 
-    fn shared_number(&self, site: usize) -> usize {
+    /// The partition that a site has where all others are given out.
+    pub fn shared_number(&self, site: usize) -> usize {
         1 + self.hash.partition(site)
     }
 
@@ -280,13 +297,17 @@ impl Sites {
     pub fn check(&self) -> Result<(), &'static str> {
         let (mut own, mut merged, mut sum) = (0, 0, Ok(()));
         let first = 1 + self.shared as usize;
+        let is_own = |number| (first..STEP_FIRST).contains(&number);
         self.for_each(|site, number| {
             let mut same = 0;
             self.for_each(|other, its| {
-                same += usize::from(other == site) + usize::from(its == number && number >= first);
+                same += usize::from(other == site) + usize::from(its == number && is_own(number));
             });
-            if same != 1 + usize::from(number >= first) {
+            if same != 1 + usize::from(is_own(number)) {
                 sum = Err("T1, T2: a site or a partition twice");
+            }
+            if number >= STEP_FIRST {
+                return;
             }
             if number >= first { own += 1 } else { merged += 1 }
         });
@@ -311,6 +332,7 @@ impl Sites {
             mapped: if exact { self.state().entries.mapped_at() } else { 0 },
             number_bits: NUMBER_BITS,
             first_own: 1 + self.shared as usize,
+            first_code: STEP_FIRST,
         }
     }
 
@@ -341,27 +363,31 @@ mod tests {
         (fake, sites)
     }
 
+    fn number(sites: &Sites, fake: &Fake, site: usize) -> usize {
+        sites.number(fake, site, || None)
+    }
+
     #[test]
     fn each_site_has_a_partition_of_its_own_until_they_are_used_up() {
         let (fake, sites) = table(256, 1 << 24);
         let own = 256 - 1 - 4;
         let mut seen = std::collections::HashSet::new();
         for i in 0..own {
-            let number = sites.number(&fake, 0x5555_0000_0000 + 16 * i);
+            let number = number(&sites, &fake, 0x5555_0000_0000 + 16 * i);
             assert!((5..256).contains(&number) && seen.insert(number), "{i}: {number}");
         }
         assert_eq!((sites.counts(), sites.rows(256)), ((own, 0), 256));
         // Those that come later have none of these, whoever comes.
         let mut shared = std::collections::HashSet::new();
         for i in 0..1000 {
-            let number = sites.number(&fake, 0x6666_0000_0000 + 16 * i);
+            let number = number(&sites, &fake, 0x6666_0000_0000 + 16 * i);
             assert!((1..5).contains(&number));
             shared.insert(number);
         }
         assert_eq!((shared.len(), sites.counts()), (4, (own, 1000)));
         // And all find theirs again.
         for i in 0..own {
-            assert_eq!(sites.number(&fake, 0x5555_0000_0000 + 16 * i), 5 + i);
+            assert_eq!(number(&sites, &fake, 0x5555_0000_0000 + 16 * i), 5 + i);
         }
         assert_eq!(sites.counts(), (own, 1000));
         sites.check().unwrap();
@@ -373,7 +399,7 @@ mod tests {
         assert_eq!(sites.levels, 3);
         let count = |limit: usize| {
             for i in 0..limit {
-                sites.number(&fake, 0x7000_0000_0000 + 5 * i);
+                number(&sites, &fake, 0x7000_0000_0000 + 5 * i);
             }
         };
         count(6 * FIRST);
@@ -390,7 +416,7 @@ mod tests {
     fn threads_that_bring_the_same_sites_agree() {
         let (fake, sites) = table(4096, 1 << 24);
         let all: Vec<Vec<usize>> = std::thread::scope(|scope| {
-            let run = || (0..3000).map(|i| sites.number(&fake, 0x5000 + 4 * i)).collect();
+            let run = || (0..3000).map(|i| number(&sites, &fake, 0x5000 + 4 * i)).collect();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -399,9 +425,19 @@ mod tests {
     }
 
     #[test]
+    fn sites_of_wrappers_take_no_partition() {
+        let (fake, sites) = table(64, 1 << 24);
+        let code = sites.number(&fake, 0x1000, || Some(STEP_FIRST + 5));
+        assert_eq!((code, sites.counts(), sites.rows(64)), (STEP_FIRST + 5, (0, 0), 2));
+        assert_eq!(sites.number(&fake, 0x1000, || panic!("it is known")), STEP_FIRST + 5);
+        assert_eq!(number(&sites, &fake, 0x2000), 2);
+        sites.check().unwrap();
+    }
+
+    #[test]
     fn a_table_without_memory_shares_for_now() {
         let (fake, sites) = table(4096, 0);
-        assert!((1..65).contains(&sites.number(&fake, 0x1234)));
+        assert!((1..65).contains(&number(&sites, &fake, 0x1234)));
         assert_eq!((sites.counts(), sites.levels), ((0, 0), 0));
     }
 }

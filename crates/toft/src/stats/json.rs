@@ -91,6 +91,7 @@ pub fn write_json<O: Os>(
     let (own, merged) = allocator.sites.counts();
     w.field("own_sites", own as u64);
     w.field("merged_sites", merged as u64);
+    w.field("wrapper_sites", allocator.wrapper_sites() as u64);
     w.field("threads", s.threads as u64);
     w.field("heaps", s.heaps as u64);
     w.field("allocations", s.allocations);

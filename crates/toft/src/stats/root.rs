@@ -199,6 +199,8 @@ root! {
     site_partition_bits,
     /// The first partition that one site has alone; those before are shared, and 0 is nobody's.
     site_first_own,
+    /// From here on what stands for a partition is none: the site is one of a wrapper, of which the callers count.
+    site_first_code,
 }
 
 impl Root {
@@ -263,6 +265,7 @@ impl Root {
             sites_mapped: sites.mapped as u64,
             site_partition_bits: u64::from(sites.number_bits),
             site_first_own: sites.first_own as u64,
+            site_first_code: sites.first_code as u64,
         }
     }
 }
@@ -276,7 +279,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.site_first_own), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.site_first_code), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -102,6 +102,12 @@ impl Heap {
         }
     }
 
+    /// The number or code of a site; zero where it is not remembered. Holder only.
+    #[inline(always)]
+    pub fn known_code(&self, site: usize) -> usize {
+        self.cache().map_or(0, |cache| cache.code(site))
+    }
+
     /// Remembers the partition of a site. Holder only.
     pub(crate) fn remember(&self, site: usize, number: usize) {
         if let Some(cache) = self.cache() {

@@ -1,0 +1,129 @@
+//! Functions of a module by their names: from the symbol tables of its file.
+//!
+//! The file is mapped for as long as it is read; its names are nowhere else, where the program was not
+//! stripped, and for those that a library exports the loader's tables would do, but it is the loader's
+//! business how they look in memory. Nothing that is read is believed.
+
+use super::module::Module;
+use crate::os::process::with_file;
+use core::ffi::CStr;
+
+const SYMTAB: usize = 2;
+const DYNSYM: usize = 11;
+/// Functions, and those that are chosen at the start.
+const FUNCTION: u8 = 2;
+const INDIRECT: u8 = 10;
+/// The longest path, and a zero.
+const PATH: usize = 512;
+
+/// Hands every function of the file that `module` was mapped from to `each`: its name, and its addresses as
+/// they are in this process. False where the file cannot be read.
+pub fn for_each_function(module: &Module, mut each: impl FnMut(&[u8], usize, usize)) -> bool {
+    let mut path = [0u8; PATH];
+    let name = module.path();
+    let Some(place) = path.get_mut(..name.len()) else { return false };
+    place.copy_from_slice(name);
+    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return false };
+    let bias = module.bias();
+    let mut fits = false;
+    with_file(path, |file| {
+        fits = functions(file, |name, start, bytes| {
+            each(name, bias.wrapping_add(start), bias.wrapping_add(start).wrapping_add(bytes));
+        })
+        .is_some();
+    });
+    fits
+}
+
+fn number(bytes: &[u8], at: usize, count: usize) -> Option<usize> {
+    let mut word = [0u8; 8];
+    word.get_mut(..count)?.copy_from_slice(bytes.get(at..at.checked_add(count)?)?);
+    usize::try_from(u64::from_le_bytes(word)).ok()
+}
+
+fn part(file: &[u8], at: usize, bytes: usize) -> Option<&[u8]> {
+    file.get(at..at.checked_add(bytes)?)
+}
+
+/// Name, address and bytes of each function of a 64-bit ELF file; one that both tables have comes twice.
+fn functions(file: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> Option<()> {
+    if !file.starts_with(b"\x7fELF\x02") {
+        return None;
+    }
+    let (table, size, count) = (number(file, 40, 8)?, number(file, 58, 2)?, number(file, 60, 2)?);
+    let section = |index: usize| part(file, table.checked_add(index.checked_mul(size)?)?, 64);
+    for index in 0..count {
+        let header = section(index)?;
+        let kind = number(header, 4, 4)?;
+        if kind != SYMTAB && kind != DYNSYM {
+            continue;
+        }
+        let symbols = part(file, number(header, 24, 8)?, number(header, 32, 8)?)?;
+        let strings = section(number(header, 40, 4)?)?;
+        let strings = part(file, number(strings, 24, 8)?, number(strings, 32, 8)?)?;
+        for symbol in symbols.chunks_exact(24) {
+            let kind = symbol.get(4)? & 15;
+            let bytes = number(symbol, 16, 8)?;
+            if kind != FUNCTION && kind != INDIRECT || number(symbol, 6, 2)? == 0 || bytes == 0 {
+                continue;
+            }
+            let name = strings.get(number(symbol, 0, 4)?..).unwrap_or(&[]);
+            let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
+            each(name.get(..end)?, number(symbol, 8, 8)?, bytes);
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::module::module_of;
+    use super::*;
+
+    #[unsafe(no_mangle)]
+    #[inline(never)]
+    extern "C" fn toft_test_of_symbols() -> usize {
+        core::hint::black_box(7)
+    }
+
+    #[test]
+    fn a_function_of_this_program_is_where_its_name_says() {
+        let here = toft_test_of_symbols as *const () as usize;
+        assert_eq!(toft_test_of_symbols(), 7);
+        let (mut found, mut count) = (Vec::new(), 0);
+        assert!(for_each_function(&module_of(here).unwrap(), |name, start, end| {
+            count += 1;
+            if name == b"toft_test_of_symbols" {
+                found.push((start, end));
+            }
+        }));
+        assert!(!found.is_empty() && found.iter().all(|&(start, end)| start == here && end > here));
+        assert!(count > 100, "{count}");
+    }
+
+    #[test]
+    fn a_library_s_exported_functions_are_found() {
+        let here = libc::getpid as *const () as usize;
+        let mut hit = false;
+        assert!(for_each_function(&module_of(here).unwrap(), |name, start, end| {
+            hit |= name.ends_with(b"getpid") && (start..end).contains(&here);
+        }));
+        assert!(hit);
+    }
+
+    /// Every piece of the file that is cut off or changed: no end that is not an end.
+    #[test]
+    fn files_that_make_no_sense_do_no_harm() {
+        let file = std::fs::read("/proc/self/exe").unwrap();
+        assert!(functions(b"", |_, _, _| {}).is_none());
+        assert!(functions(&file[..60], |_, _, _| {}).is_none());
+        for cut in (64..file.len()).step_by(file.len() / 50) {
+            assert!(functions(&file[..cut], |_, _, _| {}).is_none());
+        }
+        for at in 0..64 {
+            let mut bad = file[..].to_vec();
+            bad[at] ^= 0xff;
+            functions(&bad, |_, _, _| {});
+        }
+    }
+}

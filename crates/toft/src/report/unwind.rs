@@ -1,0 +1,495 @@
+//! Where the frame of a call begins, from the tables that every module brings for its unwinder.
+//!
+//! ```text
+//! .eh_frame_hdr   (function, description) by address, to search in
+//! .eh_frame       descriptions: a program that says, for each place in a function, how far the frame
+//!                 reaches above the stack pointer, or above the frame pointer
+//! ```
+//!
+//! They are read where they are mapped, by the kernel, which refuses what is not there; nothing in them is
+//! believed. Only the encodings that compilers write are known; of anything else the answer is nothing.
+
+use super::module::Module;
+use crate::os::process::peek;
+
+const EH_FRAME: usize = 0x6474_e550;
+/// Version 1; the pointer from here in 32 bits; the count in 32 bits; the table from its start in 32 bits.
+const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+/// Bytes of a description that are read at most.
+const MOST: usize = 768;
+/// Numbers of the registers that a frame is found by.
+const FRAME_POINTER: u64 = 6;
+const STACK_POINTER: u64 = 7;
+/// States that a program may remember at a time.
+const REMEMBERED: usize = 8;
+
+/// The frame of a function at a return address in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Where it begins: behind the function's own return address.
+    pub base: Base,
+    /// Where the caller's frame pointer is.
+    pub pointer: Pointer,
+}
+
+/// What a frame is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// So many bytes above the stack pointer, as it is when the call has returned.
+    AboveStack(usize),
+    /// So many bytes above the frame pointer.
+    AboveFrame(usize),
+}
+
+/// Where a function keeps its caller's frame pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointer {
+    /// Where it was: the function does not touch it.
+    Untouched,
+    /// So many bytes below the frame's beginning.
+    Below(usize),
+    /// Elsewhere.
+    Unknown,
+}
+
+/// The frame of the function that the call returns to at `address` in `module`.
+pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
+    let (table, _) = module.segment(EH_FRAME)?;
+    let place = address.checked_sub(1)?;
+    let (function, description) = search(table, place)?;
+    let mut bytes = [0u8; MOST];
+    let mut fde = Bytes::at(description, &mut bytes)?;
+    let back = fde.word()? as usize;
+    if back == 0 {
+        return None;
+    }
+    let common = description.wrapping_add(4).wrapping_sub(back);
+    let mut common_bytes = [0u8; 256];
+    let mut cie = Cie::read(Bytes::at(common, &mut common_bytes)?)?;
+    fde.skip(cie.pointer_bytes)?;
+    let length = fde.number(cie.pointer_bytes)?;
+    if place.wrapping_sub(function) as u64 >= length {
+        return None;
+    }
+    if cie.has_data {
+        let more = fde.unsigned()?;
+        fde.skip(usize::try_from(more).ok()?)?;
+    }
+    let until = place.wrapping_sub(function) as u64;
+    let mut state = State { place: 0, until, frame: None, pointer: Pointer::Untouched };
+    let (code, data) = (cie.code_unit, cie.data_unit);
+    state.run(&mut cie.program, code, data)?;
+    state.run(&mut fde, code, data)?;
+    let (register, offset) = state.frame?;
+    let offset = usize::try_from(offset).ok().filter(|offset| offset % 8 == 0)?;
+    let base = match register {
+        STACK_POINTER => Base::AboveStack(offset),
+        FRAME_POINTER => Base::AboveFrame(offset),
+        _ => return None,
+    };
+    Some(Frame { base, pointer: state.pointer })
+}
+
+/// The last entry of the search table that begins at or before `place`: a function and its description.
+fn search(table: usize, place: usize) -> Option<(usize, usize)> {
+    let mut header = [0u8; 12];
+    if peek(table, &mut header) != header.len() || !header.starts_with(&HEADER) {
+        return None;
+    }
+    let count = u32::from_le_bytes(header.last_chunk().copied()?) as usize;
+    let entry = |number: usize| {
+        let mut bytes = [0u8; 8];
+        let at = table.wrapping_add(12).wrapping_add(number.checked_mul(8)?);
+        (peek(at, &mut bytes) == bytes.len()).then_some(())?;
+        let from = |bytes: &[u8; 4]| table.wrapping_add_signed(i32::from_le_bytes(*bytes) as isize);
+        Some((from(bytes.first_chunk()?), from(bytes.last_chunk()?)))
+    };
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if entry(middle)?.0 <= place { low = middle + 1 } else { high = middle }
+    }
+    entry(low.checked_sub(1)?)
+}
+
+/// What follows in a description.
+#[derive(Clone, Copy)]
+struct Bytes<'a> {
+    rest: &'a [u8],
+    /// Whether there is more of it than was read.
+    cut_off: bool,
+}
+
+impl<'a> Bytes<'a> {
+    /// The description at `address`, without its length.
+    fn at(address: usize, into: &'a mut [u8]) -> Option<Bytes<'a>> {
+        let mut length = [0u8; 4];
+        if peek(address, &mut length) != length.len() {
+            return None;
+        }
+        let length = u32::from_le_bytes(length) as usize;
+        // Nothing, or 64 bits.
+        if length == 0 || length >= 0xffff_fff0 {
+            return None;
+        }
+        let room = into.len();
+        let wanted = into.get_mut(..length.min(room))?;
+        let got = peek(address.wrapping_add(4), wanted);
+        Some(Bytes { rest: wanted.get(..got)?, cut_off: got < length })
+    }
+
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.rest = self.rest.get(bytes..)?;
+        Some(())
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        let mut word = [0u8; 8];
+        let from = self.rest.get(..bytes)?;
+        word.get_mut(..bytes)?.copy_from_slice(from);
+        self.skip(bytes)?;
+        Some(u64::from_le_bytes(word))
+    }
+
+    fn word(&mut self) -> Option<u64> {
+        self.number(4)
+    }
+
+    /// Seven bits in each byte, the lowest first.
+    fn unsigned(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let before = self.rest;
+        let value = self.unsigned()?;
+        let bits = 7 * (before.len() - self.rest.len()) as u32;
+        if bits >= 64 {
+            return Some(value as i64);
+        }
+        Some((value << (64 - bits)) as i64 >> (64 - bits))
+    }
+}
+
+/// What the descriptions of many functions have in common.
+struct Cie<'a> {
+    code_unit: u64,
+    data_unit: i64,
+    /// Bytes of a description's pointers to code.
+    pointer_bytes: usize,
+    /// Whether descriptions have data of another kind.
+    has_data: bool,
+    program: Bytes<'a>,
+}
+
+impl Cie<'_> {
+    fn read(mut bytes: Bytes<'_>) -> Option<Cie<'_>> {
+        let (mark, version) = (bytes.word()?, bytes.byte()?);
+        if mark != 0 || !matches!(version, 1 | 3) {
+            return None;
+        }
+        let end = bytes.rest.iter().position(|&byte| byte == 0)?;
+        let extras = bytes.rest.get(..end)?;
+        bytes.skip(end + 1)?;
+        let (code_unit, data_unit) = (bytes.unsigned()?, bytes.signed()?);
+        if version == 1 {
+            bytes.byte()?;
+        } else {
+            bytes.unsigned()?;
+        }
+        let mut pointer_bytes = 8;
+        let has_data = extras.first() == Some(&b'z');
+        if has_data {
+            let length = usize::try_from(bytes.unsigned()?).ok()?;
+            let mut data = Bytes { rest: bytes.rest.get(..length)?, cut_off: false };
+            bytes.skip(length)?;
+            for &extra in extras.get(1..)? {
+                match extra {
+                    b'R' => pointer_bytes = size_of_encoded(data.byte()?)?,
+                    b'L' => data.skip(1)?,
+                    b'P' => {
+                        let encoding = data.byte()?;
+                        data.skip(size_of_encoded(encoding)?)?;
+                    }
+                    b'B' => {}
+                    // Frames of signals, and what is not known.
+                    _ => return None,
+                }
+            }
+        } else if !extras.is_empty() {
+            return None;
+        }
+        Some(Cie { code_unit, data_unit, pointer_bytes, has_data, program: bytes })
+    }
+}
+
+/// Bytes of a pointer that is written in an encoding.
+fn size_of_encoded(encoding: u8) -> Option<usize> {
+    match encoding & 0x0f {
+        0x00 | 0x04 | 0x0c => Some(8),
+        0x03 | 0x0b => Some(4),
+        0x02 | 0x0a => Some(2),
+        _ => None,
+    }
+}
+
+/// A program that is being run.
+struct State {
+    /// How far it has come, in bytes of code.
+    place: u64,
+    /// The place that is asked for.
+    until: u64,
+    /// Register and distance of the frame's beginning.
+    frame: Option<(u64, u64)>,
+    /// Where the caller's frame pointer is.
+    pointer: Pointer,
+}
+
+/// So many units from a frame's beginning.
+fn below(units: i64, data: i64) -> Pointer {
+    let bytes = units.checked_mul(data).and_then(i64::checked_neg);
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).map_or(Pointer::Unknown, Pointer::Below)
+}
+
+impl State {
+    fn keeps(&mut self, register: u64, pointer: Pointer) {
+        if register == FRAME_POINTER {
+            self.pointer = pointer;
+        }
+    }
+
+    /// Runs a program to its end, or to the place.
+    fn run(&mut self, program: &mut Bytes<'_>, code: u64, data: i64) -> Option<()> {
+        let mut remembered = [(None, Pointer::Untouched); REMEMBERED];
+        let mut depth = 0usize;
+        while let Some(operation) = program.byte() {
+            let low = u64::from(operation & 0x3f);
+            let step = match operation {
+                0x40..=0x7f => Some(low),
+                0x02 => Some(program.number(1)?),
+                0x03 => Some(program.number(2)?),
+                0x04 => Some(program.number(4)?),
+                _ => None,
+            };
+            if let Some(step) = step {
+                self.place = self.place.checked_add(step.checked_mul(code)?)?;
+                if self.place > self.until {
+                    return Some(());
+                }
+                continue;
+            }
+            match operation {
+                0x00 => {}
+                0x2e => {
+                    program.unsigned()?;
+                }
+                // A register is as it was, or was saved so many units from the frame's beginning.
+                0xc0..=0xff => self.keeps(low, Pointer::Untouched),
+                0x06 | 0x08 => {
+                    let register = program.unsigned()?;
+                    self.keeps(register, Pointer::Untouched);
+                }
+                0x80..=0xbf => {
+                    let units = i64::try_from(program.unsigned()?).ok()?;
+                    self.keeps(low, below(units, data));
+                }
+                0x05 => {
+                    let register = program.unsigned()?;
+                    let units = i64::try_from(program.unsigned()?).ok()?;
+                    self.keeps(register, below(units, data));
+                }
+                0x11 => {
+                    let register = program.unsigned()?;
+                    let units = program.signed()?;
+                    self.keeps(register, below(units, data));
+                }
+                // It is somewhere else.
+                0x07 | 0x09 | 0x10 | 0x14..=0x16 => {
+                    let register = program.unsigned()?;
+                    match operation {
+                        0x07 => {}
+                        0x10 | 0x16 => {
+                            let length = program.unsigned()?;
+                            program.skip(usize::try_from(length).ok()?)?;
+                        }
+                        _ => {
+                            program.unsigned()?;
+                        }
+                    }
+                    self.keeps(register, Pointer::Unknown);
+                }
+                0x0a => {
+                    *remembered.get_mut(depth)? = (self.frame, self.pointer);
+                    depth += 1;
+                }
+                0x0b => {
+                    depth = depth.checked_sub(1)?;
+                    (self.frame, self.pointer) = *remembered.get(depth)?;
+                }
+                0x0c => self.frame = Some((program.unsigned()?, program.unsigned()?)),
+                0x0d => self.frame = Some((program.unsigned()?, self.frame?.1)),
+                0x0e => self.frame = Some((self.frame?.0, program.unsigned()?)),
+                0x0f => {
+                    let length = program.unsigned()?;
+                    program.skip(usize::try_from(length).ok()?)?;
+                    self.frame = None;
+                }
+                0x12 => {
+                    let register = program.unsigned()?;
+                    let offset = program.signed()?.checked_mul(data)?;
+                    self.frame = Some((register, u64::try_from(offset).ok()?));
+                }
+                0x13 => {
+                    let offset = program.signed()?.checked_mul(data)?;
+                    self.frame = Some((self.frame?.0, u64::try_from(offset).ok()?));
+                }
+                _ => return None,
+            }
+        }
+        (!program.cut_off).then_some(())
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::super::module::module_of;
+    use super::*;
+
+    core::arch::global_asm!(
+        ".text",
+        // By the stack pointer; behind an early return, whose frame is another.
+        "unwind_test_stack:",
+        ".cfi_startproc",
+        "push rbx",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_offset rbx, -16",
+        "sub rsp, 0x140",
+        ".cfi_adjust_cfa_offset 0x140",
+        "test edi, edi",
+        "jnz 2f",
+        ".cfi_remember_state",
+        "add rsp, 0x140",
+        ".cfi_adjust_cfa_offset -0x140",
+        "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        "2:",
+        ".cfi_restore_state",
+        "call unwind_test_frame",
+        "unwind_test_stack_site:",
+        "add rsp, 0x140",
+        ".cfi_adjust_cfa_offset -0x140",
+        "pop rbx",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+        // By the frame pointer.
+        "unwind_test_frame:",
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, rdi",
+        "call unwind_test_none",
+        "unwind_test_frame_site:",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        // By the stack pointer, with the frame pointer for other things.
+        "unwind_test_saves:",
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_offset rbp, -16",
+        "push rax",
+        ".cfi_adjust_cfa_offset 8",
+        "call unwind_test_none",
+        "unwind_test_saves_site:",
+        "pop rax",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_restore rbp",
+        "ret",
+        ".cfi_endproc",
+        // A leaf, and then code that says nothing.
+        "unwind_test_none:",
+        "call unwind_test_none",
+        "unwind_test_none_site:",
+        "ret",
+    );
+
+    unsafe extern "C" {
+        safe static unwind_test_stack_site: u8;
+        safe static unwind_test_frame_site: u8;
+        safe static unwind_test_saves_site: u8;
+        safe static unwind_test_none_site: u8;
+    }
+
+    fn frame_at(site: &u8) -> Option<Frame> {
+        let address = (&raw const *site).addr();
+        frame_of(&module_of(address).unwrap(), address)
+    }
+
+    #[test]
+    fn frames_are_found_by_what_the_assembler_was_told() {
+        let of = |base, pointer| Some(Frame { base, pointer });
+        let stack = of(Base::AboveStack(0x140 + 16), Pointer::Untouched);
+        assert_eq!(frame_at(&unwind_test_stack_site), stack);
+        let saves = of(Base::AboveStack(24), Pointer::Below(16));
+        assert_eq!(frame_at(&unwind_test_saves_site), saves);
+        let frame = of(Base::AboveFrame(16), Pointer::Below(16));
+        assert_eq!(frame_at(&unwind_test_frame_site), frame);
+        assert_eq!(frame_at(&unwind_test_none_site), None);
+    }
+
+    #[test]
+    fn numbers_are_read_as_the_standard_writes_them() {
+        let bytes = [0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xff, 0x00, 9];
+        let mut bytes = Bytes { rest: &bytes, cut_off: false };
+        assert_eq!(bytes.unsigned(), Some(624_485));
+        assert_eq!(
+            (bytes.signed(), bytes.signed(), bytes.signed()),
+            (Some(-1), Some(-128), Some(127))
+        );
+        assert_eq!((bytes.number(1), bytes.byte()), (Some(9), None));
+    }
+
+    #[test]
+    fn programs_that_make_no_sense_have_no_frame() {
+        let run = |program: &[u8], cut_off| {
+            let (frame, pointer) = (Some((STACK_POINTER, 8)), Pointer::Untouched);
+            let mut state = State { place: 0, until: 10, frame, pointer };
+            state.run(&mut Bytes { rest: program, cut_off }, 1, -8)?;
+            state.frame
+        };
+        assert_eq!(run(&[0x0e, 16], false), Some((7, 16)));
+        assert_eq!(run(&[0x41, 0x0e, 16, 0x4a, 0x0e, 32], false), Some((7, 16)));
+        assert_eq!(run(&[0x41, 0x0e, 16], true), None, "there is more of it before the place");
+        assert_eq!(run(&[0x4b], true), Some((7, 8)), "what is cut off lies behind the place");
+        assert_eq!(run(&[0x0b], false), None);
+        assert_eq!(run(&[0x0a; 9], false), None);
+        assert_eq!(run(&[0x0f, 1, 0], false), None);
+        assert_eq!(run(&[0x0f, 9, 0], false), None);
+        assert_eq!(run(&[0x3f], false), None);
+        assert_eq!(run(&[0x0e], false), None);
+        assert_eq!(run(&[0x12, 7, 0x7e], false), Some((7, 16)));
+    }
+}
