@@ -1,7 +1,7 @@
 //! The allocator: all its parts, built once, over any operating system.
 
 use crate::guarded::{Guarded, Slot};
-use crate::harden::Secret;
+use crate::harden::{Secret, has_long_vectors};
 use crate::keyed::Key;
 use crate::large::Blocks;
 use crate::nothing::{Nothing, Place};
@@ -50,6 +50,8 @@ pub struct Allocator<O> {
     pub(super) watchful: bool,
     /// What canaries are made from.
     pub(super) secret: Secret,
+    /// Whether bytes are cleared and looked at by long vectors.
+    pub(super) long_vectors: bool,
     /// The share of its places that a quarantine uses.
     pub(super) quarantine_share: usize,
     /// Where walls are. Hardened build only.
@@ -131,6 +133,7 @@ impl<O> Allocator<O> {
             guarded: Guarded::none(),
             watchful: false,
             secret: Secret::none(),
+            long_vectors: false,
             quarantine_share: 0,
             key: Key::NONE,
             os,
@@ -236,6 +239,7 @@ impl<O: Os> Allocator<O> {
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
             secret,
+            long_vectors: HARDENED && has_long_vectors(),
             quarantine_share: Quarantine::share(options.quarantine),
             key,
             os,

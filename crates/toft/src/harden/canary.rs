@@ -42,7 +42,7 @@ impl Canary {
         let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
         // SAFETY: duty 1. Volatile: another thread may just be handing the slot out, or freeing it.
         let byte = unsafe { last.read_volatile() };
-        byte == 0 || u64::from(byte) == self.word >> LAST
+        (byte == 0) | (u64::from(byte) == self.word >> LAST)
     }
 
     /// The bits of the last word that belong to a slack of 1 to 8 bytes, and what they must be.
