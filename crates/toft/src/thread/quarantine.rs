@@ -304,7 +304,8 @@ mod tests {
                 bytes += class.size() * usize::from(left == 0);
             }
         }
-        assert!(bytes <= 1 << 20 && bytes > 1 << 19, "{bytes}");
+        // Of the largest, a part of one place is none.
+        assert!(bytes <= 1 << 20 && bytes > 400 << 10, "{bytes}");
     }
 
     #[test]
