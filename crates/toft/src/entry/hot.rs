@@ -4,7 +4,7 @@
 
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{is_zero, wipe, wipe_small};
+use crate::harden::{is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, QUARANTINE, SLACK_MIN, WIPE};
 use crate::region::Plots;
@@ -21,7 +21,7 @@ impl<O: Os> Allocator<O> {
             return None;
         }
         let taken = heap.take(heap.small_bin(size + SLACK_MIN, site))?;
-        Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
+        Some(self.hand_over_in::<SMALL>(heap, taken, taken.slab.bytes() - size))
     }
 
     /// The same of either tier, where more may have to be claimed first.
@@ -38,34 +38,60 @@ impl<O: Os> Allocator<O> {
         Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
     }
 
-    /// Makes a slot that was taken a block that leaves `slack` bytes of it, one at least; says where it is.
-    #[inline(always)]
+    /// Makes a slot of any class that was taken a block that leaves `slack` bytes of it, one at least; says where
+    /// it is.
+    #[inline]
     pub(super) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
+        self.hand_over_in::<MEDIUM>(heap, taken, slack)
+    }
+
+    /// The same, of a class that the tier has, or a smaller one.
+    #[inline(always)]
+    fn hand_over_in<const TIER: TierNumber>(
+        &self,
+        heap: &Heap,
+        taken: Taken<'_>,
+        slack: usize,
+    ) -> usize {
         let Taken { slab, slot, address } = taken;
         if WIPE {
+            let (bytes, long) = (slab.bytes(), self.long_vectors);
             // A slot that nobody ever had may have no page yet, and is looked at in another way.
-            let known = slab.was_handed_out(slot);
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
-            if !known || !unsafe { is_zero(address, slab.bytes(), self.long_vectors) } {
-                return self.hand_over_closely(heap, taken, slack);
+            let zero = slab.was_handed_out(slot)
+                && unsafe {
+                    if TIER == SMALL {
+                        is_zero_small(address, bytes, long)
+                    } else {
+                        is_zero(address, bytes, long)
+                    }
+                };
+            if !zero {
+                return self.hand_over_closely(heap, slab, slot, address, slack);
             }
         }
-        self.dress(taken, slack);
+        self.dress(slab, slot, address, slack);
         address
     }
 
     /// The same, where nobody ever had the slot, or it is not zero.
     #[inline(never)]
-    fn hand_over_closely(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
-        self.look_closely(heap, taken.slab, taken.slot, taken.address);
-        self.dress(taken, slack);
-        taken.address
+    fn hand_over_closely(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        slack: usize,
+    ) -> usize {
+        self.look_closely(heap, slab, slot, address);
+        self.dress(slab, slot, address, slack);
+        address
     }
 
     /// Remembers what was asked for, and arms the canary.
     #[inline(always)]
-    fn dress(&self, taken: Taken<'_>, slack: usize) {
-        let Taken { slab, slot, address } = taken;
+    fn dress(&self, slab: &Slab, slot: usize, address: usize, slack: usize) {
         slab.set_slack(slot, slack);
         if CANARY {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is zero.
@@ -123,9 +149,8 @@ impl<O: Os> Allocator<O> {
             // SAFETY: (1) the slot of a live block that the program has given back, and the end of the slot before
             // it; pages of a slab with a live block are mapped.
             let sound = unsafe {
-                let whole = self.canary(address).is_whole(address + bytes, slack);
-                // Both at once: what lies before is as often in use as not.
-                slot == 0 && whole || whole & self.canary(address - bytes).fits_last_byte(address)
+                (slot == 0 || self.canary(address - bytes).fits_last_byte(address))
+                    && self.canary(address).is_whole(address + bytes, slack)
             };
             if !sound {
                 self.free_damaged(heap, slab, slot, address, call);

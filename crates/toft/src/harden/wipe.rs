@@ -124,7 +124,7 @@ pub unsafe fn is_zero(address: usize, len: usize, long: bool) -> bool {
 /// 1. As for `is_zero`.
 /// 2. As for `wipe`.
 #[inline(always)]
-unsafe fn is_zero_small(address: usize, len: usize, long: bool) -> bool {
+pub unsafe fn is_zero_small(address: usize, len: usize, long: bool) -> bool {
     debug_assert!(len <= STRAIGHT);
     // SAFETY: duties 1 and 2.
     unsafe {
