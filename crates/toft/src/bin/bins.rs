@@ -166,7 +166,7 @@ impl Bins {
             return None;
         }
         if RANDOM_ORDER {
-            return self.take(index).map(|taken| taken.slab.address_of(taken.slot));
+            return self.take(index).map(|taken| taken.address);
         }
         let address = bin.next.load(Relaxed);
         bin.next.store(address.wrapping_add(slab.hand_out(claim)), Relaxed);
@@ -184,12 +184,13 @@ impl Bins {
             return None;
         }
         let number = at_random(claim, bin.next.load(Relaxed));
-        let slot = slab.hand_out_any(claim, number);
         let throw = self.throw();
         bin.next.store(throw, Relaxed);
-        // Of the last one's next nothing is known: then any address will do.
-        prefetch(slab.claimed_address(at_random(claim & !(1 << number), throw)));
-        Some(Taken { slab, slot })
+        // Behind the last one nothing is known: then any address will do.
+        let next = |rest| at_random(rest, throw);
+        let (slot, address, following) = slab.hand_out_any(claim, number, next);
+        prefetch(following);
+        Some(Taken { slab, slot, address })
     }
 
     /// Claims more from the current slab, whose claim is used up. False when it has no more.
@@ -366,6 +367,8 @@ pub struct Taken<'a> {
     pub slab: &'a Slab,
     /// Its number there.
     pub slot: usize,
+    /// Where it begins.
+    pub address: usize,
 }
 
 /// One of the bits that are set: the first from a random place on.

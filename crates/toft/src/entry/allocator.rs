@@ -2,7 +2,7 @@
 
 use crate::bin::ROW_WORDS;
 use crate::guarded::{Guarded, Slot};
-use crate::harden::Secret;
+use crate::harden::{Secret, has_long_vectors};
 use crate::keyed::Key;
 use crate::large::Blocks;
 use crate::nothing::{Nothing, Place};
@@ -58,6 +58,8 @@ pub struct Allocator<O> {
     pub(super) watchful: bool,
     /// What canaries are made from.
     pub(super) secret: Secret,
+    /// Whether bytes are cleared and looked at by long vectors.
+    pub(super) long_vectors: bool,
     /// The share of its places that a quarantine uses.
     pub(super) quarantine_share: usize,
     /// Where walls are. Hardened build only.
@@ -144,6 +146,7 @@ impl<O> Allocator<O> {
             guarded: Guarded::none(),
             watchful: false,
             secret: Secret::none(),
+            long_vectors: false,
             quarantine_share: 0,
             key: Key::NONE,
             os,
@@ -277,6 +280,7 @@ impl<O: Os> Allocator<O> {
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
             secret,
+            long_vectors: HARDENED && has_long_vectors(),
             quarantine_share: Quarantine::share(options.quarantine),
             key,
             os,

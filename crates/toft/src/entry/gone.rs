@@ -48,8 +48,8 @@ impl<O: Os> Allocator<O> {
     /// The slot is this call's alone from here on, and nobody's afterwards.
     fn wipe_gone(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         self.verify_at_free(slab, slot, address, call);
-        // SAFETY: (1) the slot of a block that was live, which the program has given back.
-        unsafe { wipe(address, slab.size()) };
+        // SAFETY: (1) the slot of a block that was live, which the program has given back; (2) the processor was asked.
+        unsafe { wipe(address, slab.size(), self.long_vectors) };
         // Where slabs share pages, another's blocks may lie there.
         if self.options.compact {
             return;

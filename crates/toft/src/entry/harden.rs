@@ -17,8 +17,8 @@ use super::allocator::Found;
 use super::damage::Damage;
 use super::malloc::room;
 use super::{Allocator, Call};
-use crate::bin::{Taken, address_of, slab_at};
-use crate::harden::{Canary, first_nonzero, touch, wipe};
+use crate::bin::{Taken, address_of};
+use crate::harden::{Canary, first_nonzero, is_zero, touch, wipe};
 use crate::large::BlockState;
 use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
@@ -40,7 +40,7 @@ impl<O: Os> Allocator<O> {
     /// A slot was just handed out for `size` bytes, on a path that knows its address only.
     pub(super) fn prepare(&self, heap: &Heap, address: usize, size: usize) {
         if let Found::Slot(slab, slot) = self.find(address) {
-            self.hand_over(heap, Taken { slab, slot }, size);
+            self.hand_over(heap, Taken { slab, slot, address }, slab.slack_for(size));
         }
     }
 
@@ -80,13 +80,9 @@ impl<O: Os> Allocator<O> {
         self.verify_at_free(slab, slot, address, call);
         if WIPE {
             // SAFETY: (1) the slot of a live block, which the program has given back.
-            unsafe { wipe(address, slab.size()) };
+            unsafe { wipe(address, slab.size(), self.long_vectors) };
         }
-        if QUARANTINE {
-            self.wait(heap, slab, slot);
-        } else {
-            self.release(heap, None, slab, slot);
-        }
+        self.wait(heap, slab, slot);
     }
 
     /// Looks at the canary of a live block.
@@ -127,32 +123,33 @@ impl<O: Os> Allocator<O> {
     /// Puts what was freed into the quarantine of the thread that has freed it. One that has no heap, or
     /// a signal handler that has interrupted a change of its own, borrows another. Where even that cannot
     /// be had, there is no memory, and what is in quarantine would be released anyway.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
+        if !QUARANTINE {
+            return self.release(heap, None, slab, slot);
+        }
         let (class, entry) = (slab.class().index(), address_of(slab) | slot);
-        let leaves = heap.exchange(class, entry, self.quarantine_share);
-        let leaves = leaves.unwrap_or_else(|| self.wait_elsewhere(class, entry));
+        let put = |heap: &Heap| heap.exchange(class, entry, self.quarantine_share);
+        let leaves = put(heap).or_else(|| self.with_borrowed_heap(put).flatten()).unwrap_or(entry);
         if leaves != 0 {
             self.release_entry(heap, None, leaves);
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn wait_elsewhere(&self, class: usize, entry: usize) -> usize {
-        let put = |heap: &Heap| heap.exchange(class, entry, self.quarantine_share);
-        self.with_borrowed_heap(put).flatten().unwrap_or(entry)
-    }
-
     /// The slot that an entry of a quarantine stands for.
     #[inline(always)]
-    pub(super) fn entry_slot(&self, entry: usize) -> Option<(&'static Slab, usize)> {
-        slab_at(entry & !(SLAB_BYTES - 1)).map(|slab| (slab, entry & (SLAB_BYTES - 1)))
+    pub(super) fn entry_slot(&self, entry: usize) -> (&'static Slab, usize) {
+        debug_assert!(entry >= SLAB_BYTES);
+        // SAFETY: `wait` makes entries, from a slab and a slot, of which the number is less than a
+        // descriptor has bytes; descriptors live for ever.
+        let slab: &Slab =
+            unsafe { &*core::ptr::with_exposed_provenance(entry & !(SLAB_BYTES - 1)) };
+        (slab, entry & (SLAB_BYTES - 1))
     }
 
     #[inline(always)]
-    fn release_entry(&self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
-        let Some((slab, slot)) = self.entry_slot(entry) else { return };
+    pub(super) fn release_entry(&self, heap: &Heap, seat: Option<&Seat>, entry: usize) {
+        let (slab, slot) = self.entry_slot(entry);
         self.look_beside(slab, slot, Call::Free);
         self.release(heap, seat, slab, slot);
     }
@@ -163,10 +160,14 @@ impl<O: Os> Allocator<O> {
         let bytes = slab.size();
         // SAFETY: (1) a slot that nobody has: malloc has taken it and not given it to anybody. Who writes to it is
         // the mistake that is looked for.
-        if let Some(place) = unsafe { first_nonzero(address, bytes) } {
-            self.damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
-            // SAFETY: (1) as above.
-            unsafe { wipe(address, bytes) };
+        unsafe {
+            if is_zero(address, bytes, self.long_vectors) {
+                return;
+            }
+            if let Some(place) = first_nonzero(address, bytes) {
+                self.damaged(Call::Malloc, slab, slot, Damage::AfterFree(place));
+                wipe(address, bytes, self.long_vectors);
+            }
         }
     }
 
@@ -212,10 +213,11 @@ impl<O: Os> Allocator<O> {
             // SAFETY: bytes of the block that its owner has given back.
             unsafe { rest.write_bytes(0, before - size) };
         }
-        let asked = slab.note_asked(slot, size);
+        let slack = slab.slack_for(size);
+        slab.set_slack(slot, slack);
         if CANARY {
             // SAFETY: (1) as above.
-            unsafe { canary.arm(address, asked, bytes) };
+            unsafe { canary.arm(address, bytes - slack, bytes) };
         }
     }
 

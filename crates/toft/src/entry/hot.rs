@@ -3,8 +3,8 @@
 //! says what each step is for; whatever is unusual here goes there.
 
 use super::{Allocator, Call};
-use crate::bin::Taken;
-use crate::harden::{is_zero, wipe};
+use crate::bin::{Taken, address_of};
+use crate::harden::{is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, QUARANTINE, SLACK_MIN, WIPE};
 use crate::region::Plots;
@@ -21,39 +21,82 @@ impl<O: Os> Allocator<O> {
             return None;
         }
         let taken = heap.take(heap.known_small_bin(size + SLACK_MIN, site))?;
-        Some(self.hand_over(heap, taken, size))
+        Some(self.hand_over_in::<SMALL>(heap, taken, taken.slab.bytes() - size))
     }
 
     /// The same of either tier.
     #[inline]
     pub(super) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
-        Some(self.hand_over(heap, taken, size))
+        Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
     }
 
     /// The same, where more have to be claimed first.
     #[inline]
     pub(super) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = heap.take_after_refill(slot_bin(heap, size, site)?)?;
-        Some(self.hand_over(heap, taken, size))
+        Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
     }
 
-    /// Makes a slot that was taken a block of `size` bytes, which leave a byte at least; says where it is.
+    /// Makes a slot of any class that was taken a block that leaves `slack` bytes of it, one at least; says where
+    /// it is.
+    #[inline]
+    pub(super) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
+        self.hand_over_in::<MEDIUM>(heap, taken, slack)
+    }
+
+    /// The same, of a class that the tier has, or a smaller one.
     #[inline(always)]
-    pub(super) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, size: usize) -> usize {
-        let Taken { slab, slot } = taken;
-        let (address, bytes) = (slab.address_of(slot), slab.bytes());
-        // SAFETY: (1) a slot that malloc has taken and not given to anybody; it is looked at by address only
-        // where it was handed out before, so that its pages have been there.
-        if WIPE && (!slab.was_handed_out(slot) || !unsafe { is_zero(address, bytes) }) {
-            self.look_closely(heap, slab, slot, address);
+    fn hand_over_in<const TIER: TierNumber>(
+        &self,
+        heap: &Heap,
+        taken: Taken<'_>,
+        slack: usize,
+    ) -> usize {
+        let Taken { slab, slot, address } = taken;
+        if WIPE {
+            let (bytes, long) = (slab.bytes(), self.long_vectors);
+            // A slot that nobody ever had may have no page yet, and is looked at in another way.
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
+            let zero = slab.was_handed_out(slot)
+                && unsafe {
+                    if TIER == SMALL {
+                        is_zero_small(address, bytes, long)
+                    } else {
+                        is_zero(address, bytes, long)
+                    }
+                };
+            if !zero {
+                return self.hand_over_closely(heap, slab, slot, address, slack);
+            }
         }
-        let asked = slab.note_asked(slot, size);
-        if CANARY {
-            // SAFETY: (1) as above, and all zero.
-            unsafe { self.canary(address).arm_zeroed(address + bytes, bytes - asked) };
-        }
+        self.dress(slab, slot, address, slack);
         address
+    }
+
+    /// The same, where nobody ever had the slot, or it is not zero.
+    #[inline(never)]
+    fn hand_over_closely(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        slack: usize,
+    ) -> usize {
+        self.look_closely(heap, slab, slot, address);
+        self.dress(slab, slot, address, slack);
+        address
+    }
+
+    /// Remembers what was asked for, and arms the canary.
+    #[inline(always)]
+    fn dress(&self, slab: &Slab, slot: usize, address: usize, slack: usize) {
+        slab.set_slack(slot, slack);
+        if CANARY {
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is zero.
+            unsafe { self.canary(address).arm_zeroed(address + slab.bytes(), slack) };
+        }
     }
 
     /// Frees a small block of this thread's own of which `fits` says yes, told what was asked for. No: there is
@@ -104,36 +147,47 @@ impl<O: Os> Allocator<O> {
         }
         if CANARY {
             // SAFETY: (1) the slot of a live block that the program has given back, and the end of the slot before
-            // it; pages of a slab with a live block are mapped.
+            // it; pages of a slab with a live block are mapped, but for walls, and those nobody ever had.
             let sound = unsafe {
-                self.canary(address).is_whole(address + bytes, slack)
-                    && (slot == 0
-                        || !slab.was_handed_out(slot - 1)
-                        || self.canary(address - bytes).fits_last_byte(address))
+                (slot == 0
+                    || !slab.was_handed_out(slot - 1)
+                    || self.canary(address - bytes).fits_last_byte(address))
+                    && self.canary(address).is_whole(address + bytes, slack)
             };
             if !sound {
-                self.name_damage(slab, slot, address, call);
+                self.free_damaged(heap, slab, slot, address, call);
+                return true;
             }
         }
         self.look_beside(slab, slot, call);
         if WIPE {
-            // SAFETY: (1) as above.
-            unsafe { wipe(address, bytes) };
+            // SAFETY: (1) as above; (2) the processor was asked.
+            unsafe {
+                if TIER == SMALL {
+                    wipe_small(address, bytes, self.long_vectors);
+                } else {
+                    wipe(address, bytes, self.long_vectors);
+                }
+            }
         }
-        if QUARANTINE {
-            self.wait(heap, slab, slot);
-        } else {
-            self.release(heap, None, slab, slot);
+        let entry = address_of(slab) | slot;
+        match heap.exchange_again(slab.class().index(), entry) {
+            Some(0) if QUARANTINE => {}
+            Some(leaves) if QUARANTINE => self.release_entry(heap, None, leaves),
+            _ => self.wait(heap, slab, slot),
         }
         true
     }
 
-    /// Something is wrong with the bytes behind a block, or before it.
+    /// Something is wrong with the bytes behind a block, or before it. It is freed when that has been said.
     #[cold]
     #[inline(never)]
-    fn name_damage(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn free_damaged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         self.verify_canary(slab, slot, address, call);
         self.verify_before(slab, slot, address, call);
+        // SAFETY: (1) a block that the program has given back; (2) the processor was asked.
+        unsafe { wipe(address, slab.bytes(), self.long_vectors) };
+        self.wait(heap, slab, slot);
     }
 }
 

@@ -52,7 +52,10 @@ impl<O: Os> Allocator<O> {
         let index = heap.known_bin(class, site);
         if HARDENED {
             return match heap.take(index).or_else(|| heap.take_after_refill(index)) {
-                Some(taken) => Some(self.hand_over(heap, taken, size)),
+                Some(taken) => {
+                    let slack = taken.slab.slack_for(size);
+                    Some(self.hand_over(heap, taken, slack))
+                }
                 None => {
                     let address = self.allocate_slow(heap, class, site)?;
                     self.prepare(heap, address, size);

@@ -37,7 +37,7 @@ impl<O: Os> Allocator<O> {
             }
         });
         heap.quarantine().each(|entry| {
-            let Some((slab, slot)) = self.entry_slot(entry) else { return };
+            let (slab, slot) = self.entry_slot(entry);
             let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
             // SAFETY: (1) a slot that has not left the quarantine has its pages, and nobody uses it.
             if let Some(place) = unsafe { first_nonzero(address, bytes) } {

@@ -29,8 +29,8 @@ impl Canary {
     /// The canary of a slot, from its random word.
     #[inline(always)]
     pub fn new(word: u64) -> Canary {
-        let zero = word >> LAST == 0;
-        Canary { word: word | u64::from(zero) << 63 }
+        let last = if word < 1 << LAST { 1 << 63 } else { 0 };
+        Canary { word: word | last }
     }
 
     /// Whether the last byte of the slot is as it must be, in use or not.
@@ -42,7 +42,9 @@ impl Canary {
         let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
         // SAFETY: duty 1. Volatile: another thread may just be handing the slot out, or freeing it.
         let byte = unsafe { last.read_volatile() };
-        byte == 0 || u64::from(byte) == self.word >> LAST
+        // One of them is zero: without a branch, because nobody can guess which.
+        let byte = u64::from(byte);
+        byte * (byte ^ self.word >> LAST) == 0
     }
 
     /// The bits of the last word that belong to a slack of 1 to 8 bytes, and what they must be.

@@ -25,33 +25,28 @@ impl Slab {
         self.size().saturating_sub(self.slack(slot))
     }
 
-    /// The program gets a slot for so many bytes; says how many it may use. That is more where the
-    /// rest of the slot is larger than can be remembered: a small block at a very large alignment.
+    /// Bytes of a slot behind a block of so many bytes: of a small block at a very large alignment, what can
+    /// be remembered, so that more may be used.
     #[inline(always)]
-    pub fn note_asked(&self, slot: usize, bytes: usize) -> usize {
-        if KEPT == 0 {
-            return self.size();
-        }
-        let slack = self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize);
-        self.set_slack(slot, slack);
-        self.bytes() - slack
+    pub fn slack_for(&self, bytes: usize) -> usize {
+        self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
     }
 
     /// Bytes behind the end of the block that a slot has, or had last; zero, where nobody ever had it.
     #[inline(always)]
     pub fn slack(&self, slot: usize) -> usize {
         debug_assert!(slot < SLOTS_MAX);
-        // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
         if KEPT == 0 {
             0
         } else {
+            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
             unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
         }
     }
 
     /// The program gets a slot of which it leaves so many bytes.
     #[inline(always)]
-    fn set_slack(&self, slot: usize, slack: usize) {
+    pub fn set_slack(&self, slot: usize, slack: usize) {
         debug_assert!(slot < SLOTS_MAX);
         if KEPT != 0 {
             // SAFETY: as in `slack`.

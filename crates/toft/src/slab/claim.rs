@@ -52,42 +52,39 @@ impl Slab {
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out a slot of the claim by its number in the group, whichever it is; says which slot of the slab
-    /// that is. Owner only.
+    /// Hands out a slot of `claim`, which is `claimed()`, by its number in the group, whichever it is; and says
+    /// which slot of the slab that is, where it lies, and where another one of the group of the number
+    /// `other` would. Owner only.
     #[inline(always)]
-    pub fn hand_out_any(&self, claim: u64, number: usize) -> usize {
+    pub fn hand_out_any(
+        &self,
+        claim: u64,
+        number: usize,
+        other: impl FnOnce(u64) -> usize,
+    ) -> (usize, usize, usize) {
         debug_assert!(claim >> number & 1 != 0);
-        let slot = self.claimed_first() + number;
+        let states = self.claim_states.load(Relaxed);
         // In this order, as in `hand_out`.
-        store_beside_exchanges(self.claimed_state(number), LIVE);
+        store_beside_exchanges(self.state_in_group(states, number), LIVE);
         // hand out.
-        self.claim.store(claim & !(1 << number), Release);
-        slot
+        let rest = claim & !(1 << number);
+        self.claim.store(rest, Release);
+        let (base, size) = (self.base(), self.slot_size.load(Relaxed) as usize);
+        let first = states.wrapping_sub(self.states.0.as_ptr().expose_provenance());
+        let group = base.wrapping_add(first.wrapping_mul(size));
+        let at = |number: usize| group.wrapping_add(number.wrapping_mul(size));
+        (first.wrapping_add(number), at(number), at(other(rest)))
     }
 
-    /// Where a slot begins. Owner only, who has just claimed it.
-    #[inline(always)]
-    pub fn address_of(&self, slot: usize) -> usize {
-        self.base() + slot * self.slot_size.load(Relaxed) as usize
-    }
-
-    /// Address of the slot of a number in the claimed group. Owner only.
-    #[inline(always)]
-    pub fn claimed_address(&self, number: usize) -> usize {
-        self.address_of(self.claimed_first() + number)
-    }
-
-    /// The first slot of the claimed group.
-    #[inline(always)]
-    fn claimed_first(&self) -> usize {
-        let first = self.states.0.as_ptr().expose_provenance();
-        self.claim_states.load(Relaxed).wrapping_sub(first)
-    }
-
-    #[cfg(not(loom))]
     #[inline(always)]
     fn claimed_state(&self, slot: usize) -> &AtomicU8 {
-        let states = self.claim_states.load(Relaxed);
+        self.state_in_group(self.claim_states.load(Relaxed), slot)
+    }
+
+    /// The state of a slot of the group whose states lie at an address, which is what `claim_states` says.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    fn state_in_group(&self, states: usize, slot: usize) -> &AtomicU8 {
         // SAFETY: I5: `claim_states` is the address of 64 states of this descriptor, and a bit of
         // the claim is one of them.
         unsafe { &*core::ptr::with_exposed_provenance(states + slot) }
@@ -95,7 +92,7 @@ impl Slab {
 
     /// The model checker's states are no bytes, and there is but one group.
     #[cfg(loom)]
-    fn claimed_state(&self, slot: usize) -> &AtomicU8 {
+    fn state_in_group(&self, _states: usize, slot: usize) -> &AtomicU8 {
         self.state_of(slot)
     }
 
@@ -108,7 +105,8 @@ impl Slab {
 
     /// Which group the claim is of.
     pub(super) fn claimed_group(&self) -> usize {
-        self.claimed_first() / GROUP_SLOTS
+        let first = self.states.0.as_ptr().expose_provenance();
+        self.claim_states.load(Relaxed).wrapping_sub(first) / GROUP_SLOTS
     }
 
     /// Whether the memory of the slot that was just handed out from the claim is zero. Medium slabs

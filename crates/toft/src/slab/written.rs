@@ -56,7 +56,7 @@ impl Slab {
         debug_assert!(first.is_multiple_of(UNIT) && last.is_multiple_of(UNIT));
         // SAFETY: (1) a part of a slot of a slab that is not dormant, whose pages are mapped, walls apart; pages and
         // slots begin and end at multiples of 16.
-        first >= last || unsafe { is_zero(self.base() + first, last - first) }
+        first >= last || unsafe { is_zero(self.base() + first, last - first, false) }
     }
 }
 

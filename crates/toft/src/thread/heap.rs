@@ -131,10 +131,16 @@ impl Heap {
 
     /// Puts something into the quarantine, and says what leaves it for that, or zero; nothing, where the
     /// heap cannot be used now. Holder only.
-    #[inline(always)]
     pub(crate) fn exchange(&self, class: usize, entry: usize, share: usize) -> Option<usize> {
         let seat = self.sit()?;
         self.quarantine().exchange(&seat, class, entry, share, self.bins.dice())
+    }
+
+    /// The same, of a class that has come to it before; nothing also where it has not. Holder only.
+    #[inline(always)]
+    pub(crate) fn exchange_again(&self, class: usize, entry: usize) -> Option<usize> {
+        let seat = self.sit()?;
+        self.quarantine().exchange_again(&seat, class, entry, self.bins.dice())
     }
 
     /// The heap's address, as slabs keep it in `owner`.

@@ -5,8 +5,8 @@
 //!                  line[l]    and that one the place of the oldest of these, which leaves
 //! ```
 //!
-//! Of up to 256 bytes `r` is 256, so that 8 bits of dice say when a block leaves; of more it is what
-//! 16 KiB hold. `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a
+//! Of up to 256 bytes `r` is 96: how long a block stays there then has 8 bits of entropy. Of more it is what 8 KiB hold,
+//! four at least where 16 KiB hold them. `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a
 //! block see freed before it leaves, at least. Both are one at least, so no block is free at once. All
 //! places together hold [`Quarantine::BYTES_MOST`] bytes of blocks, and `TOFT_QUARANTINE` makes them fewer in
 //! proportion.
@@ -20,13 +20,17 @@ use crate::harden::Dice;
 use crate::policy::QUARANTINE;
 use crate::slab::{CLASSES, Class};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat};
+use crate::sync::{AtomicU32, AtomicUsize, Seat};
 
 /// Bytes of blocks of a class in each of the two parts.
 const PART: usize = 16 << 10;
-/// Blocks of up to so many bytes leave at one of 256 throws.
+/// Blocks of up to so many bytes stay for a time of 8 bits of entropy.
 const SMALLEST: usize = 256;
-const RANDOM_MOST: usize = 256;
+/// So many that how long a block stays has 8 bits of entropy: a geometric distribution with this mean.
+const RANDOM_OF_SMALLEST: usize = 96;
+/// Bytes of larger blocks at random places, and the fewest places, if 16 KiB hold as many.
+const RANDOM_PART: usize = 8 << 10;
+const RANDOM_LEAST: usize = 4;
 const LINE_MOST: usize = 1024;
 
 /// Where the places of a class are.
@@ -44,7 +48,12 @@ const LAYOUT: ([Shape; CLASSES], usize, usize) = {
     while class < CLASSES {
         let size = Class::size_of(class);
         let fit = if PART / size == 0 { 1 } else { PART / size };
-        let random = if size <= SMALLEST { RANDOM_MOST } else { fit };
+        let random = match size {
+            ..=SMALLEST => RANDOM_OF_SMALLEST,
+            _ if RANDOM_PART / size > RANDOM_LEAST => RANDOM_PART / size,
+            _ if fit < RANDOM_LEAST => fit,
+            _ => RANDOM_LEAST,
+        };
         let line = if fit < LINE_MOST { fit } else { LINE_MOST };
         shapes[class] = Shape { first: places as u16, random: random as u16, line: line as u16 };
         places += random + line;
@@ -60,17 +69,17 @@ static SHAPES: [Shape; CLASSES] = LAYOUT.0;
 /// All shares are of this many.
 pub(crate) const WHOLE: usize = 1 << 16;
 
-/// What is needed of a class at each free: in one word, so that it is read at once. Holder of the heap.
+/// What is needed of a class at each free. Holder of the heap.
 #[derive(Debug)]
-#[repr(C, align(8))]
+#[repr(C, align(16))]
 struct Row {
-    /// Its first place; places at random, and in line behind them. All zero until the class is first
-    /// asked for; and for ever, where it has not both kinds of places.
-    first: AtomicU16,
-    random: AtomicU16,
-    line: AtomicU16,
-    /// The oldest of the line.
-    oldest: AtomicU16,
+    /// Its first place, how many at random there are from there on, and where those in line end that are behind
+    /// them. All zero until the class is first asked for; and for ever, where it has not both kinds.
+    first: AtomicU32,
+    random: AtomicU32,
+    end: AtomicU32,
+    /// The place of the oldest of the line.
+    oldest: AtomicU32,
 }
 
 /// Lies behind a heap's bins, zero at first.
@@ -107,67 +116,81 @@ impl Quarantine {
 
     /// Puts something in, and says what leaves it for that, or zero; nothing, where another thread is at
     /// it.
-    #[inline(always)]
     pub(crate) fn exchange(
+        &self,
+        seat: &Seat,
+        class: usize,
+        entry: usize,
+        share: usize,
+        dice: &Dice,
+    ) -> Option<usize> {
+        if let Some(leaves) = self.exchange_again(seat, class, entry, dice) {
+            return Some(leaves);
+        }
+        // pairs: open.
+        (self.shut.load(Acquire) == 0).then(|| self.exchange_first(class, entry, share, dice))
+    }
+
+    /// The same where the class has places of both kinds, and has had a block before; nothing, where it has not.
+    #[inline(always)]
+    pub(crate) fn exchange_again(
         &self,
         _seat: &Seat,
         class: usize,
         entry: usize,
-        share: usize,
         dice: &Dice,
     ) -> Option<usize> {
         // pairs: open.
         if self.shut.load(Acquire) != 0 {
             return None;
         }
-        let row = self.rows.get(class)?;
-        let line = row.line.load(Relaxed);
-        if line == 0 {
-            return Some(self.exchange_unusual(class, entry, share, dice));
+        let row = self.rows.get(class % CLASSES)?;
+        let (first, random) = (row.first.load(Relaxed), row.random.load(Relaxed));
+        let end = row.end.load(Relaxed);
+        if end == 0 {
+            return None;
         }
-        let (first, random) = (row.first.load(Relaxed) as usize, row.random.load(Relaxed) as usize);
-        let leaves = self.replace(first + dice.below(random), entry);
+        let leaves = self.replace(first as usize + dice.below(random as usize), entry);
         if leaves == 0 {
             return Some(0);
         }
-        Some(self.pass_line(row, first + random, line, leaves))
-    }
-
-    /// A block goes to the end of a line that begins at the place `first`; says which leaves it.
-    #[inline(always)]
-    fn pass_line(&self, row: &Row, first: usize, line: u16, entry: usize) -> usize {
         let at = row.oldest.load(Relaxed);
-        row.oldest.store(if at + 1 < line { at + 1 } else { 0 }, Relaxed);
-        self.replace(first + at as usize, entry)
+        row.oldest.store(if at + 1 < end { at + 1 } else { first + random }, Relaxed);
+        Some(self.replace(at as usize, leaves))
     }
 
     /// The class's first block, or one of a class of which the share leaves places of one kind, or none.
     #[cold]
-    #[inline(never)]
-    fn exchange_unusual(&self, class: usize, entry: usize, share: usize, dice: &Dice) -> usize {
+    fn exchange_first(&self, class: usize, entry: usize, share: usize, dice: &Dice) -> usize {
         let (Some(shape), Some(row)) = (SHAPES.get(class), self.rows.get(class)) else {
             return entry;
         };
-        let of = |places: u16| (places as usize * share / WHOLE) as u16;
-        let (first, random, line) = (shape.first, of(shape.random), of(shape.line));
+        let of = |places: u16| (places as usize * share / WHOLE) as u32;
+        let (first, random, line) = (u32::from(shape.first), of(shape.random), of(shape.line));
         let mut leaves = entry;
         if random != 0 {
             leaves = self.replace(first as usize + dice.below(random as usize), leaves);
         }
+        let begin = first + random;
+        let at = row.oldest.load(Relaxed).max(begin);
+        row.oldest.store(at, Relaxed);
         if line != 0 && leaves != 0 {
-            leaves = self.pass_line(row, (first + random) as usize, line, leaves);
+            row.oldest.store(if at + 1 < begin + line { at + 1 } else { begin }, Relaxed);
+            leaves = self.replace(at as usize, leaves);
         }
         if random != 0 && line != 0 {
             row.first.store(first, Relaxed);
             row.random.store(random, Relaxed);
-            row.line.store(line, Relaxed);
+            row.end.store(begin + line, Relaxed);
         }
         leaves
     }
 
     #[inline(always)]
     fn replace(&self, place: usize, entry: usize) -> usize {
-        let Some(place) = self.places.get(place) else { return entry };
+        debug_assert!(place < LAYOUT.1);
+        // SAFETY: `exchange_first` writes rows, from the shapes, whose places end with the last there is.
+        let place = unsafe { self.places.get_unchecked(place) };
         let before = place.load(Relaxed);
         place.store(entry, Relaxed);
         before
@@ -221,10 +244,10 @@ mod tests {
             shut: AtomicU32::new(0),
             rows: [const {
                 Row {
-                    first: AtomicU16::new(0),
-                    random: AtomicU16::new(0),
-                    line: AtomicU16::new(0),
-                    oldest: AtomicU16::new(0),
+                    first: AtomicU32::new(0),
+                    random: AtomicU32::new(0),
+                    end: AtomicU32::new(0),
+                    oldest: AtomicU32::new(0),
                 }
             }; CLASSES],
             places: [const { AtomicUsize::new(0) }; LAYOUT.1],
@@ -264,6 +287,18 @@ mod tests {
         }
     }
 
+    /// Promise 13: of n places each is thrown with the same chance, so that a block stays for k frees with the
+    /// chance (1 - 1/n)^(k-1) / n.
+    #[test]
+    fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
+        for class in Class::all().filter(|class| class.size() <= SMALLEST) {
+            let chance = 1.0 / f64::from(SHAPES[class.index()].random);
+            let other = 1.0 - chance;
+            let entropy = -(other * other.log2() + chance * chance.log2()) / chance;
+            assert!(entropy >= 8.0, "{class:?}: {entropy}");
+        }
+    }
+
     #[test]
     fn the_bytes_are_bounded_and_can_be_fewer() {
         const { assert!(Quarantine::BYTES_MOST <= 3 << 20) };
@@ -279,7 +314,8 @@ mod tests {
                 bytes += class.size() * usize::from(left == 0);
             }
         }
-        assert!(bytes <= 1 << 20 && bytes > 1 << 19, "{bytes}");
+        // Of the largest, a part of one place is none.
+        assert!(bytes <= 1 << 20 && bytes > 400 << 10, "{bytes}");
     }
 
     #[test]

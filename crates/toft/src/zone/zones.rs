@@ -356,7 +356,7 @@ impl<'a, O: Os> Zone<'a, O> {
         }
         if zeroed {
             // SAFETY: (1) as above.
-            unsafe { wipe(address, bytes) };
+            unsafe { wipe(address, bytes, false) };
         }
         Ok(())
     }
@@ -405,7 +405,7 @@ impl<'a, O: Os> Zone<'a, O> {
         let Some(slot) = slot else { return self.free_large(lot) };
         if HARDENED {
             // SAFETY: (1) a live slot, which the program gives back.
-            unsafe { wipe(address, size) };
+            unsafe { wipe(address, size, false) };
         }
         self.change_tags(address, size);
         lot.put(slot);
