@@ -59,7 +59,9 @@ impl<O: Os> Allocator<O> {
             if let Some(first) = wanted.next()
                 && peek(slab.base() + at, &mut bytes) == PIECE
             {
-                for slot in (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes)) {
+                for slot in
+                    (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes))
+                {
                     // So it seems. The state was asked after the bytes here, and will be before them as well.
                     let looks_bad = || {
                         let mut bytes = [0u8; PIECE];

@@ -21,7 +21,8 @@ impl<O: Os> Allocator<O> {
                 slab.size()
             }
             Found::Large(block) if block.state() == BlockState::Live => {
-                let (bytes, missed) = (block.bytes(), |damage| self.missed_large(call, block, damage));
+                let (bytes, missed) =
+                    (block.bytes(), |damage| self.missed_large(call, block, damage));
                 if !self.large.free_for_good(&self.os, block, missed) {
                     return self.misused(call, address);
                 }

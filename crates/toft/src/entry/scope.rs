@@ -138,7 +138,7 @@ pub fn at_exit() {
     let Some(instance) = super::process::instance() else { return };
     let options = instance.options();
     if options.dangling != 0 {
-        instance.sweep_for_dangling();
+        instance.sweep_for_dangling(None);
     }
     if !options.stats && options.leaks == Leaks::Off {
         return;

@@ -36,10 +36,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Whether something holds now, or at any time soon.
-    pub(super) fn holds(
-        &self,
-        check: impl Fn() -> Result<(), Violation>,
-    ) -> Result<(), Violation> {
+    pub(super) fn holds(&self, check: impl Fn() -> Result<(), Violation>) -> Result<(), Violation> {
         if wait_for(&self.os, || check().is_ok()) { Ok(()) } else { check() }
     }
 
@@ -75,9 +72,11 @@ impl<O: Os> Allocator<O> {
         if owner == 0 {
             let checked = slab.check();
             // Whoever takes it or leaves it has a seat; or has it by now.
-            let changes = slab.has_owner() || self.heaps.all().any(|other| {
-                other.address() != heap.address() && other.is_torn()
-            });
+            let changes = slab.has_owner()
+                || self
+                    .heaps
+                    .all()
+                    .any(|other| other.address() != heap.address() && other.is_torn());
             return if changes { Ok(()) } else { checked };
         }
         let Some(other) = self.heaps.heap_at(owner) else {

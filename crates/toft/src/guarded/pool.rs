@@ -369,7 +369,9 @@ mod tests {
             (0..8).map(|_| pool.allocate((64, 16), 7, true, None).unwrap()).collect();
         let slot = |address| pool.number(address).unwrap();
         assert!(
-            pool.free(blocks[2], true, false) && pool.free(blocks[5], true, false) && !pool.free(blocks[2], true, false)
+            pool.free(blocks[2], true, false)
+                && pool.free(blocks[5], true, false)
+                && !pool.free(blocks[2], true, false)
         );
         let next = pool.allocate((64, 16), 7, true, None).unwrap();
         assert_eq!(slot(next), slot(blocks[2]));
@@ -381,8 +383,10 @@ mod tests {
     #[test]
     fn what_an_address_is() {
         let pool = pool(2);
-        let (first, _) =
-            (pool.allocate((64, 16), 7, true, None).unwrap(), pool.allocate((64, 16), 7, true, None).unwrap());
+        let (first, _) = (
+            pool.allocate((64, 16), 7, true, None).unwrap(),
+            pool.allocate((64, 16), 7, true, None).unwrap(),
+        );
         assert!(matches!(pool.access(first), Some(Access::Within(_))));
         assert!(matches!(pool.access(first + 63), Some(Access::Within(_))));
         assert!(matches!(pool.access(first + 64), Some(Access::Beyond(_, 1))));

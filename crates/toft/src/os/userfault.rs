@@ -185,7 +185,10 @@ mod tests {
     #[test]
     fn what_a_thread_does_is_read() {
         assert_eq!(parse(b"-1 0x7ffd10 0x55d0"), Doing::Code);
-        assert_eq!(parse(b"1 0x1 0x2 0x3 0x0 0x0 0x0 0x7ffd10 0x55d0"), Doing::Call(1, 0x55d0, 0x7ffd10));
+        assert_eq!(
+            parse(b"1 0x1 0x2 0x3 0x0 0x0 0x0 0x7ffd10 0x55d0"),
+            Doing::Call(1, 0x55d0, 0x7ffd10)
+        );
         assert_eq!(parse(b"running"), Doing::Unknown);
         assert_eq!(parse(b""), Doing::Unknown);
     }
