@@ -46,10 +46,11 @@ struct Look {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Looks for words that lead into freed blocks, names them, and says how many there are.
+    /// Looks for words that lead into freed blocks, names them, and says how many there are. The calling thread's stack
+    /// counts from `here`, where the library's own frames end; at the program's end it does not count.
     #[cold]
     #[inline(never)]
-    pub fn sweep_for_dangling(&self) -> usize {
+    pub fn sweep_for_dangling(&self, here: Option<usize>) -> usize {
         // Who asks for this says that an inherited filter allows it.
         let Some(_permit) = self.filter().permit(&self.os, true) else { return 0 };
         if !can_peek() {
@@ -60,9 +61,11 @@ impl<O: Os> Allocator<O> {
         let file = name.and_then(|name| process::open_to_append(name.as_c_str()));
         let in_text = self.options.report != Report::Line && !self.hide_addresses;
         let mut look = Look { found: 0, file, in_text };
-        let here = (&raw const look).addr() + size_of::<Look>();
-        for_each_root(self, [(0, 0); 2], here, |start, end, line| {
-            self.look_through(&mut look, start, end, Holder::Mapping(line));
+        let from = here.unwrap_or((&raw const look).addr());
+        for_each_root(self, [(0, 0); 2], from, |start, end, line| {
+            if start != from || here.is_some() {
+                self.look_through(&mut look, start, end, Holder::Mapping(line));
+            }
         });
         self.for_each_slab(|slab| {
             let end = slab.base() + slab.slots() * slab.size();
@@ -215,7 +218,8 @@ impl<O: Os> Allocator<O> {
     pub(super) fn dangling_now_and_then(&self, looked_at: usize) {
         let every = self.options.dangling;
         if every > 1 && looked_at.is_multiple_of(every) {
-            self.sweep_for_dangling();
+            let mark = 0u8;
+            self.sweep_for_dangling(Some((&raw const mark).addr()));
         }
     }
 }

@@ -433,7 +433,9 @@ pub fn verify() -> bool {
 
 /// Looks for words that lead into freed blocks, and names them; says how many there are.
 pub fn dangling() -> usize {
-    instance().map_or(0, Allocator::sweep_for_dangling)
+    let mark = 0u8;
+    let here = (&raw const mark).addr();
+    instance().map_or(0, |allocator| allocator.sweep_for_dangling(Some(here)))
 }
 
 /// Names an access by a function that copies or fills, if it leaves the block that it begins in. Starts nothing:

@@ -143,7 +143,7 @@ pub fn at_exit() {
         super::process::verify();
     }
     if options.dangling != 0 {
-        instance.sweep_for_dangling();
+        instance.sweep_for_dangling(None);
     }
     if !options.stats && options.leaks == Leaks::Off {
         return;
