@@ -8,6 +8,7 @@
 #define TOFT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,15 @@ size_t toft_pageout_cold(void);
  * on. What is wrong is named on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is returned). Returns 0 when nothing is
  * wrong. It does not look at what is in blocks. Some microseconds for each MiB of small blocks. */
 int toft_verify(void);
+
+/* As malloc, calloc, aligned_alloc and realloc, with a number of the program's own in place of the call site:
+ * blocks of one token are of one partition, wherever they are asked for. Where sites are exact (TOFT_SITES=exact) no
+ * other token and no call site has that partition, for numbers below 2^47; otherwise it is chosen by the secret
+ * hash. Such blocks are freed by free. */
+void *toft_malloc_at(size_t size, uint64_t token);
+void *toft_calloc_at(size_t count, size_t size, uint64_t token);
+void *toft_aligned_alloc_at(size_t alignment, size_t size, uint64_t token);
+void *toft_realloc_at(void *ptr, size_t size, uint64_t token);
 
 /* C23, for headers that lack them: free a block whose size (and alignment) the caller knows. */
 void free_sized(void *ptr, size_t size);
