@@ -50,6 +50,15 @@ size_t toft_pageout_cold(void);
  * named on stderr and ends the process (TOFT_ON_MISUSE=warn: -1 is returned). Returns 0 when nothing is wrong. */
 int toft_verify(void);
 
+/* As malloc, calloc, aligned_alloc and realloc, with a number of the program's own in place of the call site:
+ * blocks of one token are of one partition, wherever they are asked for. Where sites are exact (TOFT_SITES=exact) no
+ * other token and no call site has that partition, for numbers below 2^47; otherwise it is chosen by the secret
+ * hash. Such blocks are freed by free. */
+void *toft_malloc_at(size_t size, uint64_t token);
+void *toft_calloc_at(size_t count, size_t size, uint64_t token);
+void *toft_aligned_alloc_at(size_t alignment, size_t size, uint64_t token);
+void *toft_realloc_at(void *ptr, size_t size, uint64_t token);
+
 /* Looks for dangling pointers: words of the program's memory that lead into blocks which were freed. Each is named on
  * stderr, at most 32 of them, and in the file of TOFT_REPORT_FILE, all; nothing ends. Returns how many there are. It is a
  * conservative look, and other threads go on meanwhile: docs/dangling.md. Allocates nothing. */

@@ -10,6 +10,7 @@
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
+//! | `token.rs` | allocation by a number of the program's own |
 //! | `zones.rs` | private zones: `toft_zone_create` and its family |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
@@ -22,6 +23,7 @@ mod cxx;
 mod filter;
 mod glibc;
 mod life;
+mod token;
 mod zones;
 
 #[cfg(not(feature = "experiment-parallel"))]

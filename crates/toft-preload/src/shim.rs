@@ -47,6 +47,7 @@ macro_rules! shim {
 }
 
 /// The same, as short as can be: for a target that looks through wrappers itself.
+#[cfg(not(feature = "hardened"))]
 macro_rules! short_shim {
     ($name:ident, $target:path, $x86:literal, $arm:literal) => {
         #[doc = concat!("`", stringify!($name), "`: passes its return address on as the call site.")]

@@ -67,6 +67,33 @@ unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: usize) -> 
     unsafe { process::realloc_at(core::ptr::with_exposed_provenance_mut(address), size, site) }
 }
 
+impl Toft {
+    /// Allocates as `GlobalAlloc::alloc` does, with a number of the program's own in place of the call site: blocks
+    /// of one token are of one partition, wherever they are asked for, and where sites are exact no other token and
+    /// no call site has it (below 2^47). Null where there is no memory. Freed by `dealloc`.
+    ///
+    /// ```
+    /// use std::alloc::{GlobalAlloc, Layout};
+    /// let layout = Layout::new::<u64>();
+    /// let block = toft::Toft.alloc_at(layout, 7);
+    /// assert!(!block.is_null());
+    /// // SAFETY: allocated above, with this layout.
+    /// unsafe { toft::Toft.dealloc(block, layout) };
+    /// ```
+    pub fn alloc_at(&self, layout: Layout, token: u64) -> *mut u8 {
+        let site = crate::site::site_of_token(token);
+        // SAFETY: (1) no duties.
+        let block = unsafe {
+            if layout.align() <= ALIGNMENT {
+                process::malloc_at(layout.size(), site)
+            } else {
+                process::aligned_at(layout.align(), layout.size(), site)
+            }
+        };
+        block.cast()
+    }
+}
+
 // SAFETY: blocks are live, distinct, aligned and large enough until they are freed; nothing unwinds.
 unsafe impl GlobalAlloc for Toft {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

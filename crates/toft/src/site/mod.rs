@@ -16,5 +16,5 @@ mod wrappers;
 
 pub use cache::Cache;
 pub use hash::SiteHash;
-pub use table::{Sites, SitesPlaces};
+pub use table::{Sites, SitesPlaces, site_of_token};
 pub use wrappers::{Place, STEP_FIRST, Wrappers};

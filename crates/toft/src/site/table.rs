@@ -47,6 +47,15 @@ pub const fn key_of(site: usize) -> u64 {
     (site as u64) << NUMBER_BITS
 }
 
+/// The site that a program's own number stands for: no address of code has its highest bits. Numbers below 2^47
+/// are all different; of larger ones, those with the same remainder may be the same.
+pub const fn site_of_token(token: u64) -> usize {
+    const BITS: u32 = 47;
+    let folded = token ^ (token >> BITS).wrapping_mul(0x5851_F42D_4C95_7F2D);
+    let low = folded & ((1 << BITS) - 1);
+    (1 << 63 | 1 << BITS | low) as usize
+}
+
 /// One site. All zero is nobody's.
 #[repr(C)]
 #[derive(Debug)]
@@ -422,6 +431,16 @@ mod tests {
         });
         assert!(all.iter().all(|numbers| *numbers == all[0]));
         sites.check().unwrap();
+    }
+
+    #[test]
+    fn tokens_are_sites_that_no_code_has() {
+        let tokens = [0, 1, 2, 0x5555_5555_4000, (1 << 47) - 1, 1 << 47, u64::MAX];
+        let keys: std::collections::HashSet<u64> =
+            tokens.iter().map(|&token| key_of(site_of_token(token))).collect();
+        assert_eq!(keys.len(), tokens.len());
+        assert!(tokens.iter().all(|&token| key_of(site_of_token(token)) >> 63 == 1));
+        assert_ne!(key_of(0x5555_5555_4000), key_of(site_of_token(0x5555_5555_4000)));
     }
 
     #[test]

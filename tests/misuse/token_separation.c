@@ -1,0 +1,62 @@
+// Blocks that are asked for at one place with different tokens never share a slot, and those of one token, asked
+// for at different places, do: by each of the calls that take a token.
+// env: TOFT_SITES=exact
+// run: 64 0
+// run: 1000 1
+// run: 64 2
+// run: 1000 3
+// libc: skip it has no partitions
+// promise: 15
+#include "common.h"
+#define SITES_ARE_THERE
+#include "../../crates/toft-preload/include/toft.h"
+
+enum { SITES = 16 };
+
+static int entry;
+static void *(*by_malloc)(size_t, uint64_t);
+static void *(*by_calloc)(size_t, size_t, uint64_t);
+static void *(*by_aligned)(size_t, size_t, uint64_t);
+static void *(*by_realloc)(void *, size_t, uint64_t);
+
+NOINLINE void *of_token(size_t size, uint64_t token)
+{
+    void *p = entry == 0   ? by_malloc(size, token)
+              : entry == 1 ? by_calloc(1, size, token)
+              : entry == 2 ? by_aligned(64, size, token)
+                           : by_realloc(NULL, size, token);
+    CHECK(p);
+    NO_TAIL_CALL();
+    return p;
+}
+
+#define SITE(n)                                                                                    \
+    NOINLINE void *site_##n(size_t size) { return of_token(size, n); }
+SITE(0) SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
+SITE(8) SITE(9) SITE(10) SITE(11) SITE(12) SITE(13) SITE(14) SITE(15)
+
+static void *(*const site[SITES])(size_t) = {
+    site_0, site_1, site_2, site_3, site_4, site_5, site_6, site_7,
+    site_8, site_9, site_10, site_11, site_12, site_13, site_14, site_15,
+};
+#include "pairs.h"
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3);
+    by_malloc = symbol("toft_malloc_at");
+    by_calloc = symbol("toft_calloc_at");
+    by_aligned = symbol("toft_aligned_alloc_at");
+    by_realloc = symbol("toft_realloc_at");
+    size_t size = strtoul(argv[1], NULL, 10);
+    entry = atoi(argv[2]);
+    CHECK(disjoint_pairs(size) == SITES / 2);
+    /* One token, at two places. */
+    void *one = of_token(size, 1234567);
+    void *other = entry == 0 ? by_malloc(size, 1234567) : by_calloc(1, size, 1234567);
+    if (entry != 2)
+        CHECK((uintptr_t)one >> 16 == (uintptr_t)other >> 16);
+    free(one);
+    free(other);
+    return 0;
+}
