@@ -158,6 +158,27 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         },
     ),
     (
+        "invalid zone",
+        "",
+        Meaning {
+            means: "a call about a private zone was given a handle that stands for none: of a zone that was destroyed, or one that toft_zone_create has never returned.",
+            next: &[
+                "Find who destroyed the zone, and why somebody still had its handle; set a handle to 0 where its zone is destroyed.",
+                "A handle that never was has been overwritten, computed, or was never set.",
+            ],
+        },
+    ),
+    (
+        "stray access",
+        "",
+        Meaning {
+            means: "code outside of the allocator reached for the allocator's own tables, which TOFT_PKEY protects.",
+            next: &[
+                "Look at where the pointer comes from: it was computed, overwritten, or never set. The instruction itself is the first line of the stack.",
+            ],
+        },
+    ),
+    (
         "damaged metadata",
         "",
         Meaning {
