@@ -77,7 +77,10 @@ impl Program {
 
     fn one_report(&self, call: &str, place: Place, byte: usize) {
         let reports = self.fake.take_reports();
-        let words = format!("toft: wild write: {call}({:#x}): byte {byte} of this reserved ", place.address);
+        let words = format!(
+            "toft: wild write: {call}({:#x}): byte {byte} of this reserved ",
+            place.address
+        );
         assert!(reports.len() == 1 && reports[0].starts_with(&words), "{words}: {reports:?}");
         assert!(reports[0].contains("-byte slot, which nobody has, was overwritten ("));
     }
@@ -218,9 +221,9 @@ fn pages_of_reserved_slots_go_and_come_back() {
     let place = program.place(&blocks, 60);
     let page = place.address / PAGE;
     let slab = |address: usize| address >> 16;
-    let left = blocks.iter().position(|&block| {
-        slab(block) == slab(place.address) && (block / PAGE).abs_diff(page) > 1
-    });
+    let left = blocks
+        .iter()
+        .position(|&block| slab(block) == slab(place.address) && (block / PAGE).abs_diff(page) > 1);
     for (number, &block) in blocks.iter().enumerate() {
         if slab(block) == slab(place.address) && Some(number) != left {
             program.free(block);
@@ -253,7 +256,9 @@ fn canaries_and_free_slots_are_seen_on_demand() {
         bytes_of(block + size, 1)[0] ^= 0x5A;
         assert!(!program.allocator.verify(program.heap), "{size}");
         let reports = program.fake.take_reports();
-        let words = format!("toft: heap overflow: verify({block:#x}): byte 0 behind this {size}-byte block");
+        let words = format!(
+            "toft: heap overflow: verify({block:#x}): byte 0 behind this {size}-byte block"
+        );
         assert!(reports.len() == 1 && reports[0].starts_with(&words), "{reports:?}");
         bytes_of(block + size, 1)[0] ^= 0x5A;
         // One that waits, and one that is free.

@@ -4,7 +4,7 @@
 
 mod common;
 use common::ops::{OP_BYTES, Op, SEATS};
-use common::plain::{allocator, birth, with_slab};
+use common::plain::{allocator, birth, filling, slot, with_slab};
 use common::shadow::bytes_of;
 use common::world::{World, code_address};
 use proptest::collection::vec;
@@ -17,11 +17,12 @@ use toft::entry::{Call, Resized, Swept, Which};
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, Moment, Request};
 use toft::remote::{Marked, announce, mark_remote};
-use toft::slab::{Class, PENDING, SlotState};
+use toft::slab::{PENDING, SlotState};
 use toft::stats::snapshot;
 use toft::thread::Heap;
 
-const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };
+// What is freed is free at once, in the hardened build, too.
+const OPTIONS: Options = Options { partitions: 4, quarantine: 0, ..Options::DEFAULT };
 const WARN: Options = Options { warn_only: true, ..OPTIONS };
 const SITE: usize = 3;
 /// The barrier that is passed while slots of the first batch are held, and the next one.
@@ -80,7 +81,7 @@ impl Program {
             assert!(same, "{size}: the block at {address:#x} has changed");
         }
         let figures = snapshot(&self.allocator);
-        let bytes = live.len() * Class::of(size).unwrap().size();
+        let bytes = live.len() * slot(size);
         assert_eq!((figures.live_blocks, figures.live_bytes()), (live.len(), bytes), "{size}");
     }
 
@@ -137,7 +138,7 @@ const SIZES: [usize; 7] = [48, 200, 1024, 2000, 3000, 10_240, 49_152];
 
 /// So many blocks of a size that they fill some slabs, of the owner's; all are filled.
 fn some_slabs(program: &Program, size: usize) -> Vec<usize> {
-    let size = Class::of(size).unwrap().size();
+    let size = filling(size);
     (0..6 * slots_of(size)).map(|_| program.filled(program.owner, size)).collect()
 }
 
@@ -166,19 +167,16 @@ fn stays_of(size: usize) -> usize {
 }
 
 fn slots_of(size: usize) -> usize {
-    (if size <= 1024 { 64 << 10 } else { 512 << 10 } / size).min(256)
+    let slot = slot(size);
+    (if slot <= 1024 { 64 << 10 } else { 512 << 10 } / slot).min(256)
 }
 
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn pages_of_a_sleeping_thread_go() {
     for size in SIZES {
         for purge in [false, true] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
             let before = program.resident();
@@ -201,14 +199,10 @@ fn pages_of_a_sleeping_thread_go() {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
         let (live, freed) = free_most(&program, program.other, &blocks, stays_of(size));
         let pending = snapshot(&program.allocator).remote_pending;
@@ -245,14 +239,10 @@ fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
 
 /// What a sleeping thread has claimed is free, and it cannot be asked.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn pages_of_what_a_sleeping_thread_has_claimed_go() {
     for size in [1024, 2000, 3000, 10_240] {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let live = some_claimed(&program, size);
         let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
         let claimed = claim();
@@ -270,15 +260,11 @@ fn pages_of_what_a_sleeping_thread_has_claimed_go() {
 
 /// The owner hands out what it has claimed, and writes to it, before the pages are looked at or after.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_handed_out_while_its_pages_go_stays() {
     for moment in [Moment::Freed, Moment::Looked] {
         for size in [1024, 2000, 3000, 10_240] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let mut live = some_claimed(&program, size);
             let got = Arc::new(Mutex::new(Vec::new()));
             let (more, thread) = (got.clone(), program.clone());
@@ -302,10 +288,6 @@ fn what_is_handed_out_while_its_pages_go_stays() {
 
 /// The system refuses: all stays as it was, and is tried again.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_claimed_stays_where_the_system_refuses() {
     for which in [Which::Free, Which::Idle] {
         let program = Program::new(OPTIONS);
@@ -325,14 +307,10 @@ fn what_is_claimed_stays_where_the_system_refuses() {
 
 /// Whatever the owner is in the middle of: nothing of its slabs goes, and later all of it does.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
         let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
         let before = program.resident();
@@ -353,15 +331,11 @@ fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
 
 /// The same, where the owner sits down or gets up between the barriers, and has claimed something.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn an_owner_that_claims_at_the_barrier_is_seen() {
     for size in SIZES {
         for number in [0, HELD, LET_GO] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let (mut live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
             let got = Arc::new(Mutex::new(Vec::new()));
@@ -384,16 +358,12 @@ fn an_owner_that_claims_at_the_barrier_is_seen() {
 
 /// A slab whose free slots are all held leaves its list: it is on one again when they are let go of.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_slab_that_looks_full_while_it_is_held_comes_back() {
     for size in SIZES {
         // Many are free, or few: then it is not for the list, but its credit must say so.
         for stays in [stays_of(size), 2] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let mut live = Vec::new();
             // Runs of free slots, which have whole pages.
@@ -444,15 +414,11 @@ fn a_slab_that_looks_full_while_it_is_held_comes_back() {
 
 /// The owner frees everything while slots are held: the slab may not go to the pool meanwhile.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_slab_that_becomes_empty_while_it_is_held_stays() {
     for size in SIZES {
         for (number, pressure) in [(HELD, false), (LET_GO, false), (HELD, true), (LET_GO, true)] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             if pressure {
                 program.fake.set_fault(Some(Fault::from(0).only(Request::Map)));
@@ -483,17 +449,13 @@ fn a_slab_that_becomes_empty_while_it_is_held_stays() {
 /// Blocks that others free while their neighbours are held, and blocks that are freed while the slots
 /// that others have freed before are held.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn frees_by_others_while_slots_are_held_are_not_lost() {
     for size in SIZES {
         for (number, collects) in
             [HELD, LET_GO].into_iter().zip([true, false]).chain([(HELD, false)])
         {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let (most, rest) = blocks.split_at(blocks.len() * 3 / 4);
             most.iter().for_each(|&address| program.free(program.other, address));
@@ -518,14 +480,10 @@ fn frees_by_others_while_slots_are_held_are_not_lost() {
 
 /// What was free and what went on being used around it: realloc, usable sizes, frees of neighbours.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn neighbours_of_held_slots_are_as_they_were() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
         let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
         let (stays, goes) = live.split_at(live.len() / 2);
@@ -555,15 +513,11 @@ fn neighbours_of_held_slots_are_as_they_were() {
 
 /// What is freed while a sweep is under way is found by the next one.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_freed_during_a_sweep_goes_with_the_next() {
     for size in SIZES {
         for (number, remote) in [(HELD, false), (LET_GO, false), (HELD, true), (LET_GO, true)] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             // In every slab some are free, with pages.
             let run = 2 * (4096 / size).max(1);
@@ -594,14 +548,10 @@ fn what_is_freed_during_a_sweep_goes_with_the_next() {
 /// A system without barriers: slabs of running threads keep their pages, and those of threads that
 /// have ended, and of the caller, do not.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn without_barriers_only_what_nobody_runs_goes() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
         let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
         program.fake.at_barrier(|| false);
@@ -630,15 +580,11 @@ fn without_barriers_only_what_nobody_runs_goes() {
 
 /// Barriers that are there at first and not later: nothing is held for ever.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_barrier_that_fails_later_lets_everything_go() {
     for size in SIZES {
         for fails in [HELD, LET_GO] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
             let mut seen = 0;
@@ -658,15 +604,11 @@ fn a_barrier_that_fails_later_lets_everything_go() {
 
 /// What the system does not take back does not count as zero.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn refused_pages_are_not_zero() {
     for remote in [false, true] {
         for size in SIZES {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let heap = if remote { program.other } else { program.owner };
             let (live, freed) = free_most(&program, heap, &blocks, stays_of(size));
@@ -683,15 +625,11 @@ fn refused_pages_are_not_zero() {
 /// Another thread may not take a slab out of an ended thread's heap while slots of it are held, nor
 /// does the end of the thread, or the heap's next thread, lose anything.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_heap_changes_hands_while_slots_are_held() {
     for size in SIZES {
         for (number, adopted) in [(HELD, false), (HELD, true), (LET_GO, false), (LET_GO, true)] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let (mut live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
             let got = Arc::new(Mutex::new(Vec::new()));
@@ -720,10 +658,6 @@ fn a_heap_changes_hands_while_slots_are_held() {
 
 /// Sweeps by two threads at a time: the second does nothing, and waits for no longer than it must.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn one_thread_at_a_time_sweeps() {
     let program = Program::new(OPTIONS);
     let blocks = some_slabs(&program, 2048);
@@ -742,16 +676,12 @@ fn one_thread_at_a_time_sweeps() {
 
 /// A fork finds another thread in the middle of a sweep.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
     for size in SIZES {
         for number in [0, HELD, LET_GO] {
             for remote in [false, true] {
                 let program = Program::new(OPTIONS);
-                let size = Class::of(size).unwrap().size();
+                let size = filling(size);
                 let blocks = some_slabs(&program, size);
                 let heap = if remote { program.other } else { program.owner };
                 let (live, freed) = free_most(&program, heap, &blocks, stays_of(size));
@@ -782,10 +712,6 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
 /// An owner that is in the middle of something when slots have been let go of may still act on what it
 /// saw before: it is told to look again. One that is not is left alone.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn an_owner_that_may_have_overlooked_something_is_told() {
     for busy in [false, true] {
         let program = Program::new(OPTIONS);
@@ -810,14 +736,10 @@ fn an_owner_that_may_have_overlooked_something_is_told() {
 
 /// A fork finds another thread about to tell an owner of a slab: it has said so, and not yet done it.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
         let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
         let all = live.clone();
@@ -843,10 +765,6 @@ fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
 /// A thread that had found a slot live frees it a second time just after the reclaimer has taken note of
 /// the first free: named, once, whether its owner looks before the slot is let go of or not.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
     for size in [1024, 2048, 10_240] {
         for collects in [false, true] {
@@ -880,10 +798,6 @@ fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
 
 /// A slot is freed a second time while it is held, or after its page went: named, whoever does it, once.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn double_frees_of_held_slots_are_named() {
     for size in [1024, 2048, 10_240] {
         for number in [HELD, LET_GO] {
@@ -921,10 +835,6 @@ fn double_frees_of_held_slots_are_named() {
 
 /// A slot that was never handed out is held with its neighbours: a free of it is named for what it is.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_held_slot_that_was_never_handed_out_is_named_so() {
     let program = Program::new(WARN);
     let blocks: Vec<usize> = (0..8).map(|_| program.filled(program.owner, 2048)).collect();
@@ -1008,10 +918,6 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
 
 /// What is used between two sweeps keeps its pages; what was idle between two gives them back.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_in_use_keeps_its_pages() {
     for size in [1024, 2048] {
         let program = Program::new(OPTIONS);

@@ -109,7 +109,8 @@ impl<O: Os> Allocator<O> {
             return address;
         }
         // The hardened build knows what was asked for, and the fault comes closer.
-        let bytes = if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
+        let bytes =
+            if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, false);
         match self.guarded.allocate(bytes, align.max(16), site, permit.is_some()) {
             Some(guarded) => {

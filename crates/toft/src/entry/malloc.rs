@@ -122,13 +122,7 @@ impl<O: Os> Allocator<O> {
     }
 
     #[inline]
-    fn refill_and_arm(
-        &self,
-        heap: &Heap,
-        seat: &Seat,
-        index: usize,
-        site: usize,
-    ) -> Option<usize> {
+    fn refill_and_arm(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
         let address = self.refill(heap, seat, index, site)?;
         self.arm_reserved(heap.bins().current(index));
         Some(address)

@@ -301,7 +301,9 @@ fn complain(variable: &[u8], problem: Problem) {
         Problem::Weaker(_) | Problem::Needless(_) if !HARDENED => {}
         Problem::Needless(_) => {
             line.text("toft: ").raw(variable);
-            line.text(" changes nothing: the hardened build clears what is freed, and new memory is zero");
+            line.text(
+                " changes nothing: the hardened build clears what is freed, and new memory is zero",
+            );
         }
         Problem::Weaker(entry) => {
             line.text("toft: ").raw(variable).text(" is not for the hardened build; using ");

@@ -11,4 +11,4 @@ mod wipe;
 pub use canary::Canary;
 pub use dice::Dice;
 pub use secret::Secret;
-pub use wipe::{first_nonzero, touch, wipe};
+pub use wipe::{CLEARED_AT_ONCE, first_nonzero, touch, wipe};

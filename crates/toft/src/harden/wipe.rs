@@ -5,7 +5,7 @@ use crate::sync::Ordering::Relaxed;
 
 /// Bytes that are looked at together: what is zero already is not written, so that a page that
 /// nobody has touched stays away.
-const CHUNK: usize = 4096;
+pub const CLEARED_AT_ONCE: usize = 4096;
 
 /// Makes `len` bytes zero.
 ///
@@ -13,14 +13,14 @@ const CHUNK: usize = 4096;
 /// 1. The range is mapped, nobody else uses it, and both ends are multiples of 16.
 #[inline]
 pub unsafe fn wipe(address: usize, len: usize) {
-    if len <= CHUNK {
+    if len <= CLEARED_AT_ONCE {
         // SAFETY: duty 1.
         return unsafe { clear(address, len) };
     }
     let end = address + len;
     let mut at = address;
     while at < end {
-        let bytes = CHUNK.min(end - at);
+        let bytes = CLEARED_AT_ONCE.min(end - at);
         // SAFETY: duty 1, of a part of the range.
         unsafe {
             if first_nonzero(at, bytes).is_some() {

@@ -633,11 +633,7 @@ mod tests {
     #[cfg(feature = "hardened")]
     #[test]
     fn the_hardened_build_refuses_what_it_does_not_have() {
-        for text in [
-            "TOFT_ON_MISUSE=warn",
-            "TOFT_COMPACT=1",
-            "TOFT_FILL=free",
-        ] {
+        for text in ["TOFT_ON_MISUSE=warn", "TOFT_COMPACT=1", "TOFT_FILL=free"] {
             let mut options = Options::DEFAULT;
             let refused = options.take(text.as_bytes());
             let needless = matches!(refused, Err(Problem::Needless(_)));

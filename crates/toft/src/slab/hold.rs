@@ -21,8 +21,8 @@
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
-    ARMED, DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED, SOILED, TAKEN, WALL,
-    ZERO_CLEAN, ZERO_FRESH,
+    ARMED, DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, RESERVED, SOILED, TAKEN,
+    WALL, ZERO_CLEAN, ZERO_FRESH,
 };
 use crate::policy::HARDENED;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
