@@ -1,7 +1,6 @@
 // memcpy, mempcpy, memmove, memset and bzero with checks do what they do without, to any kind of memory, overlapping or not.
 // checked: what is tested
 // flags: -D_FORTIFY_SOURCE=0
-// build: default knows the sizes of the default build's slots
 #include "common.h"
 #include <strings.h>
 

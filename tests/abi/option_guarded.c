@@ -1,7 +1,6 @@
 // TOFT_GUARDED=100: about one allocation in a hundred ends at a page that cannot be read; without the option none does.
 // env: TOFT_GUARDED=100
 // libc: skip it has no such option
-// build: default it refuses the option
 #include "common.h"
 
 static int ends[2];

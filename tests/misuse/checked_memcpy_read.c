@@ -5,7 +5,6 @@
 // libc: skip the C library does not look
 // twin: stays within the block
 // promise: 28
-// build: default it names the sizes of its slots
 #include "common.h"
 
 int main(void)

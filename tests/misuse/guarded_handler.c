@@ -7,7 +7,6 @@
 // stderr: toft: use after free: read({p}): 0 bytes inside the {size}-byte block at {p} (guarded block, free; call site {addr})
 // libc: skip it has no such option
 // promise: 28
-// build: default it refuses the option
 #include "common.h"
 #include <setjmp.h>
 

@@ -1,11 +1,10 @@
 // A stray write into the library's own tables, which nothing but a chance of one in millions can make: toft_verify
 // names what does not hold.
 // expect: signal ABRT
-// stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of 64-byte slots, partition {n}; call site {addr})
+// stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of {n}-byte slots, partition {n}; call site {addr})
 // libc: skip it has no such function
 // twin: writes nothing
 // promise: 28
-// build: default it names the sizes of its slots
 #include "damage.h"
 
 int main(void)

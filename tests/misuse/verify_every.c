@@ -1,11 +1,10 @@
 // TOFT_VERIFY=100: the same, found by the library itself within so many allocations.
 // env: TOFT_VERIFY=100
 // expect: signal ABRT
-// stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of 64-byte slots, partition {n}; call site {addr})
+// stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of {n}-byte slots, partition {n}; call site {addr})
 // libc: skip it has no such option
 // twin: writes nothing
 // promise: 28
-// build: default it refuses the option
 #include "damage.h"
 
 int main(void)

@@ -6,7 +6,6 @@
 // run: 1
 // run: 4
 // timeout: 120
-// build: default it refuses the option
 #include "common.h"
 
 enum { BLOCKS = 200, ROUNDS = 4000 };

@@ -5,5 +5,4 @@
 // run: 1
 // run: 4
 // timeout: 120
-// build: default it refuses the option
 #include "guarded_everything.c"

@@ -20,6 +20,22 @@ const PLANS: &[Plan] = &[
     Plan { name: "loom", minutes: 15, command: loom },
 ];
 
+/// Tests of the core that hold on the hardened build.
+const HARDENED_CORE: &[&str] = &[
+    "hardened",
+    "reserved",
+    "walls",
+    "wishes",
+    "model",
+    "fuzz_smoke",
+    "laws",
+    "limit",
+    "cold",
+    "idle",
+    "slots",
+    "sweep",
+];
+
 /// Unit, property and documentation tests of every crate.
 fn workspace() -> Result<Command, String> {
     let mut cargo = place::cargo();
@@ -35,12 +51,12 @@ fn whole() -> Result<Command, String> {
     Ok(cargo)
 }
 
-/// The programs in C and C++ on the hardened library.
+/// The programs in C and C++, and whole programs, on the hardened library.
 fn hardened() -> Result<Command, String> {
     let library = crate::secure::build()?;
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
-    for test in ["abi", "misuse", "storms"] {
+    for test in ["abi", "misuse", "storms", "programs"] {
         cargo.args(["--test", test]);
     }
     cargo.env("TOFT_TEST_LIBRARY", library);
@@ -53,9 +69,7 @@ fn hardened_core() -> Result<Command, String> {
     cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,hardened"]);
     // What compares slots one by one is about the default build's order.
     cargo.arg("--lib");
-    for test in
-        ["hardened", "reserved", "model", "fuzz_smoke", "laws", "limit", "cold", "idle", "sweep"]
-    {
+    for test in HARDENED_CORE {
         cargo.args(["--test", test]);
     }
     Ok(cargo)

@@ -103,10 +103,6 @@ fn middle_pages_are_used_for_what_is_readied() {
 
 /// Of blocks that are larger than a page a program may touch the first one only.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_may_not_be_touched_is_not_readied() {
     let program = Program::new(true);
     (0..4000).for_each(|_| _ = program.take(5000, 1));
@@ -141,10 +137,6 @@ fn it_can_be_switched_off() {
 
 /// What was readied and is not used is given back when it has lain idle, though nobody has had it.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_not_used_goes_back() {
     let program = Program::new(true);
     for _ in 0..20 * 64 + 1 {

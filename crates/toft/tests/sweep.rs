@@ -4,7 +4,7 @@
 
 mod common;
 use common::ops::{OP_BYTES, Op, SEATS};
-use common::plain::{allocator, birth, with_slab};
+use common::plain::{allocator, birth, filling, slot, with_slab};
 use common::shadow::bytes_of;
 use common::world::{World, code_address};
 use proptest::collection::vec;
@@ -16,12 +16,14 @@ use toft::Allocator;
 use toft::entry::{Call, Resized, Swept, Which};
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, Moment, Request};
+use toft::policy::SLACK_MIN;
 use toft::remote::{Marked, announce, mark_remote};
-use toft::slab::{Class, PENDING, SlotState};
+use toft::slab::{PENDING, SlotState};
 use toft::stats::snapshot;
 use toft::thread::Heap;
 
-const OPTIONS: Options = Options { partitions: 4, ..Options::DEFAULT };
+// What is freed is free at once, in the hardened build, too.
+const OPTIONS: Options = Options { partitions: 4, quarantine: 0, ..Options::DEFAULT };
 const WARN: Options = Options { warn_only: true, ..OPTIONS };
 const SITE: usize = 3;
 /// The barrier that is passed while slots of the first batch are held, and the next one.
@@ -43,6 +45,7 @@ impl Program {
         let (owner, other) = (birth(&allocator), birth(&allocator));
         let program = Program { fake, allocator: Arc::new(allocator), owner, other };
         // What it needs itself is resident from here on.
+        program.allocator.purge(Some(program.other));
         program.sweep();
         program
     }
@@ -80,7 +83,7 @@ impl Program {
             assert!(same, "{size}: the block at {address:#x} has changed");
         }
         let figures = snapshot(&self.allocator);
-        let bytes = live.len() * Class::of(size).unwrap().size();
+        let bytes = live.len() * slot(size);
         assert_eq!((figures.live_blocks, figures.live_bytes()), (live.len(), bytes), "{size}");
     }
 
@@ -133,15 +136,17 @@ fn mark(address: usize) -> u8 {
     (address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
 }
 
+/// A request that fills half a page.
+const ALMOST: usize = 2048 - SLACK_MIN;
 const SIZES: [usize; 7] = [48, 200, 1024, 2000, 3000, 10_240, 49_152];
 
 /// So many blocks of a size that they fill some slabs, of the owner's; all are filled.
 fn some_slabs(program: &Program, size: usize) -> Vec<usize> {
-    let size = Class::of(size).unwrap().size();
+    let size = filling(size);
     (0..6 * slots_of(size)).map(|_| program.filled(program.owner, size)).collect()
 }
 
-/// Frees all but each `stays`th; says what is live and how many went.
+/// Frees all but each `stays`th, or the first of each slab; says what is live and how many went.
 fn free_most(
     program: &Program,
     heap: &Heap,
@@ -149,8 +154,13 @@ fn free_most(
     stays: usize,
 ) -> (Vec<usize>, usize) {
     let (mut live, mut freed) = (Vec::new(), 0);
+    let mut slabs = BTreeSet::new();
     for (number, &address) in blocks.iter().enumerate() {
-        if number % stays == stays / 2 {
+        let stays_here = match stays {
+            ONE_EACH => slabs.insert(with_slab(&program.allocator, address, |slab, _| slab.base())),
+            _ => number % stays == stays / 2,
+        };
+        if stays_here {
             live.push(address);
         } else {
             program.free(heap, address);
@@ -160,27 +170,35 @@ fn free_most(
     (live, freed)
 }
 
-/// One in each slab, so that none is empty.
-fn stays_of(size: usize) -> usize {
-    slots_of(size)
+/// Of those that stay: one in each slab, so that none is empty.
+const ONE_EACH: usize = 0;
+
+/// Slots of the slab of a block that somebody may have.
+fn slots_beside(program: &Program, address: usize) -> usize {
+    with_slab(&program.allocator, address, |slab, _| {
+        (0..slab.slots()).filter(|&slot| !slab.is_nobodys_slot(slot)).count()
+    })
+}
+
+/// One in the middle that was freed, on a page without a live one.
+fn freed_amid(blocks: &[usize], live: &[usize]) -> usize {
+    let mut half = blocks[blocks.len() / 2..].iter();
+    *half.find(|block| live.iter().all(|live| live.abs_diff(**block) > 16 << 10)).unwrap()
 }
 
 fn slots_of(size: usize) -> usize {
-    (if size <= 1024 { 64 << 10 } else { 512 << 10 } / size).min(256)
+    let slot = slot(size);
+    (if slot <= 1024 { 64 << 10 } else { 512 << 10 } / slot).min(256)
 }
 
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn pages_of_a_sleeping_thread_go() {
     for size in SIZES {
         for purge in [false, true] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
-            let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+            let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
             let before = program.resident();
             let said = if purge {
                 program.allocator.purge(Some(program.other))
@@ -201,16 +219,12 @@ fn pages_of_a_sleeping_thread_go() {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.other, &blocks, stays_of(size));
+        let (live, freed) = free_most(&program, program.other, &blocks, ONE_EACH);
         let pending = snapshot(&program.allocator).remote_pending;
         assert_eq!(pending, freed);
         let before = program.resident();
@@ -228,7 +242,9 @@ fn pages_of_what_others_have_freed_go_while_the_owner_sleeps() {
 
 /// A slab of which nearly all is free, and some of that claimed by the owner. Says which blocks are live.
 fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
-    let blocks: Vec<_> = (0..slots_of(size)).map(|_| program.filled(program.owner, size)).collect();
+    let mut blocks = vec![program.filled(program.owner, size)];
+    let rest = slots_beside(program, blocks[0]) - 1;
+    blocks.extend((0..rest).map(|_| program.filled(program.owner, size)));
     let last = blocks[blocks.len() - 1];
     for &address in blocks.iter().filter(|&&address| address != last) {
         // The fake knows a write by what it changes.
@@ -245,14 +261,10 @@ fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
 
 /// What a sleeping thread has claimed is free, and it cannot be asked.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn pages_of_what_a_sleeping_thread_has_claimed_go() {
     for size in [1024, 2000, 3000, 10_240] {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let live = some_claimed(&program, size);
         let claim = || with_slab(&program.allocator, live[0], |slab, _| slab.claimed());
         let claimed = claim();
@@ -260,25 +272,24 @@ fn pages_of_what_a_sleeping_thread_has_claimed_go() {
         let swept = program.sweep();
         let gone = before - program.resident();
         // All but the pages that live blocks share.
-        let all = (slots_of(size) - live.len()) * size;
-        assert!(gone + (live.len() + 2) * 4096 >= all, "{size}: {gone} of {all} bytes");
+        let rest = slots_beside(&program, live[0]) - live.len();
+        let all = rest * size;
+        // And, in the hardened build, those that walls share with slots.
+        let shared = live.len() + 2 + slots_of(size) - slots_beside(&program, live[0]);
+        assert!(gone + shared * 4096 >= all, "{size}: {gone} of {all} bytes");
         assert_eq!((swept.bytes, claim()), (gone, claimed), "{size}");
         program.check(&live, size);
-        program.all_come_back(&live, size, slots_of(size) - live.len());
+        program.all_come_back(&live, size, rest);
     }
 }
 
 /// The owner hands out what it has claimed, and writes to it, before the pages are looked at or after.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_handed_out_while_its_pages_go_stays() {
     for moment in [Moment::Freed, Moment::Looked] {
         for size in [1024, 2000, 3000, 10_240] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let mut live = some_claimed(&program, size);
             let got = Arc::new(Mutex::new(Vec::new()));
             let (more, thread) = (got.clone(), program.clone());
@@ -294,7 +305,7 @@ fn what_is_handed_out_while_its_pages_go_stays() {
             live.extend(got.lock().unwrap().iter());
             assert!(program.resident() < before, "{size}: {moment:?}");
             program.check(&live, size);
-            let rest = slots_of(size) - live.len();
+            let rest = slots_beside(&program, live[0]) - live.len();
             program.all_come_back(&live, size, rest);
         }
     }
@@ -302,39 +313,31 @@ fn what_is_handed_out_while_its_pages_go_stays() {
 
 /// The system refuses: all stays as it was, and is tried again.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_claimed_stays_where_the_system_refuses() {
     for which in [Which::Free, Which::Idle] {
         let program = Program::new(OPTIONS);
-        let live = some_claimed(&program, 2048);
+        let live = some_claimed(&program, ALMOST);
         program.fake.set_fault(Some(Fault::from(0).only(Request::DiscardUnused)));
         program.sweep();
         let before = program.resident();
         program.sweep();
         assert_eq!(program.resident(), before);
-        program.check(&live, 2048);
+        program.check(&live, ALMOST);
         program.fake.set_fault(None);
         program.allocator.sweep(which).unwrap();
         assert!(program.resident() < before, "{which:?}");
-        program.check(&live, 2048);
+        program.check(&live, ALMOST);
     }
 }
 
 /// Whatever the owner is in the middle of: nothing of its slabs goes, and later all of it does.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
         let before = program.resident();
         let seat = program.owner.sit().unwrap();
         program.sweep();
@@ -353,17 +356,13 @@ fn nothing_goes_of_a_thread_that_is_in_the_middle_of_something() {
 
 /// The same, where the owner sits down or gets up between the barriers, and has claimed something.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn an_owner_that_claims_at_the_barrier_is_seen() {
     for size in SIZES {
         for number in [0, HELD, LET_GO] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
-            let (mut live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+            let (mut live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
             let got = Arc::new(Mutex::new(Vec::new()));
             let more = got.clone();
             program.at(number, move |program| {
@@ -384,16 +383,12 @@ fn an_owner_that_claims_at_the_barrier_is_seen() {
 
 /// A slab whose free slots are all held leaves its list: it is on one again when they are let go of.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_slab_that_looks_full_while_it_is_held_comes_back() {
     for size in SIZES {
         // Many are free, or few: then it is not for the list, but its credit must say so.
-        for stays in [stays_of(size), 2] {
+        for stays in [ONE_EACH, 2] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let mut live = Vec::new();
             // Runs of free slots, which have whole pages.
@@ -425,7 +420,9 @@ fn a_slab_that_looks_full_while_it_is_held_comes_back() {
             let listed = |address: usize| {
                 with_slab(&program.allocator, address, |slab, _| {
                     let live = slab.live_slots();
-                    (slab.is_listed(), (slab.slots() - live) * 4 >= slab.slots())
+                    let nobodys =
+                        (0..slab.slots()).filter(|&slot| slab.is_nobodys_slot(slot)).count();
+                    (slab.is_listed(), (slab.slots() - live - nobodys) * 4 >= slab.slots())
                 })
             };
             for &address in &live {
@@ -444,22 +441,18 @@ fn a_slab_that_looks_full_while_it_is_held_comes_back() {
 
 /// The owner frees everything while slots are held: the slab may not go to the pool meanwhile.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_slab_that_becomes_empty_while_it_is_held_stays() {
     for size in SIZES {
         for (number, pressure) in [(HELD, false), (LET_GO, false), (HELD, true), (LET_GO, true)] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             if pressure {
                 program.fake.set_fault(Some(Fault::from(0).only(Request::Map)));
                 assert_eq!(program.allocator.allocate(program.owner, 4 << 20, 1), None);
                 program.fake.set_fault(None);
             }
-            let (live, _) = free_most(&program, program.owner, &blocks, stays_of(size));
+            let (live, _) = free_most(&program, program.owner, &blocks, ONE_EACH);
             let rest = live.clone();
             program.at(number, move |program| {
                 rest.iter().for_each(|&address| program.free(program.owner, address));
@@ -483,17 +476,13 @@ fn a_slab_that_becomes_empty_while_it_is_held_stays() {
 /// Blocks that others free while their neighbours are held, and blocks that are freed while the slots
 /// that others have freed before are held.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn frees_by_others_while_slots_are_held_are_not_lost() {
     for size in SIZES {
         for (number, collects) in
             [HELD, LET_GO].into_iter().zip([true, false]).chain([(HELD, false)])
         {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let (most, rest) = blocks.split_at(blocks.len() * 3 / 4);
             most.iter().for_each(|&address| program.free(program.other, address));
@@ -518,16 +507,12 @@ fn frees_by_others_while_slots_are_held_are_not_lost() {
 
 /// What was free and what went on being used around it: realloc, usable sizes, frees of neighbours.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn neighbours_of_held_slots_are_as_they_were() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
         let (stays, goes) = live.split_at(live.len() / 2);
         let (stay, go) = (stays.to_vec(), goes.to_vec());
         program.at(HELD, move |program| {
@@ -555,15 +540,11 @@ fn neighbours_of_held_slots_are_as_they_were() {
 
 /// What is freed while a sweep is under way is found by the next one.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_freed_during_a_sweep_goes_with_the_next() {
     for size in SIZES {
         for (number, remote) in [(HELD, false), (LET_GO, false), (HELD, true), (LET_GO, true)] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             // In every slab some are free, with pages.
             let run = 2 * (4096 / size).max(1);
@@ -594,16 +575,12 @@ fn what_is_freed_during_a_sweep_goes_with_the_next() {
 /// A system without barriers: slabs of running threads keep their pages, and those of threads that
 /// have ended, and of the caller, do not.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn without_barriers_only_what_nobody_runs_goes() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
         program.fake.at_barrier(|| false);
         let before = program.resident();
         program.allocator.purge(Some(program.other));
@@ -619,7 +596,7 @@ fn without_barriers_only_what_nobody_runs_goes() {
         program.all_come_back(&live, size, freed);
     }
     let program = Program::new(OPTIONS);
-    let blocks = some_slabs(&program, 2048);
+    let blocks = some_slabs(&program, ALMOST);
     free_most(&program, program.owner, &blocks, 100);
     program.fake.at_barrier(|| false);
     let before = program.resident();
@@ -630,17 +607,13 @@ fn without_barriers_only_what_nobody_runs_goes() {
 
 /// Barriers that are there at first and not later: nothing is held for ever.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_barrier_that_fails_later_lets_everything_go() {
     for size in SIZES {
         for fails in [HELD, LET_GO] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
-            let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+            let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
             let mut seen = 0;
             program.fake.at_barrier(move || {
                 seen += 1;
@@ -658,18 +631,14 @@ fn a_barrier_that_fails_later_lets_everything_go() {
 
 /// What the system does not take back does not count as zero.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn refused_pages_are_not_zero() {
     for remote in [false, true] {
         for size in SIZES {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
             let heap = if remote { program.other } else { program.owner };
-            let (live, freed) = free_most(&program, heap, &blocks, stays_of(size));
+            let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
             program.fake.set_fault(Some(Fault::from(0)));
             let swept = program.sweep();
             assert!(program.fake.failed() > 0 && swept.bytes == 0, "{size}");
@@ -683,17 +652,13 @@ fn refused_pages_are_not_zero() {
 /// Another thread may not take a slab out of an ended thread's heap while slots of it are held, nor
 /// does the end of the thread, or the heap's next thread, lose anything.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_heap_changes_hands_while_slots_are_held() {
     for size in SIZES {
         for (number, adopted) in [(HELD, false), (HELD, true), (LET_GO, false), (LET_GO, true)] {
             let program = Program::new(OPTIONS);
-            let size = Class::of(size).unwrap().size();
+            let size = filling(size);
             let blocks = some_slabs(&program, size);
-            let (mut live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+            let (mut live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
             let got = Arc::new(Mutex::new(Vec::new()));
             let more = got.clone();
             program.at(number, move |program| {
@@ -720,13 +685,9 @@ fn a_heap_changes_hands_while_slots_are_held() {
 
 /// Sweeps by two threads at a time: the second does nothing, and waits for no longer than it must.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn one_thread_at_a_time_sweeps() {
     let program = Program::new(OPTIONS);
-    let blocks = some_slabs(&program, 2048);
+    let blocks = some_slabs(&program, ALMOST);
     let (live, freed) = free_most(&program, program.owner, &blocks, 100);
     program.at(HELD, |program| {
         for _ in 0..3 {
@@ -736,25 +697,21 @@ fn one_thread_at_a_time_sweeps() {
     });
     program.sweep();
     program.no_more();
-    program.check(&live, 2048);
-    program.all_come_back(&live, 2048, freed);
+    program.check(&live, ALMOST);
+    program.all_come_back(&live, ALMOST, freed);
 }
 
 /// A fork finds another thread in the middle of a sweep.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
     for size in SIZES {
         for number in [0, HELD, LET_GO] {
             for remote in [false, true] {
                 let program = Program::new(OPTIONS);
-                let size = Class::of(size).unwrap().size();
+                let size = filling(size);
                 let blocks = some_slabs(&program, size);
                 let heap = if remote { program.other } else { program.owner };
-                let (live, freed) = free_most(&program, heap, &blocks, stays_of(size));
+                let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
                 // The owner has collected, so that nobody would tell it of what is held.
                 program.at(number, move |program| {
                     program.collect();
@@ -782,14 +739,10 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
 /// An owner that is in the middle of something when slots have been let go of may still act on what it
 /// saw before: it is told to look again. One that is not is left alone.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn an_owner_that_may_have_overlooked_something_is_told() {
     for busy in [false, true] {
         let program = Program::new(OPTIONS);
-        let blocks = some_slabs(&program, 2048);
+        let blocks = some_slabs(&program, ALMOST);
         let (live, _) = free_most(&program, program.owner, &blocks, 256);
         let seat = Arc::new(Mutex::new(None));
         let taken = seat.clone();
@@ -804,22 +757,18 @@ fn an_owner_that_may_have_overlooked_something_is_told() {
         let told = program.owner.collect(&seat, |_, _| panic!("a double free"), |_| {});
         assert_eq!(told, busy);
         drop(seat);
-        program.check(&live, 2048);
+        program.check(&live, ALMOST);
     }
 }
 
 /// A fork finds another thread about to tell an owner of a slab: it has said so, and not yet done it.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
     for size in SIZES {
         let program = Program::new(OPTIONS);
-        let size = Class::of(size).unwrap().size();
+        let size = filling(size);
         let blocks = some_slabs(&program, size);
-        let (live, freed) = free_most(&program, program.owner, &blocks, stays_of(size));
+        let (live, freed) = free_most(&program, program.owner, &blocks, ONE_EACH);
         let all = live.clone();
         program.at(LET_GO, move |program| {
             for &address in &all {
@@ -843,17 +792,13 @@ fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
 /// A thread that had found a slot live frees it a second time just after the reclaimer has taken note of
 /// the first free: named, once, whether its owner looks before the slot is let go of or not.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
-    for size in [1024, 2048, 10_240] {
+    for size in [1024, 2048, 10_240].map(filling) {
         for collects in [false, true] {
             let program = Program::new(WARN);
             let blocks = some_slabs(&program, size);
-            let (live, freed) = free_most(&program, program.other, &blocks, stays_of(size));
-            let twice = blocks[blocks.len() / 2];
+            let (live, freed) = free_most(&program, program.other, &blocks, ONE_EACH);
+            let twice = freed_amid(&blocks, &live);
             program.at(HELD, move |program| {
                 with_slab(&program.allocator, twice, |slab, slot| {
                     if mark_remote(slab, slot) == Marked::Unannounced {
@@ -880,22 +825,16 @@ fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
 
 /// A slot is freed a second time while it is held, or after its page went: named, whoever does it, once.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn double_frees_of_held_slots_are_named() {
-    for size in [1024, 2048, 10_240] {
+    for size in [1024, 2048, 10_240].map(filling) {
         for number in [HELD, LET_GO] {
             for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)] {
                 let program = Program::new(WARN);
                 let third = birth(&program.allocator);
                 let heap = move |program: &Program, who| [program.owner, program.other, third][who];
                 let blocks = some_slabs(&program, size);
-                let (live, freed) =
-                    free_most(&program, heap(&program, first), &blocks, stays_of(size));
-                let twice = blocks[blocks.len() / 2];
-                assert!(!live.contains(&twice));
+                let (live, freed) = free_most(&program, heap(&program, first), &blocks, ONE_EACH);
+                let twice = freed_amid(&blocks, &live);
                 let is_free = |program: &Program| {
                     with_slab(&program.allocator, twice, |slab, slot| slab.state(slot))
                 };
@@ -921,10 +860,6 @@ fn double_frees_of_held_slots_are_named() {
 
 /// A slot that was never handed out is held with its neighbours: a free of it is named for what it is.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn a_held_slot_that_was_never_handed_out_is_named_so() {
     let program = Program::new(WARN);
     let blocks: Vec<usize> = (0..8).map(|_| program.filled(program.owner, 2048)).collect();
@@ -1008,10 +943,6 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
 
 /// What is used between two sweeps keeps its pages; what was idle between two gives them back.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_is_in_use_keeps_its_pages() {
     for size in [1024, 2048] {
         let program = Program::new(OPTIONS);

@@ -1,15 +1,18 @@
 //! Whether a function that copies or fills stays within the block that it begins in: for `libtoft_checked.so`,
 //! which has `memcpy` and its like in front of the C library's.
 
+use super::allocator::Found;
 use super::misuse::{Line, head};
 use super::{Allocator, Call};
+use crate::harden::CLEARED_AT_ONCE;
 use crate::os::Os;
+use crate::policy::WIPE;
 
 impl<O: Os> Allocator<O> {
     /// Names an access of `bytes` bytes at `address` that does not stay within one live block; says whether it does.
     /// What is not of this allocator is none of its business, and what lies between guard pages names itself.
     pub fn stays_within(&self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
-        if bytes == 0 || !self.may_be_block(address) {
+        if bytes == 0 || !self.may_be_block(address) || self.is_being_cleared(address, bytes) {
             return true;
         }
         let Some(block) = self.facts(address) else { return true };
@@ -35,5 +38,23 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(block.site).text(")");
         self.conclude(&mut line);
         false
+    }
+
+    /// Whether this may be the hardened build itself, which clears what was just freed by that very `memset`: whole
+    /// slots, or pages of them counted from their start, which a program has no reason to.
+    fn is_being_cleared(&self, address: usize, bytes: usize) -> bool {
+        if !WIPE {
+            return false;
+        }
+        let (slab, slot, inside) = match self.find(address) {
+            Found::Slot(slab, slot) => (slab, slot, 0),
+            Found::InSlab(slab, offset) => (slab, offset / slab.size(), offset % slab.size()),
+            _ => return false,
+        };
+        let rest = slab.size().saturating_sub(inside);
+        slot < slab.slots()
+            && slab.is_quarantined(slot)
+            && inside.is_multiple_of(CLEARED_AT_ONCE)
+            && bytes == rest.min(CLEARED_AT_ONCE)
     }
 }

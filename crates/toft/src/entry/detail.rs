@@ -109,7 +109,7 @@ impl<O: Os> Allocator<O> {
         };
         Some(BlockFacts {
             begin: slab.base() + slot * slab.size(),
-            size: slab.size(),
+            size: slab.block_bytes(slot),
             kind: tier(slab),
             slot,
             partition: slab.partition(),

@@ -11,4 +11,7 @@ mod wipe;
 pub use canary::Canary;
 pub use dice::Dice;
 pub use secret::Secret;
-pub use wipe::{first_nonzero, has_long_vectors, is_zero, is_zero_small, touch, wipe, wipe_small};
+pub use wipe::{
+    CLEARED_AT_ONCE, first_nonzero, has_long_vectors, is_zero, is_zero_small, touch, wipe,
+    wipe_small,
+};

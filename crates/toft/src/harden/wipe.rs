@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes that are looked at together: what is zero already is not written, so that a page that
 /// nobody has touched stays away.
-const CHUNK: usize = 4096;
+pub const CLEARED_AT_ONCE: usize = 4096;
 /// Bytes of a step.
 const STEP: usize = 64;
 /// Bytes of the steps of a short slot.
@@ -90,10 +90,10 @@ unsafe fn wipe_large(address: usize, len: usize, long: bool) {
     let end = address + len;
     while at < end {
         // No less than two steps is left for the last.
-        let bytes = if end - at < CHUNK + TWO_STEPS { end - at } else { CHUNK };
+        let bytes = if end - at < CLEARED_AT_ONCE + TWO_STEPS { end - at } else { CLEARED_AT_ONCE };
         // SAFETY: duties 1 and 2, of a part of the range.
         unsafe {
-            if len <= CHUNK || !is_zero_loop(at, bytes, long) {
+            if len <= CLEARED_AT_ONCE || !is_zero_loop(at, bytes, long) {
                 if long { clear_long(at, bytes) } else { clear(at, bytes) }
             }
         }

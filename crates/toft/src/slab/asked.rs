@@ -60,6 +60,11 @@ impl Slab {
         self.slack(slot) != 0
     }
 
+    /// Whether the program has freed the slot, and it is not free yet.
+    pub fn is_quarantined(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Relaxed) == QUARANTINED
+    }
+
     /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone.
     /// Owner of the slab.
     #[inline(always)]

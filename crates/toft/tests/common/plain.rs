@@ -3,7 +3,8 @@
 use toft::Allocator;
 use toft::options::Options;
 use toft::os::fake::{Fake, Machine};
-use toft::slab::Slab;
+use toft::policy::SLACK_MIN;
+use toft::slab::{Class, Slab};
 use toft::thread::Heap;
 
 /// A system, and an allocator over it.
@@ -33,4 +34,14 @@ pub fn with_slab<R>(
         }
     });
     result.unwrap()
+}
+
+/// Bytes of the slot that a request comes to.
+pub fn slot(size: usize) -> usize {
+    Class::of(size + SLACK_MIN).unwrap().size()
+}
+
+/// The largest request that comes to the class of a slot of so many bytes, in either build.
+pub fn filling(bytes: usize) -> usize {
+    Class::of(bytes).unwrap().size() - SLACK_MIN
 }
