@@ -197,7 +197,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
 
     /// Tells the source of a free chunk, if it wants to know. Never called while a request is met: what
     /// is given back there would be asked for again at once.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn offer(&mut self, free: usize) {
         if F::TAKES_BACK && free >= self.worth {
             self.offer_now();

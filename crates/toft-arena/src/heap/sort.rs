@@ -15,7 +15,7 @@ const MOST: usize = 10_000;
 impl<S: Shape> Heap<S> {
     /// A chunk of the bin of exactly this size; or one that is found to have this size while others are
     /// sorted. 0 if there is none.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_sorting(&mut self, size: usize, from: usize) -> usize {
         if size < S::EXACT && self.bins.first(from) != 0 {
             return self.take_exact(from, size);
@@ -62,7 +62,9 @@ impl<S: Shape> Heap<S> {
                 }
                 self.probed();
                 let bin = index::of_sorted::<S>(whole);
-                if let Err(broken) = list::link::<S>(&mut self.bins, &self.memory, bin, chunk) {
+                if let Err(broken) =
+                    list::link::<S>(&mut self.bins, &self.memory, bin, chunk, whole)
+                {
                     self.broken(broken);
                 }
             }

@@ -392,6 +392,8 @@ impl<S: Shape> Shadow<S> {
 
 impl<S: Shape> Drop for Shadow<S> {
     fn drop(&mut self) {
+        // The memory outlives the heap that has it.
+        self.heap = Heap::new(shapes::nowhere::<S>());
         // SAFETY: allocated with this layout, and the heap is not used any more.
         unsafe { std::alloc::dealloc(self.memory, Self::layout(self.size)) };
     }
