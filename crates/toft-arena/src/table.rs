@@ -37,9 +37,9 @@ pub unsafe trait Tables<W: Word> {
     fn bound(&self, bin: usize) -> usize;
     /// Says so; nothing where it is not known of this bin.
     fn set_bound(&mut self, bin: usize, size: usize);
-    /// The first parked chunk of a bin, or 0. `bin < PARKS`.
+    /// The first parked chunk of a bin; of no meaning where none is. `bin < PARKS`.
     fn parked(&self, bin: usize) -> usize;
-    /// Another first parked chunk, or 0. `bin < PARKS`.
+    /// Another first parked chunk. `bin < PARKS`.
     fn set_parked(&mut self, bin: usize, chunk: usize);
     /// How many chunks are parked. `bin < PARKS`.
     fn waiting(&self, bin: usize) -> u8;

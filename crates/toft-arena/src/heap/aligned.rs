@@ -24,8 +24,9 @@ impl<S: Shape> Heap<S> {
             return 0;
         };
         if Self::parks(size) {
-            let parked = self.bins.parked(index::of_free::<S>(size));
-            if parked != 0 && self.gap(parked, size, size, align) == Some(0) {
+            let bin = index::of_free::<S>(size);
+            let parked = self.bins.parked(bin);
+            if self.bins.waiting(bin) != 0 && self.gap(parked, size, size, align) == Some(0) {
                 return self.take_parked(size);
             }
         }

@@ -26,7 +26,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Errors
     /// No free chunk is large enough.
-    #[inline]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         let chunk = self.allocate_chunk(layout);
         // The block of chunk 0 would not be null, so this is asked here.
@@ -36,6 +36,12 @@ impl<S: Shape> Heap<S> {
         NonNull::new(self.memory.block(chunk)).ok_or(NoMemory)
     }
 
+    /// The same, for where it is not the one thing that is done.
+    #[inline(never)]
+    pub(crate) fn allocate_apart(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        self.allocate(layout)
+    }
+
     /// The same, filled with zeros. Memory that was zero when it was claimed, and has not been used
     /// since, is not filled again.
     ///
@@ -43,7 +49,7 @@ impl<S: Shape> Heap<S> {
     /// No free chunk is large enough.
     pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         let (top, clean) = (self.top, self.clean.max(self.top));
-        let block = self.allocate(layout)?;
+        let block = self.allocate_apart(layout)?;
         let start = self.chunk_of(block.as_ptr()) + S::WORD;
         let mut dirty = layout.size();
         if start > top && start <= self.top {
@@ -61,15 +67,15 @@ impl<S: Shape> Heap<S> {
         let Some(exact) = S::chunk_size(layout.size()) else { return 0 };
         let size = S::rounded(exact);
         let mut chunk = 0;
-        if layout.align() <= S::ALIGN {
-            if Self::parks(size) && self.unsettled {
-                chunk = self.take_parked(size);
-            }
-            if chunk == 0 {
-                chunk = self.take(size);
-            }
-        } else {
-            chunk = self.take_aligned(size, layout.align());
+        if Self::parks(size) && self.unsettled && layout.align() <= S::ALIGN {
+            chunk = self.take_parked(size);
+        }
+        if chunk == 0 {
+            chunk = if layout.align() <= S::ALIGN {
+                self.take(size)
+            } else {
+                self.take_aligned(size, layout.align())
+            };
         }
         if (S::Bins::PARKS != 0 || S::ROUNDED != 0) && chunk == 0 {
             chunk = self.take_hard(size, exact, layout.align());

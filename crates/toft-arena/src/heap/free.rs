@@ -19,7 +19,7 @@ impl<S: Shape> Heap<S> {
     /// # Safety
     /// 1. `block` is a live block of this heap, unless the shape checks pointers.
     /// 2. Nobody uses the block any more.
-    #[inline]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>) -> usize {
         if S::CHECKS >= Checks::Pointers {
             // SAFETY: by 2.
@@ -140,16 +140,13 @@ impl<S: Shape> Heap<S> {
                     }
                 }
             }
-            if S::ROUTING.runs && size != freed && !in_rest {
+            if !in_rest && S::ROUTING.runs && size != freed {
                 // What has grown before, and now again, is a run. The rest makes room for it.
-                if self.rest_size == 0 || self.grown.wrapping_sub(start) < size {
-                    let (old, old_size) = (self.rest, self.rest_size);
-                    if old_size != 0 {
-                        self.file_remainder(old, old_size);
-                    }
-                    in_rest = true;
-                }
+                in_rest = self.rest_size == 0 || self.grown.wrapping_sub(start) < size;
                 self.grown = start;
+                if in_rest && self.rest_size != 0 {
+                    self.file_remainder(self.rest, self.rest_size);
+                }
             }
             if in_rest {
                 self.memory.put(start, 0);

@@ -85,30 +85,27 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_parked(&mut self, size: usize) -> usize {
         let bin = index::of_free::<S>(size);
-        let chunk = self.bins.parked(bin);
-        if chunk == 0 {
+        let waiting = self.bins.waiting(bin);
+        if waiting == 0 {
             return 0;
         }
+        let chunk = self.bins.parked(bin);
         // SAFETY: the first of a list is a parked chunk: `park` wrote it, and `next` is looked at here before
         // it becomes the first, where checks are on.
         unsafe {
             let tag = self.memory.get(chunk);
             let next = self.memory.get(chunk + S::WORD);
-            // As many as there are.
-            let waiting = self.bins.waiting(bin).wrapping_sub(1);
             if S::CHECKS >= Checks::Links
                 && (tag & !BELOW_FREE != size | LIVE | PARKED
-                    || (next == 0) != (waiting == 0)
-                    || (next != 0 && !self.memory.may_hold(next)))
+                    || (waiting != 1 && !self.memory.may_hold(next)))
             {
-                self.bins.set_parked(bin, 0);
                 self.bins.set_waiting(bin, 0);
                 self.broken(Broken(chunk));
                 return 0;
             }
             self.memory.put(chunk, tag & !PARKED);
             self.bins.set_parked(bin, next);
-            self.bins.set_waiting(bin, waiting);
+            self.bins.set_waiting(bin, waiting - 1);
         }
         chunk
     }

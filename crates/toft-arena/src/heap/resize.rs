@@ -121,8 +121,8 @@ impl<S: Shape> Heap<S> {
         unsafe {
             match self.take_listed(chunk, whole) {
                 Ok(()) => true,
-                Err(broken) => {
-                    self.broken(broken);
+                Err(_) => {
+                    self.broken_above(chunk);
                     false
                 }
             }
@@ -253,7 +253,7 @@ impl<S: Shape> Heap<S> {
                 return Ok(self.own(block));
             }
             let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
-            let Ok(new) = self.allocate(layout) else {
+            let Ok(new) = self.allocate_apart(layout) else {
                 if !S::THOROUGH {
                     return Err(NoMemory);
                 }

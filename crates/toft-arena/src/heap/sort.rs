@@ -5,7 +5,7 @@ use super::Heap;
 use crate::bins::index::{self, UNSORTED};
 use crate::bins::list;
 use crate::bins::list::Broken;
-use crate::chunk::LIVE;
+use crate::chunk::{BELOW_FREE, LIVE};
 use crate::shape::{Checks, Shape};
 use crate::table::Tables;
 
@@ -52,7 +52,12 @@ impl<S: Shape> Heap<S> {
                         return 0;
                     }
                 };
-                if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
+                // As glibc, which looks at both sizes, and at what the chunk behind says of this one.
+                if S::CHECKS >= Checks::Links
+                    && (!self.is_whole(chunk, whole)
+                        || self.memory.get(chunk + whole) & (LIVE | BELOW_FREE)
+                            != LIVE | BELOW_FREE)
+                {
                     return self.give_up_bin(UNSORTED, Broken(chunk));
                 }
                 if whole == size {

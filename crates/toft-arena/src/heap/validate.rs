@@ -69,7 +69,7 @@ impl<S: Shape> Heap<S> {
         // SAFETY: between the lowest and the highest of the spans, as a link is followed.
         let tag = unsafe { self.memory.get(chunk) };
         let size = tag & !S::FLAGS;
-        let flags = if S::Bins::PARKS == 0 { LIVE } else { LIVE | PARKED };
+        let flags = if S::FLAGS & PARKED == 0 { LIVE } else { LIVE | PARKED };
         let after = chunk + size;
         tag & flags == LIVE
             && size >= S::MIN

@@ -10,7 +10,9 @@ use std::fmt::Write;
 /// The marks between which the table stands in a README.
 pub const MARKS: Marks = Marks {
     begin: Cow::Borrowed("<!-- misuse"),
-    begin_line: Cow::Borrowed("<!-- misuse: made by `cargo xtask misuse --readme`, do not edit -->"),
+    begin_line: Cow::Borrowed(
+        "<!-- misuse: made by `cargo xtask misuse --readme`, do not edit -->",
+    ),
     end: "<!-- /misuse -->",
 };
 
