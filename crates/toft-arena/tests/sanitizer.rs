@@ -1,5 +1,9 @@
 //! That the address sanitizer sees into a heap, with the feature `sanitizer`: what it reports, each in a process of
 //! its own, which ends there; and beside each the same without the defect. `cargo xtask arena` runs it.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each is the defect that is tested, or its twin"
+)]
 #![cfg(feature = "sanitizer")]
 
 use std::alloc::Layout;

@@ -1,5 +1,9 @@
 //! The tag of a live block, and the fence of a span, when they were written over: what is believed of them in shapes
 //! that do not look at every pointer. Each with its twin.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each is a call on memory that was written over, as the comment above them says"
+)]
 
 mod common;
 

@@ -70,15 +70,16 @@ impl<S: Shape> Heap<S> {
         let tag = unsafe { self.memory.get(chunk) };
         let size = tag & !S::FLAGS;
         let flags = if S::FLAGS & PARKED == 0 { LIVE } else { LIVE | PARKED };
-        let after = chunk + size;
-        tag & flags == LIVE
+        let sound = tag & flags == LIVE
             && size >= S::MIN
             && size % S::ALIGN == 0
-            && size <= self.memory.low + self.memory.extent + S::MIN - chunk
-            // SAFETY: as above. Behind a live block is no chunk that takes it for free.
-            && (after == self.top
-                || after == self.rest
-                || unsafe { self.memory.get(after) } & (LIVE | BELOW_FREE) != LIVE | BELOW_FREE)
+            && size <= self.memory.low + self.memory.extent + S::MIN - chunk;
+        let after = chunk + size;
+        if !sound || after == self.top || after == self.rest {
+            return sound;
+        }
+        // SAFETY: as above. Behind a live block is none that takes it for free.
+        unsafe { self.memory.get(after) & (LIVE | BELOW_FREE) != LIVE | BELOW_FREE }
     }
 
     fn seen(&self, block: *const u8) -> Result<(), Fault> {
