@@ -104,7 +104,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         match self.heap.allocate(layout) {
             Ok(block) => Ok(block),
-            Err(NoMemory) => self.ask(layout, Heap::allocate),
+            Err(NoMemory) => self.ask(layout, Heap::allocate_apart),
         }
     }
 
@@ -188,7 +188,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
                 return Err(NoMemory);
             }
             let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
-            let new = self.ask(wanted, Heap::allocate)?;
+            let new = self.ask(wanted, Heap::allocate_apart)?;
             new.as_ptr().copy_from_nonoverlapping(self.heap.own(block).as_ptr(), layout.size());
             self.deallocate_sized(block, layout);
             Ok(new)
@@ -197,7 +197,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
 
     /// Tells the source of a free chunk, if it wants to know. Never called while a request is met: what
     /// is given back there would be asked for again at once.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn offer(&mut self, free: usize) {
         if F::TAKES_BACK && free >= self.worth {
             self.offer_now();

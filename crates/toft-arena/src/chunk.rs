@@ -18,6 +18,7 @@
 //! The two registers of the heap (`top` and `rest`) are free memory of which no word is kept here: a
 //! heap compares with them before it reads a word 0.
 
+use crate::sanitizer;
 use crate::shape::{Shape, Sizes};
 use crate::space::Space;
 use crate::word::Word;
@@ -33,7 +34,7 @@ pub(crate) const PARKED: usize = 4;
 /// The memory of a heap, word by word.
 pub(crate) struct Memory<S: Shape> {
     pub(crate) space: S::Space,
-    /// All spans lie between `low` and `low + extent + MIN`; no more is known of what lies there.
+    /// All spans lie between `low` and `low + extent + MIN`; no more is known of what lies there. Without any both are 0.
     pub(crate) low: usize,
     pub(crate) extent: usize,
 }
@@ -43,13 +44,13 @@ impl<S: Shape> Memory<S> {
     ///
     /// # Safety
     /// 1. `place` is that of a word inside of a span, and a multiple of the size of a word.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) unsafe fn get(&self, place: usize) -> usize {
+        let word = self.space.pointer(place).cast::<<S::Space as Space>::Word>();
         // SAFETY: the span was admitted, so its words may be read (Space, 1); any bits are a word.
         // Claimed memory may not have been written, but the heap reads only what it has written, or
         // what was zero or the content of an object that was there.
-        let word = unsafe { self.space.pointer(place).cast::<<S::Space as Space>::Word>().read() };
-        word.to_usize()
+        sanitizer::own(word.cast(), S::WORD, || unsafe { word.read() }).to_usize()
     }
 
     /// Writes a word.
@@ -57,18 +58,19 @@ impl<S: Shape> Memory<S> {
     /// # Safety
     /// 1. As `get`.
     /// 2. The word is no part of a live block.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) unsafe fn put(&self, place: usize, value: usize) {
-        let word = <S::Space as Space>::Word::from_usize(value);
+        let value = <S::Space as Space>::Word::from_usize(value);
+        let word = self.space.pointer(place).cast::<<S::Space as Space>::Word>();
         // SAFETY: the span was admitted, so its words may be written (Space, 1).
-        unsafe { self.space.pointer(place).cast::<<S::Space as Space>::Word>().write(word) }
+        sanitizer::own(word.cast(), S::WORD, || unsafe { word.write(value) });
     }
 
     /// Writes both sizes of a free chunk, and not its links.
     ///
     /// # Safety
     /// 1. `[chunk, chunk + size)` is in a span, at least `MIN` long, and nobody's block.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) unsafe fn put_free_size(&self, chunk: usize, size: usize) {
         // SAFETY: both words are in the chunk.
         unsafe {
@@ -81,7 +83,7 @@ impl<S: Shape> Memory<S> {
     ///
     /// # Safety
     /// 1. `chunk` is a free chunk.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) unsafe fn free_size(&self, chunk: usize) -> usize {
         // SAFETY: a chunk has three words.
         unsafe { self.get(chunk + 2 * S::WORD) }
@@ -89,14 +91,14 @@ impl<S: Shape> Memory<S> {
 
     /// Whether this is between the lowest and the highest of the spans, and where a chunk may begin, so that
     /// a link to it may be followed by three words. `low` is the base of a span, so distances are multiples.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn may_hold(&self, chunk: usize) -> bool {
         let distance = chunk.wrapping_sub(self.low);
         (distance < self.extent) & (distance % S::ALIGN == 0)
     }
 
     /// Whether a chunk may be this large: all spans together are not larger.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn may_be(&self, size: usize) -> bool {
         size <= self.extent + S::MIN
     }
@@ -104,13 +106,26 @@ impl<S: Shape> Memory<S> {
     /// Widens the range in which links are believed.
     pub(crate) fn cover(&mut self, base: usize, end: usize) {
         let high = end.max(self.low.saturating_add(self.extent).saturating_add(S::MIN));
-        let high = if self.extent == 0 { end } else { high };
-        self.low = self.low.min(base);
+        let first = self.extent == 0;
+        let high = if first { end } else { high };
+        self.low = if first { base } else { self.low.min(base) };
         self.extent = high - self.low - S::MIN;
     }
 
+    /// Tells a sanitizer that `[from, to)` is no block's.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(crate) fn close(&self, from: usize, to: usize) {
+        sanitizer::close(self.space.pointer(from), to.wrapping_sub(from));
+    }
+
+    /// Tells a sanitizer that `[from, to)` is a block's, or not the heap's any more.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(crate) fn open(&self, from: usize, to: usize) {
+        sanitizer::open(self.space.pointer(from), to.wrapping_sub(from));
+    }
+
     /// The pointer to a chunk's block.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn block(&self, chunk: usize) -> *mut u8 {
         self.space.pointer(chunk + S::WORD)
     }

@@ -14,7 +14,7 @@
 //! | 3 | `bins` | free chunks by size; lists that are checked at every link |
 //! | 2 | `chunk`, `control` | the words of a chunk; the shapes of an experiment |
 //! | 1 | `shape` | what is fixed at compile time |
-//! | 0 | `space`, `table`, `word`, `fault`, `routing` | where memory lies; bits for bins; how wide a word is; what can be wrong; where free chunks go |
+//! | 0 | `space`, `table`, `word`, `fault`, `routing`, `sanitizer` | where memory lies; bits for bins; how wide a word is; what can be wrong; where free chunks go; what a tool is told |
 //!
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
 
@@ -29,6 +29,7 @@ pub mod control;
 mod fault;
 mod heap;
 mod routing;
+mod sanitizer;
 mod shape;
 mod shared;
 pub mod source;
@@ -40,7 +41,7 @@ pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
 pub use heap::{Block, Counters, Heap, Histogram, Invariant, Span, Survey};
 pub use routing::{Order, Routing, To};
-pub use shape::{Bare, Checked, Checks, Narrow, Packed, Relative, Shape, Standard, Swift};
+pub use shape::{Bare, Checked, Checks, Narrow, Packed, Relative, Shape, Small, Standard, Swift};
 #[cfg(feature = "lock_api")]
 pub use shared::LockApi;
 #[cfg(feature = "std")]

@@ -35,7 +35,7 @@ pub struct Routing {
     /// What was left of a chunk that was split.
     pub remainders: To,
     /// Whether a chunk that has grown, because one that was freed beside it has joined it, is kept as `rest` where
-    /// that is free: another that joins it then touches no list.
+    /// that is free, or where it has grown twice in a row: another that joins it then touches no list.
     pub runs: bool,
     /// Whether the compiler is told that what is sorted is unlikely to be small.
     pub unlikely: bool,

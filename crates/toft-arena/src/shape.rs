@@ -14,6 +14,9 @@ pub enum Checks {
     /// Each link of a list of free chunks, before it is followed or changed, and the size of a free
     /// neighbour against the one at its other end.
     Links,
+    /// Also the tag of a block that is freed or resized: that it is live, that its size is one and stays within the
+    /// spans, and that what lies behind does not say that it is free. Not whether the pointer is a block's.
+    Tags,
     /// Also every pointer that is freed or resized: see [`Fault`].
     Pointers,
 }
@@ -41,6 +44,10 @@ pub trait Shape: 'static {
     /// such a block on average, at four `STEPS`, and no search. None are where this is 0; a power of two. What
     /// cannot be met so is tried without.
     const ROUNDED: usize = 0;
+    /// Whether everything is tried before a request fails: every chunk in which an aligned block might lie, those of
+    /// a bin of which only some are large enough, and the memory below a block that is to grow. Else a request fails
+    /// that could be met, though seldom, and there is a fifth less code.
+    const THOROUGH: bool = true;
     /// Where free chunks go.
     const ROUTING: Routing = Routing::DIRECT;
     /// Whether calls are counted.
@@ -69,12 +76,18 @@ pub struct Swift;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bare;
 
+/// For the least code, with the feature `small`: nothing is checked, and not everything is tried before a request
+/// fails. Blocks are as those of [`Packed`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Small;
+
 /// All memory behind one origin and below 4 GiB: a block costs four bytes, and what is written does
-/// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine.
+/// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine. Tags are checked, for
+/// the memory is most often one that others write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Narrow;
 
-/// As [`Packed`], behind one origin: it may be mapped anywhere, and provenance is strict.
+/// As [`Packed`], behind one origin: it may be mapped anywhere, and provenance is strict. Tags are checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relative;
 
@@ -101,7 +114,14 @@ macro_rules! eight {
 }
 
 eight! { Packed, Anywhere, }
-eight! { Relative, Within<usize>, }
+eight! { Small, Anywhere,
+    const CHECKS: Checks = Checks::None;
+    const CAREFUL: bool = false;
+    const THOROUGH: bool = false;
+}
+eight! { Relative, Within<usize>,
+    const CHECKS: Checks = Checks::Tags;
+}
 eight! { Checked, Anywhere,
     const CHECKS: Checks = Checks::Pointers;
     const COUNT: bool = true;
@@ -115,11 +135,12 @@ impl Shape for Standard {
     const STEPS: u32 = 4;
 }
 
-/// 64 exact bins, and 16 for each of five doublings, have a list of parked chunks beside them.
+/// 64 exact bins, and 16 for each of five doublings, have a list of parked chunks beside them. Of all bins that are
+/// not exact it is known how large their chunks are at most.
 #[cfg(target_pointer_width = "64")]
-type Parking = Table<usize, 448, 7, 144>;
+type Parking = Table<usize, 448, 7, 144, 0, 384>;
 #[cfg(not(target_pointer_width = "64"))]
-type Parking = Table<usize, 320, 10, 144>;
+type Parking = Table<usize, 320, 10, 144, 0, 256>;
 
 macro_rules! swift {
     ($name:ty, $($more:tt)*) => {
@@ -148,6 +169,7 @@ impl Shape for Narrow {
     const ALIGN: usize = 8;
     const EXACT: usize = 512;
     const STEPS: u32 = 4;
+    const CHECKS: Checks = Checks::Tags;
 }
 
 /// What follows from a [`Shape`].
@@ -197,7 +219,7 @@ pub(crate) trait Sizes: Shape {
     };
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn chunk_size(bytes: usize) -> Option<usize> {
         if bytes >= Self::LIMIT - 2 * Self::ALIGN {
             return None;
@@ -210,7 +232,7 @@ pub(crate) trait Sizes: Shape {
     const MIXED: usize = if Self::ROUNDED == 0 { Self::EXACT } else { Self::ROUNDED };
 
     /// The size of the chunk that is looked for first.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn rounded(size: usize) -> usize {
         if size < Self::EXACT || size >= Self::ROUNDED {
             return size;
@@ -220,7 +242,7 @@ pub(crate) trait Sizes: Shape {
     }
 
     /// The first place of a chunk at or after this one.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn place_from(place: usize) -> usize {
         ((place + Self::ALIGN - 1 - Self::LEAD) & !(Self::ALIGN - 1)) + Self::LEAD
     }

@@ -52,15 +52,15 @@ unsafe impl Space for Anywhere {
         let place = start.expose_provenance();
         (place.checked_add(size)? != usize::MAX && place != 0).then_some(place)
     }
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn pointer(&self, place: usize) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(place)
     }
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn place(&self, pointer: *const u8) -> usize {
         pointer.addr()
     }
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn address(&self, place: usize) -> usize {
         place
     }
@@ -128,15 +128,15 @@ unsafe impl<W: Word> Space for Within<W> {
         let end = place.checked_add(size)?;
         (end <= self.size && end < W::MAX).then_some(place)
     }
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn pointer(&self, place: usize) -> *mut u8 {
         self.origin.wrapping_add(place)
     }
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn place(&self, pointer: *const u8) -> usize {
         pointer.addr().wrapping_sub(self.origin.addr())
     }
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn address(&self, place: usize) -> usize {
         self.origin.addr().wrapping_add(place)
     }

@@ -6,9 +6,10 @@ use crate::word::Word;
 ///
 /// # Safety
 /// 1. It keeps what it is given: `first` is the last that `set_first` or `replace_first` gave for this bin, and 0 in a
-///    new one and after `clear`; `parked` likewise, and `last`.
+///    new one and after `clear`; `parked` and `waiting` likewise, and `last`.
 /// 2. `find` returns a bin from this one up, below `BINS`, of which `first` is not 0; `None` only if there is none.
-/// 3. `PARKS <= BINS`, and `LASTS <= BINS`.
+/// 3. `PARKS <= BINS`, `LASTS <= BINS`, and `BOUNDS <= BINS`.
+/// 4. `bound` is what `set_bound` gave last for this bin, or more.
 pub unsafe trait Tables<W: Word> {
     /// How many bins there are.
     const BINS: usize;
@@ -16,6 +17,8 @@ pub unsafe trait Tables<W: Word> {
     const PARKS: usize;
     /// Of how many bins, the lowest, the last chunk is known: those from which the first that was freed is taken.
     const LASTS: usize;
+    /// Of how many bins, the highest, it is known how large their chunks are at most.
+    const BOUNDS: usize;
     /// No chunks.
     const EMPTY: Self;
     /// The first chunk of a bin, or 0.
@@ -30,17 +33,25 @@ pub unsafe trait Tables<W: Word> {
     fn last(&self, bin: usize) -> usize;
     /// Gives a bin that has a chunk another last one. `bin < LASTS`.
     fn set_last(&mut self, bin: usize, chunk: usize);
-    /// The first parked chunk of a bin, or 0. `bin < PARKS`.
+    /// No chunk of a bin that has one is larger than this.
+    fn bound(&self, bin: usize) -> usize;
+    /// Says so; nothing where it is not known of this bin.
+    fn set_bound(&mut self, bin: usize, size: usize);
+    /// The first parked chunk of a bin; of no meaning where none is. `bin < PARKS`.
     fn parked(&self, bin: usize) -> usize;
-    /// Another first parked chunk, or 0. `bin < PARKS`.
+    /// Another first parked chunk. `bin < PARKS`.
     fn set_parked(&mut self, bin: usize, chunk: usize);
+    /// How many chunks are parked. `bin < PARKS`.
+    fn waiting(&self, bin: usize) -> u8;
+    /// Another number of them. `bin < PARKS`.
+    fn set_waiting(&mut self, bin: usize, count: u8);
     /// The lowest bin with a chunk, from this one up. `bin` may be `BINS`.
     fn find(&self, bin: usize) -> Option<usize>;
 }
 
 /// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
-/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`), and of the first
-/// `LASTS` the last chunk is known.
+/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`), of the first
+/// `LASTS` the last chunk is known, and of the last `BOUNDS` how large their chunks are at most.
 ///
 /// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a bit
 /// of `summary` exactly if the word of that number is not 0.
@@ -51,20 +62,30 @@ pub struct Table<
     const WORDS: usize,
     const PARKS: usize = 0,
     const LASTS: usize = 0,
+    const BOUNDS: usize = 0,
 > {
     summary: W,
     filled: [W; WORDS],
     first: [W; BINS],
     parked: [W; PARKS],
     last: [W; LASTS],
+    bound: [W; BOUNDS],
+    waiting: [u8; PARKS],
 }
 
-impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const LASTS: usize>
-    Table<W, BINS, WORDS, PARKS, LASTS>
+impl<
+    W: Word,
+    const BINS: usize,
+    const WORDS: usize,
+    const PARKS: usize,
+    const LASTS: usize,
+    const BOUNDS: usize,
+> Table<W, BINS, WORDS, PARKS, LASTS, BOUNDS>
 {
     const SOUND: () = assert!(
         PARKS <= BINS
             && LASTS <= BINS
+            && BOUNDS <= BINS
             && BINS <= WORDS * W::BITS as usize
             && WORDS <= W::BITS as usize
             && BINS > 0,
@@ -72,13 +93,20 @@ impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const L
     );
 }
 
-// SAFETY: 1. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
-unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const LASTS: usize>
-    Tables<W> for Table<W, BINS, WORDS, PARKS, LASTS>
+// SAFETY: 1. and 4. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
+unsafe impl<
+    W: Word,
+    const BINS: usize,
+    const WORDS: usize,
+    const PARKS: usize,
+    const LASTS: usize,
+    const BOUNDS: usize,
+> Tables<W> for Table<W, BINS, WORDS, PARKS, LASTS, BOUNDS>
 {
     const BINS: usize = BINS;
     const PARKS: usize = PARKS;
     const LASTS: usize = LASTS;
+    const BOUNDS: usize = BOUNDS;
     const EMPTY: Self = {
         () = Self::SOUND;
         Self {
@@ -87,17 +115,19 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
             first: [W::ZERO; BINS],
             parked: [W::ZERO; PARKS],
             last: [W::ZERO; LASTS],
+            bound: [W::ZERO; BOUNDS],
+            waiting: [0; PARKS],
         }
     };
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn first(&self, bin: usize) -> usize {
         debug_assert!(bin < BINS);
         // SAFETY: bins come from `index`, which stays below BINS, and from `find`.
         unsafe { self.first.get_unchecked(bin) }.to_usize()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn set_first(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < BINS && chunk != 0);
         let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
@@ -110,14 +140,14 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
         self.summary = self.summary.or(W::bit(word as u32));
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn replace_first(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < BINS && chunk != 0);
         // SAFETY: as in `set_first`.
         *unsafe { self.first.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn clear(&mut self, bin: usize) {
         debug_assert!(bin < BINS);
         let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
@@ -134,35 +164,66 @@ unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, 
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn last(&self, bin: usize) -> usize {
         debug_assert!(bin < LASTS);
         // SAFETY: callers compare with LASTS, as the trait asks of them.
         unsafe { self.last.get_unchecked(bin) }.to_usize()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn set_last(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < LASTS);
         // SAFETY: callers compare with LASTS, as the trait asks of them.
         *unsafe { self.last.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn bound(&self, bin: usize) -> usize {
+        match bin.checked_sub(BINS - BOUNDS).and_then(|place| self.bound.get(place)) {
+            Some(bound) => bound.to_usize(),
+            None => usize::MAX,
+        }
+    }
+
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn set_bound(&mut self, bin: usize, size: usize) {
+        if let Some(bound) =
+            bin.checked_sub(BINS - BOUNDS).and_then(|place| self.bound.get_mut(place))
+        {
+            *bound = W::from_usize(size);
+        }
+    }
+
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn parked(&self, bin: usize) -> usize {
         debug_assert!(bin < PARKS);
         // SAFETY: callers compare with PARKS, as the trait asks of them.
         unsafe { self.parked.get_unchecked(bin) }.to_usize()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn set_parked(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < PARKS);
         // SAFETY: callers compare with PARKS, as the trait asks of them.
         *unsafe { self.parked.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn waiting(&self, bin: usize) -> u8 {
+        debug_assert!(bin < PARKS);
+        // SAFETY: callers compare with PARKS, as the trait asks of them.
+        *unsafe { self.waiting.get_unchecked(bin) }
+    }
+
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn set_waiting(&mut self, bin: usize, count: u8) {
+        debug_assert!(bin < PARKS);
+        // SAFETY: callers compare with PARKS, as the trait asks of them.
+        *unsafe { self.waiting.get_unchecked_mut(bin) } = count;
+    }
+
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn find(&self, bin: usize) -> Option<usize> {
         if bin >= BINS {
             return None;

@@ -52,35 +52,35 @@ macro_rules! word {
                 usize::MAX
             };
             const ZERO: Self = 0;
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn from_usize(number: usize) -> Self {
                 number as Self
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn to_usize(self) -> usize {
                 self as usize
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn bit(number: u32) -> Self {
                 1 << number
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn from_bit_up(number: u32) -> Self {
                 Self::MAX << number
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn or(self, other: Self) -> Self {
                 self | other
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn and(self, other: Self) -> Self {
                 self & other
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn without(self, other: Self) -> Self {
                 self & !other
             }
-            #[inline(always)]
+            #[cfg_attr(not(feature = "small"), inline(always))]
             fn lowest(self) -> u32 {
                 self.trailing_zeros()
             }

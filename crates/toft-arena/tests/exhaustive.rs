@@ -171,6 +171,58 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
     assert_eq!(heap.counters().probes, 1);
 }
 
+/// Where it is known how large the chunks of a bin are at most, a list is looked through for nothing once, and again
+/// when a chunk has come that might serve.
+#[test]
+fn a_list_is_not_looked_through_for_nothing_again() {
+    fn probes<S: toft_arena::Shape<Space = toft_arena::Anywhere>>() -> [u64; 4] {
+        let memory = vec![0_u64; 1 << 16];
+        let mut heap = Heap::<S>::new(toft_arena::Anywhere);
+        // SAFETY: the vector outlives the heap; live blocks are freed once.
+        unsafe {
+            heap.claim(memory.as_ptr().cast_mut().cast(), 1 << 19).unwrap();
+            let layout = |size| Layout::from_size_align(size, 8).unwrap();
+            // Chunks that share a bin, kept apart; the last is the largest.
+            let sizes = [2304, 2312, 2320, 2376];
+            let apart: Vec<_> = sizes
+                .iter()
+                .map(|size| {
+                    let block = heap.allocate(layout(size - 8)).unwrap();
+                    heap.allocate(layout(8)).unwrap();
+                    block
+                })
+                .collect();
+            while heap.allocate(layout(8)).is_ok() {}
+            apart[..3].iter().for_each(|block| {
+                heap.deallocate(*block);
+            });
+            heap.settle();
+            let mut seen = [0; 4];
+            let mut look = |heap: &mut Heap<S>, turn: usize, met: bool| {
+                let before = heap.counters().probes;
+                assert_eq!(heap.allocate(layout(2376 - 8)).is_ok(), met, "{turn}");
+                heap.check().unwrap();
+                seen[turn] = heap.counters().probes - before;
+            };
+            look(&mut heap, 0, false);
+            heap.deallocate(apart[3]);
+            look(&mut heap, 1, true);
+            // That it has gone is seen once, and then known.
+            look(&mut heap, 2, false);
+            look(&mut heap, 3, false);
+            seen
+        }
+    }
+    let [before, served, after, again] = probes::<Parks>();
+    assert!(
+        before == 0 && served <= 1 && after >= 3 && again == 0,
+        "{before} {served} {after} {again}"
+    );
+    // Its twin knows nothing of its bins.
+    let [before, _, after, again] = probes::<Checked>();
+    assert!(before >= 3 && after >= 3 && again >= 3, "{before} {after} {again}");
+}
+
 /// Blocks by size, where they are and where they have been.
 #[test]
 fn a_histogram_counts_blocks_by_size() {

@@ -18,6 +18,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("word", 0),
     ("fault", 0),
     ("routing", 0),
+    ("sanitizer", 0),
 ];
 /// What those of layer 0 may use of each other.
 const WITHIN: &[(&str, &str)] = &[("space", "word"), ("table", "word")];

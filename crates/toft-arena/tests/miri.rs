@@ -12,7 +12,7 @@ mod common;
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use toft_arena::source::Once;
+use toft_arena::source::{Manual, Once};
 use toft_arena::{Anywhere, Checked, Heap, Narrow, Packed, Shared, Spin, Striped, Swift, Within};
 
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 300 };
@@ -107,6 +107,82 @@ fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
             }
         }
         heap.check().unwrap();
+    }
+}
+
+/// Of the pointers that a caller hands in none is read or written through: here they have no right to anything, so
+/// Miri would say so. What comes back has the right to all of its block.
+#[test]
+fn strict_pointers_of_callers_serve_as_numbers() {
+    fn number(block: NonNull<u8>) -> NonNull<u8> {
+        NonNull::new(std::ptr::without_provenance_mut(block.addr().get())).unwrap()
+    }
+    fn sized(size: usize) -> Layout {
+        Layout::from_size_align(size, 8).unwrap()
+    }
+    /// All of a block is written, and the byte that it was full of is still there.
+    unsafe fn holds(block: NonNull<u8>, kept: usize, size: usize) -> NonNull<u8> {
+        // SAFETY: the caller's block.
+        unsafe {
+            assert!((0..kept).step_by(61).all(|place| block.add(place).read() == 5));
+            block.write_bytes(5, size);
+        }
+        block
+    }
+    const SIZE: usize = 32 << 10;
+    let mut memory = vec![0_u64; SIZE / 8];
+    let start = memory.as_mut_ptr().cast::<u8>();
+    // SAFETY: one allocation, used by one heap after the other; blocks are live, and written within their sizes.
+    unsafe {
+        let mut heap = Heap::<Narrow>::new(Within::new(start, SIZE));
+        heap.claim(start, SIZE).unwrap();
+        let block = holds(heap.allocate(sized(100)).unwrap(), 0, 100);
+        let usable = heap.usable_size(number(block));
+        assert!(usable >= 100);
+        heap.verify(number(block)).unwrap();
+        heap.verify_sized(number(block), sized(100)).unwrap();
+        assert!(heap.grow_in_place(number(block), 200));
+        holds(block, 100, 200);
+        heap.shrink_in_place(number(block), 150);
+        // Something behind it, so that it has to move; then it grows where it is.
+        let behind = heap.allocate(sized(8)).unwrap();
+        let moved = holds(heap.reallocate(number(block), sized(150), 300).unwrap(), 150, 300);
+        assert_ne!(moved, block);
+        let same = holds(heap.resize(number(moved), 8, 400).unwrap(), 300, 400);
+        assert_eq!(same, moved);
+        // The hole that it has left is a close fit for what is left of it.
+        let small = holds(heap.reallocate(number(same), sized(400), 140).unwrap(), 140, 140);
+        assert_eq!(small, block, "it has not moved into the hole");
+        // Nothing above, and something below.
+        let other = holds(heap.allocate(sized(200)).unwrap(), 0, 200);
+        let last = holds(heap.allocate(sized(50)).unwrap(), 0, 50);
+        let fence = heap.allocate(sized(8)).unwrap();
+        heap.deallocate_sized(number(other), sized(200));
+        let down = holds(heap.grow_down(number(last), 50, 8, 120).unwrap(), 50, 120);
+        assert!(down < last);
+        heap.try_deallocate(number(down)).unwrap();
+        for block in [small, behind, fence] {
+            heap.deallocate(number(block));
+        }
+        heap.check().unwrap();
+        assert_eq!(heap.survey().live_blocks, 0);
+    }
+    // SAFETY: as above. Large blocks are copied without the lock.
+    unsafe {
+        let shared = Shared::<Narrow, _, _>::new(Within::new(start, SIZE), Manual, Spin::new());
+        shared.with(|arena| arena.heap_mut().claim(start, SIZE)).unwrap().unwrap();
+        let mut size = 5000;
+        let mut block = holds(shared.allocate(sized(size)).unwrap(), 0, size);
+        let behind = shared.allocate(sized(8)).unwrap();
+        for next in [9000, 9100, 4500, 100, 60] {
+            let new = shared.reallocate(number(block), sized(size), next).unwrap();
+            block = holds(new, size.min(next), next);
+            size = next;
+        }
+        shared.deallocate_sized(number(block), sized(size));
+        shared.deallocate(number(behind));
+        shared.check().unwrap().unwrap();
+        assert_eq!(shared.survey().unwrap().live_blocks, 0);
     }
 }
 

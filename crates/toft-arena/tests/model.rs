@@ -5,7 +5,7 @@ mod common;
 use common::shapes::{Lines, Parks, Tiny, anywhere, within};
 use common::{Op, Shadow, ops};
 use proptest::prelude::*;
-use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
+use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Small, Standard, Swift};
 
 const MEMORY: usize = 128 << 10;
 
@@ -59,6 +59,11 @@ proptest! {
     #[test]
     fn swift((ops, first) in programs()) {
         run::<Swift>(&ops, first, anywhere);
+    }
+
+    #[test]
+    fn small((ops, first) in programs()) {
+        run::<Small>(&ops, first, anywhere);
     }
 
     #[test]

@@ -502,34 +502,3 @@ proptest! {
         }
     }
 }
-
-/// Pages of the system: what is freed leaves the process.
-#[cfg(all(feature = "system", target_os = "linux"))]
-#[test]
-fn pages_of_the_system_are_not_resident_after_they_have_gone_back() {
-    const SIZE: usize = 100 << 20;
-    // Of these addresses only: other tests run at the same time.
-    fn resident(start: *mut u8) -> usize {
-        let start = start.map_addr(|address| address.next_multiple_of(4096));
-        let mut pages = vec![0_u8; SIZE / 4096 - 1];
-        // SAFETY: asks about pages that are mapped, and has room for the answer.
-        let done = unsafe { libc::mincore(start.cast(), SIZE - 4096, pages.as_mut_ptr()) };
-        assert_eq!(done, 0);
-        pages.iter().filter(|&&page| page & 1 != 0).count() * 4096
-    }
-    let pages = toft_arena::source::SystemPages;
-    let mut arena = Arena::<Checked, _>::new(Anywhere, Reserved::new(pages, 1 << 28));
-    let block = arena.allocate(layout(SIZE, 8)).unwrap();
-    assert_eq!(resident(block.as_ptr()), 0);
-    // SAFETY: a live block.
-    unsafe { block.as_ptr().write_bytes(1, SIZE) };
-    assert_eq!(resident(block.as_ptr()), SIZE - 4096);
-    // SAFETY: a live block.
-    unsafe { arena.deallocate(block) };
-    // An eighth of what was committed is kept.
-    assert!(resident(block.as_ptr()) < SIZE / 8 + (1 << 20), "{}", resident(block.as_ptr()));
-    let again = arena.allocate_zeroed(layout(50 << 20, 8)).unwrap();
-    // SAFETY: a live block.
-    let bytes = unsafe { std::slice::from_raw_parts(again.as_ptr(), 50 << 20) };
-    assert!(bytes.iter().all(|&byte| byte == 0));
-}

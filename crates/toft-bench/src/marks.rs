@@ -1,44 +1,114 @@
-//! Pages with figures: what stands between a pair of marks is replaced, all else is left alone.
+//! Pages with parts that are made: what stands between a pair of marks is replaced, all else is left alone. Every
+//! page and README of this repository that has such a part has it through this file.
 
+use crate::machine::Machine;
 use crate::report::Report;
+use std::borrow::Cow;
 
-/// The line before a section.
+/// What a part begins and ends with.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// The beginning of its first line, by which it is found; the rest is a warning to people.
+    pub begin: Cow<'static, str>,
+    /// That line as it is written.
+    pub begin_line: Cow<'static, str>,
+    /// Its last line.
+    pub end: &'static str,
+}
+
+/// What ends each part with figures.
+pub const END: &str = "<!-- /figures -->";
+
+/// The line before a part with figures.
 #[must_use]
 pub fn begin(name: &str) -> String {
     format!("<!-- figures: {name} -->\n")
 }
 
-/// What ends each section.
-pub const END: &str = "<!-- /figures -->";
+/// How many parts with figures a page has.
+#[must_use]
+pub fn count(page: &str) -> usize {
+    page.matches("<!-- figures: ").count()
+}
+
+impl Marks {
+    /// Those of a part with figures.
+    #[must_use]
+    pub fn of_figures(name: &str) -> Self {
+        let begin = begin(name);
+        Self { begin_line: begin.trim_end().to_owned().into(), begin: begin.into(), end: END }
+    }
+
+    /// A text with the part, marks and all, in place of the one that it has.
+    ///
+    /// # Errors
+    /// When there is no place for it.
+    pub fn placed(&self, text: &str, part: &str) -> Result<String, String> {
+        let (start, end) = self.place(text)?;
+        Ok(format!("{}{part}{}", &text[..start], &text[end..]))
+    }
+
+    /// The part that a text has.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn section_of<'a>(&self, text: &'a str) -> Result<&'a str, String> {
+        self.place(text).map(|(start, end)| &text[start..end])
+    }
+
+    fn place(&self, text: &str) -> Result<(usize, usize), String> {
+        let Self { begin, begin_line, end } = self;
+        let start = text.find(&**begin).ok_or(format!("there is no line `{begin_line}`"))?;
+        let length = text[start..]
+            .find(end)
+            .ok_or(format!("`{begin_line}` has no end: there is no line `{end}`"))?;
+        Ok((start, start + length + end.len()))
+    }
+}
 
 /// A page with other text between one pair of marks; `file` is what the page is called.
 ///
 /// # Errors
 /// The page does not have the marks.
 pub fn replaced(page: &str, file: &str, name: &str, text: &str) -> Result<String, String> {
-    let begin = begin(name);
-    let (before, rest) =
-        page.split_once(&begin).ok_or_else(|| format!("{file} has no line {}", begin.trim()))?;
-    let (_, after) =
-        rest.split_once(END).ok_or_else(|| format!("{file}: {name} has no end {END}"))?;
-    Ok(format!("{before}{begin}{text}{END}{after}"))
+    let part = format!("{}{text}{END}", begin(name));
+    Marks::of_figures(name).placed(page, &part).map_err(|error| format!("{file}: {error}"))
 }
 
-/// Where it was measured, and how.
+/// Where and with which revision it was measured.
+#[must_use]
+pub fn machine(machine: &Machine) -> String {
+    format!(
+        "{} x {}, Linux {}, transparent huge pages {}, glibc {}; revision {}",
+        machine.cpus, machine.cpu, machine.kernel, machine.thp, machine.libc, machine.revision,
+    )
+}
+
+/// The same, and how.
 #[must_use]
 pub fn place(report: &Report) -> String {
-    let machine = &report.machine;
     format!(
-        "{} x {}, Linux {}, transparent huge pages {}, glibc {}; revision {}; {}; {} interleaved \
-         rounds{}.\n",
-        machine.cpus,
-        machine.cpu,
-        machine.kernel,
-        machine.thp,
-        machine.libc,
-        machine.revision,
+        "{}; {}; {} interleaved rounds{}.\n",
+        machine(&report.machine),
         report.date,
         report.rounds(),
         if report.quick == Some(true) { ", **quick: a look, too short for claims**" } else { "" },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_between_marks_is_replaced() {
+        let page = format!("a\n{}old\n{END}\nb\n{}x\n{END}\n", begin("one"), begin("two"));
+        let new = replaced(&page, "page", "one", "new\n").unwrap();
+        assert_eq!(new, page.replace("old", "new"));
+        assert_eq!(replaced(&new, "page", "one", "new\n").unwrap(), new);
+        assert_eq!(count(&page), 2);
+        let missing = replaced(&page, "page", "three", "").unwrap_err();
+        assert!(missing.contains("page: ") && missing.contains("figures: three"), "{missing}");
+        assert!(replaced(&begin("one"), "page", "one", "").unwrap_err().contains("no end"));
+    }
 }

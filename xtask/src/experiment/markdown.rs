@@ -2,6 +2,7 @@
 
 use crate::place;
 use toft_bench::machine::Machine;
+use toft_bench::marks;
 use toft_bench::stats::Summary;
 
 /// A table with a row for each of `rows`.
@@ -37,23 +38,11 @@ pub fn short(value: f64) -> String {
     }
 }
 
-const END: &str = "<!-- end -->";
-
-/// What stands before a section on the page.
-pub fn mark(name: &str) -> String {
-    format!("<!-- measured: {name} -->")
-}
-
 /// Where and how it was measured.
 pub fn head(machine: &Machine, runs: usize, quick: bool) -> String {
     format!(
-        "{} x {}, Linux {}, glibc {}, revision {}; {runs} interleaved rounds, medians ± half of the distance \
-         between the extremes{}.\n",
-        machine.cpus,
-        machine.cpu,
-        machine.kernel,
-        machine.libc,
-        machine.revision,
+        "{}; {runs} interleaved rounds, medians ± half of the distance between the extremes{}.\n",
+        marks::machine(machine),
         if quick { "; a quick run, **too short for claims**" } else { "" }
     )
 }
@@ -62,35 +51,8 @@ pub fn head(machine: &Machine, runs: usize, quick: bool) -> String {
 pub fn fill(page: &str, sections: &[(&str, String)]) -> Result<(), String> {
     let path = place::root().join(page);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{page}: {e}"))?;
-    std::fs::write(&path, filled(page, &text, sections)?).map_err(|e| format!("{page}: {e}"))
-}
-
-fn filled(page: &str, text: &str, sections: &[(&str, String)]) -> Result<String, String> {
-    let mut text = text.to_owned();
-    for (name, section) in sections {
-        let missing = || format!("{page} has no {} ... {END}", mark(name));
-        let start = text.find(&mark(name)).ok_or_else(missing)? + mark(name).len();
-        let end = start + text[start..].find(END).ok_or_else(missing)?;
-        text.replace_range(start..end, &format!("\n\n{}\n\n", section.trim()));
-    }
-    Ok(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sections_replace_what_was_there_and_nothing_else() {
-        let text =
-            "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y --><!-- end -->c";
-        let sections = [("x", "new\n".to_owned()), ("y", "| t |".to_owned())];
-        let once = filled("p", text, &sections).unwrap();
-        assert_eq!(
-            once,
-            "a\n<!-- measured: x -->\n\nnew\n\n<!-- end -->\nb\n<!-- measured: y -->\n\n| t |\n\n<!-- end -->c"
-        );
-        assert_eq!(filled("p", &once, &sections).unwrap(), once);
-        assert!(filled("p", text, &[("z", String::new())]).is_err());
-    }
+    let text = sections.iter().try_fold(text, |text, (name, section)| {
+        marks::replaced(&text, page, name, &format!("\n{}\n\n", section.trim()))
+    })?;
+    std::fs::write(&path, text).map_err(|e| format!("{page}: {e}"))
 }

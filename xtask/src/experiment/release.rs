@@ -44,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toft_bench::marks;
 
     #[test]
     fn the_page_has_every_section_and_no_other() {
@@ -51,8 +52,8 @@ mod tests {
         let mut names = vec!["machine"];
         names.extend(tables::sections(&measure::Results::default()).iter().map(|s| s.0));
         for name in &names {
-            assert_eq!(text.matches(&markdown::mark(name)).count(), 1, "{name}");
+            assert_eq!(text.matches(&marks::begin(name)).count(), 1, "{name}");
         }
-        assert_eq!(text.matches("<!-- measured: ").count(), names.len());
+        assert_eq!(marks::count(&text), names.len());
     }
 }

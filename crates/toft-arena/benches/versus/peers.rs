@@ -196,8 +196,8 @@ impl Peer for Dlmalloc {
     }
 }
 
-/// It wants sizes that are multiples of a word, and panics in some of the workloads all the same.
-struct Galloc(good_memory_allocator::Allocator);
+/// It wants sizes that are multiples of a word. Its memory points at it, so it may not be moved.
+struct Galloc(Box<good_memory_allocator::Allocator>);
 
 fn whole(layout: Layout) -> Layout {
     layout.pad_to_align().align_to(8).unwrap().pad_to_align()
@@ -205,8 +205,8 @@ fn whole(layout: Layout) -> Layout {
 
 impl Galloc {
     fn new(region: &Region) -> Self {
-        let mut heap = good_memory_allocator::Allocator::empty();
-        // SAFETY: the region is used by one peer at a time.
+        let mut heap = Box::new(good_memory_allocator::Allocator::empty());
+        // SAFETY: the region is used by one peer at a time; the heap stays where it is now.
         unsafe { heap.init(region.start.expose_provenance(), region.size) };
         Self(heap)
     }

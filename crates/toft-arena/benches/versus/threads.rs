@@ -93,7 +93,7 @@ fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
             unsafe { talc.lock().claim(region.start, region.size) }.unwrap();
             Box::new(Global(talc))
         }
-        "rlsf" | "dlmalloc" | "buddy_system_allocator" => {
+        "rlsf" | "dlmalloc" | "good_memory_allocator" | "buddy_system_allocator" => {
             let (_, make) = peers::PEERS.iter().find(|(known, _)| *known == name)?;
             Box::new(Locked(Mutex::new(make(region))))
         }
@@ -101,10 +101,16 @@ fn make(name: &str, region: &Region) -> Option<Box<dyn Together>> {
     })
 }
 
-/// The names that `random` knows. Not `good_memory_allocator`, which panics in this workload: another thread may never
-/// come back from the heap that it leaves behind.
-pub const NAMES: &[&str] =
-    &["swift", "striped swift", "talc", "rlsf", "dlmalloc", "buddy_system_allocator"];
+/// The names that `random` knows.
+pub const NAMES: &[&str] = &[
+    "swift",
+    "striped swift",
+    "talc",
+    "rlsf",
+    "dlmalloc",
+    "good_memory_allocator",
+    "buddy_system_allocator",
+];
 
 /// Talc's random actions by so many threads, each around 300 blocks of its own: millions of actions a second
 /// of all together, for each largest size.

@@ -65,6 +65,7 @@ macro_rules! toft {
     };
 }
 
+toft!("small", Small);
 toft!("packed", Packed);
 toft!("standard", Standard);
 toft!("swift", Swift);
@@ -224,6 +225,7 @@ mod heap {
 }
 
 #[cfg(not(any(
+    feature = "small",
     feature = "packed",
     feature = "standard",
     feature = "swift",

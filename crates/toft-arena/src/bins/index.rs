@@ -14,7 +14,7 @@ use crate::table::Tables;
 pub(crate) const UNSORTED: usize = 0;
 
 /// The bin in which a free chunk of this size is kept.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn of_free<S: Shape>(size: usize) -> usize {
     if size < S::EXACT {
         return size >> S::ALIGN.trailing_zeros();
@@ -27,7 +27,7 @@ pub(crate) fn of_free<S: Shape>(size: usize) -> usize {
 }
 
 /// Where a freed chunk of this size goes.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn of_freed<S: Shape>(size: usize) -> usize {
     if !S::SORTS {
         return of_free::<S>(size);
@@ -44,7 +44,7 @@ pub(crate) fn of_freed<S: Shape>(size: usize) -> usize {
 }
 
 /// Where what was left of a chunk that was split goes.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn of_remainder<S: Shape>(size: usize) -> usize {
     match S::ROUTING.remainders {
         To::Unsorted => UNSORTED,
@@ -53,7 +53,7 @@ pub(crate) fn of_remainder<S: Shape>(size: usize) -> usize {
 }
 
 /// Where a chunk goes when it is sorted.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn of_sorted<S: Shape>(size: usize) -> usize {
     if S::ROUTING.unlikely && size < S::EXACT {
         unlikely();
@@ -63,7 +63,7 @@ pub(crate) fn of_sorted<S: Shape>(size: usize) -> usize {
 
 /// The first bin of which every chunk is at least this large; `BINS` if there is none. The size is
 /// [rounded](crate::shape::Sizes::rounded).
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
     if size < S::EXACT {
         return size >> S::ALIGN.trailing_zeros();

@@ -20,7 +20,7 @@ pub(crate) struct Broken(pub(crate) usize);
 /// 1. `[chunk, chunk + size)` is in a span, is a chunk's place and size, and is nobody's: no list's,
 ///    no register's, no live block's.
 /// 2. `bin` is that of its size, or [`UNSORTED`](index::UNSORTED) in a shape that sorts.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn push<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
@@ -31,26 +31,30 @@ pub(crate) unsafe fn push<S: Shape>(
     // SAFETY: by 1 and 2.
     unsafe {
         memory.put_free_size(chunk, size);
-        link::<S>(bins, memory, bin, chunk)
+        link::<S>(bins, memory, bin, chunk, size)
     }
 }
 
-/// The same for a chunk that has its size at both ends.
+/// The same for a chunk that has this size at both ends.
 ///
 /// # Safety
 /// 1. As `push`.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn link<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
     bin: usize,
     chunk: usize,
+    size: usize,
 ) -> Result<(), Broken> {
     if bin < S::Bins::LASTS {
         // SAFETY: by 1.
         return unsafe { append::<S>(bins, memory, bin, chunk) };
     }
     let first = bins.first(bin);
+    if S::Bins::BOUNDS != 0 && (first == 0 || bins.bound(bin) < size) {
+        bins.set_bound(bin, size);
+    }
     // SAFETY: the chunk is in a span and has three words. `first` is a free chunk, or, where checks
     // are on, some place where three words may be read.
     unsafe {
@@ -73,7 +77,7 @@ pub(crate) unsafe fn link<S: Shape>(
 ///
 /// # Safety
 /// 1. As `push`, and `bin < LASTS`.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 unsafe fn append<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
@@ -106,7 +110,7 @@ unsafe fn append<S: Shape>(
 ///
 /// # Safety
 /// 1. `bin` has a chunk.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn pop<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
@@ -146,7 +150,7 @@ pub(crate) unsafe fn pop<S: Shape>(
 /// # Safety
 /// 1. `chunk` is free, of this size, and in a list; or, where checks are on, it is a place where
 ///    three words may be read.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn unlink<S: Shape>(
     bins: &mut S::Bins,
     memory: &Memory<S>,
@@ -192,14 +196,14 @@ pub(crate) unsafe fn unlink<S: Shape>(
 }
 
 /// The bin in which a chunk of this size would be the first.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 fn begins<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
     let unsorted = S::SORTS && bins.first(index::UNSORTED) == chunk;
     if unsorted { index::UNSORTED } else { index::of_free::<S>(size) }
 }
 
 /// The bin in which a chunk of this size would be the last. Not without [`LASTS`](Tables::LASTS).
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 fn ends<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
     let unsorted = S::SORTS && bins.last(index::UNSORTED) == chunk;
     if unsorted { index::UNSORTED } else { index::of_free::<S>(size) }
@@ -209,7 +213,7 @@ fn ends<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
 ///
 /// # Safety
 /// 1. The bins are those of this memory.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn first<S: Shape>(
     bins: &S::Bins,
     memory: &Memory<S>,
@@ -227,7 +231,7 @@ pub(crate) unsafe fn first<S: Shape>(
 ///
 /// # Safety
 /// 1. `chunk` came from `first`, or from this.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn next<S: Shape>(memory: &Memory<S>, chunk: usize) -> Result<usize, Broken> {
     // SAFETY: a free chunk, or a place of three words that points to where this came from.
     unsafe {
@@ -270,7 +274,7 @@ pub(crate) unsafe fn is_linked<S: Shape>(
 
 /// # Safety
 /// 1. Where checks are off, `next` is a free chunk.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 unsafe fn points_back<S: Shape>(memory: &Memory<S>, next: usize, chunk: usize) -> bool {
     // SAFETY: `may_hold` says that this lies between the lowest and the highest of the spans; where it
     // lies between two of them, reading it may fault, which is no worse than following the link.
@@ -279,7 +283,7 @@ unsafe fn points_back<S: Shape>(memory: &Memory<S>, next: usize, chunk: usize) -
 
 /// # Safety
 /// 1. Where checks are off, `previous` is a free chunk.
-#[inline(always)]
+#[cfg_attr(not(feature = "small"), inline(always))]
 unsafe fn points_on<S: Shape>(memory: &Memory<S>, previous: usize, chunk: usize) -> bool {
     // SAFETY: as in `points_back`.
     memory.may_hold(previous) && unsafe { memory.get(previous) } == chunk

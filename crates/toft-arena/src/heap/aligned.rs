@@ -24,8 +24,9 @@ impl<S: Shape> Heap<S> {
             return 0;
         };
         if Self::parks(size) {
-            let parked = self.bins.parked(index::of_free::<S>(size));
-            if parked != 0 && self.gap(parked, size, size, align) == Some(0) {
+            let bin = index::of_free::<S>(size);
+            let parked = self.bins.parked(bin);
+            if self.bins.waiting(bin) != 0 && self.gap(parked, size, size, align) == Some(0) {
                 return self.take_parked(size);
             }
         }
@@ -34,7 +35,7 @@ impl<S: Shape> Heap<S> {
         }
         let bin = index::of_free::<S>(size);
         let own = self.bins.first(bin);
-        if own != 0 {
+        if S::THOROUGH && own != 0 {
             // SAFETY: the first of a list is a free chunk, in a span.
             let whole = unsafe { self.memory.free_size(own) };
             if let Some(gap) = self.gap(own, whole, size, align) {
@@ -42,11 +43,13 @@ impl<S: Shape> Heap<S> {
             }
             self.probed();
         }
-        if let Some(gap) = self.gap(self.rest, self.rest_size, size, align) {
-            let (chunk, whole) = (self.rest, self.rest_size);
-            (self.rest, self.rest_size) = (0, 0);
-            // SAFETY: the rest was a free chunk, and is in no register now.
-            return unsafe { self.split_behind(chunk, whole, gap, size) };
+        if S::THOROUGH {
+            if let Some(gap) = self.gap(self.rest, self.rest_size, size, align) {
+                let (chunk, whole) = (self.rest, self.rest_size);
+                (self.rest, self.rest_size) = (0, 0);
+                // SAFETY: the rest was a free chunk, and is in no register now.
+                return unsafe { self.split_behind(chunk, whole, gap, size) };
+            }
         }
         let any = match largest < S::LIMIT {
             true => index::of_request::<S>(S::rounded(largest)),
@@ -75,12 +78,12 @@ impl<S: Shape> Heap<S> {
             }
             return self.take_top(size);
         }
-        self.take_any(size, align)
+        if S::THOROUGH { self.take_any(size, align) } else { 0 }
     }
 
     /// The size of the gap before an aligned block in `[chunk, chunk + whole)`: nothing, or at least a
     /// chunk. `None` if it does not fit.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn gap(
         &self,
         chunk: usize,

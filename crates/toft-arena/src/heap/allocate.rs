@@ -26,7 +26,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Errors
     /// No free chunk is large enough.
-    #[inline]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         let chunk = self.allocate_chunk(layout);
         // The block of chunk 0 would not be null, so this is asked here.
@@ -36,6 +36,12 @@ impl<S: Shape> Heap<S> {
         NonNull::new(self.memory.block(chunk)).ok_or(NoMemory)
     }
 
+    /// The same, for where it is not the one thing that is done.
+    #[inline(never)]
+    pub(crate) fn allocate_apart(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
+        self.allocate(layout)
+    }
+
     /// The same, filled with zeros. Memory that was zero when it was claimed, and has not been used
     /// since, is not filled again.
     ///
@@ -43,7 +49,7 @@ impl<S: Shape> Heap<S> {
     /// No free chunk is large enough.
     pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         let (top, clean) = (self.top, self.clean.max(self.top));
-        let block = self.allocate(layout)?;
+        let block = self.allocate_apart(layout)?;
         let start = self.chunk_of(block.as_ptr()) + S::WORD;
         let mut dirty = layout.size();
         if start > top && start <= self.top {
@@ -56,28 +62,29 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The chunk for a layout, live; 0 if there is none.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn allocate_chunk(&mut self, layout: Layout) -> usize {
         let Some(exact) = S::chunk_size(layout.size()) else { return 0 };
         let size = S::rounded(exact);
         let mut chunk = 0;
-        if layout.align() <= S::ALIGN {
-            if Self::parks(size) && self.unsettled {
-                chunk = self.take_parked(size);
-            }
-            if chunk == 0 {
-                chunk = self.take(size);
-            }
-        } else {
-            chunk = self.take_aligned(size, layout.align());
+        if Self::parks(size) && self.unsettled && layout.align() <= S::ALIGN {
+            chunk = self.take_parked(size);
+        }
+        if chunk == 0 {
+            chunk = if layout.align() <= S::ALIGN {
+                self.take(size)
+            } else {
+                self.take_aligned(size, layout.align())
+            };
         }
         if (S::Bins::PARKS != 0 || S::ROUNDED != 0) && chunk == 0 {
             chunk = self.take_hard(size, exact, layout.align());
         }
-        if S::COUNT && chunk != 0 {
+        if (S::COUNT || cfg!(feature = "sanitizer")) && chunk != 0 {
             // SAFETY: it is live now.
             let size = unsafe { self.live_size(chunk) };
             self.count_new(size);
+            self.memory.open(chunk + S::WORD, chunk + size);
         }
         chunk
     }
@@ -103,7 +110,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
         if S::SORTS {
@@ -113,7 +120,7 @@ impl<S: Shape> Heap<S> {
             }
         }
         // While `top` would do, looking at chunks costs more time than it saves memory.
-        if size >= S::MIXED && (S::CAREFUL || self.top_size < size) {
+        if size >= S::MIXED && (S::CAREFUL || S::THOROUGH && self.top_size < size) {
             let chunk = self.take_close(size, from);
             if chunk != 0 {
                 return chunk;
@@ -139,7 +146,7 @@ impl<S: Shape> Heap<S> {
             return self.take_top(size);
         }
         // Of what is not mixed, the bin would have been found; unless it has yet to be sorted.
-        if S::SORTS || size >= S::MIXED { self.take_swept(size) } else { 0 }
+        if S::THOROUGH && (S::SORTS || size >= S::MIXED) { self.take_swept(size) } else { 0 }
     }
 
     /// A chunk that is hardly larger than this; 0 if no bin has one.
@@ -163,20 +170,29 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The first chunk of a bin that is large enough, among the first few. What is found broken is given up, with
-    /// what is behind it.
-    #[inline(always)]
+    /// what is behind it. A list that was looked through to its end for nothing is not again for as much: each of its
+    /// chunks is a cache line that nothing else reads, and where memory is short most requests come here.
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn take_first(&mut self, bin: usize, size: usize, mut left: usize) -> usize {
+        if self.bins.bound(bin) < size {
+            return 0;
+        }
+        let mut largest = 0;
         // SAFETY: `first` and `next` look at what they follow, where checks are on; both ends of what is taken
         // are compared before it is.
         unsafe {
             let mut found = list::first::<S>(&self.bins, &self.memory, bin);
             loop {
                 let chunk = match found {
-                    Ok(0) => return 0,
+                    Ok(0) => {
+                        self.bins.set_bound(bin, largest);
+                        return 0;
+                    }
                     Ok(chunk) => chunk,
                     Err(broken) => return self.give_up_bin(bin, broken),
                 };
                 let whole = self.memory.free_size(chunk);
+                largest = largest.max(whole);
                 if whole >= size {
                     return match self.take_listed(chunk, whole) {
                         Ok(()) => self.split(chunk, whole, size),
@@ -197,7 +213,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `chunk` came from `list::first` or `list::next`, and this is what is written as its size.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) unsafe fn take_listed(&mut self, chunk: usize, whole: usize) -> Result<(), Broken> {
         // SAFETY: by 1, and the ends are compared first.
         unsafe {
@@ -218,7 +234,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The first chunk of a bin of which all have this size.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_exact(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
         unsafe {
@@ -237,7 +253,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The first chunk of a bin of which all are large enough.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn take_from(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. The chunk is at least as large as the
         // request, as `of_request` says of its bin.
@@ -270,7 +286,7 @@ impl<S: Shape> Heap<S> {
     /// # Safety
     /// 1. `[chunk, chunk + whole)` is a free chunk in no list and no register, and `whole >= size`.
     /// 2. The chunk below is live, or there is none.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn split(&mut self, chunk: usize, whole: usize, size: usize) -> usize {
         let left = whole - size;
         // SAFETY: all of it is nobody's. What lies behind a free chunk is a live one or a fence.
@@ -291,7 +307,7 @@ impl<S: Shape> Heap<S> {
         chunk
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_rest(&mut self, size: usize) -> usize {
         let (chunk, left) = (self.rest, self.rest_size - size);
         // SAFETY: the rest is a free chunk in no list, and below and behind it are live ones.
@@ -308,7 +324,7 @@ impl<S: Shape> Heap<S> {
         chunk
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_top(&mut self, size: usize) -> usize {
         let (chunk, left) = (self.top, self.top_size - size);
         let size = if left < S::MIN { self.top_size } else { size };

@@ -32,6 +32,8 @@ pub enum Invariant {
     Bin,
     /// B4: each free chunk is in a list or is `top` or `rest`.
     Lost,
+    /// B5: no chunk of a bin is larger than what is known of it.
+    Bound,
     /// R1: `top` ends at a fence.
     Top,
     /// R2: `rest` is a chunk of a span.
@@ -131,8 +133,9 @@ impl<S: Shape> Heap<S> {
         let mut count = 0;
         for bin in 0..S::Bins::PARKS {
             let mut chunk = self.bins.parked(bin);
-            let mut depth = None;
-            while chunk != 0 {
+            let mut left = self.bins.waiting(bin);
+            ensure(left <= Self::depth(Self::parked_size(bin)), Invariant::Parked)?;
+            while left != 0 {
                 let span = self.bounds_of(chunk).ok_or(Invariant::Parked)?;
                 ensure(chunk < span.fence && chunk % S::ALIGN == S::LEAD, Invariant::Parked)?;
                 // SAFETY: the place of a chunk, inside of a span.
@@ -140,16 +143,11 @@ impl<S: Shape> Heap<S> {
                     let tag = self.memory.get(chunk) & !BELOW_FREE;
                     let size = Self::parked_size(bin);
                     ensure(tag == size | LIVE | PARKED, Invariant::Parked)?;
-                    let own = self.memory.get(chunk + 2 * S::WORD);
-                    let most = Self::depth(size);
-                    ensure(own != 0 && own <= most, Invariant::Parked)?;
-                    ensure(own == depth.unwrap_or(own), Invariant::Parked)?;
-                    depth = Some(own - 1);
+                    left -= 1;
                     chunk = self.memory.get(chunk + S::WORD);
                 }
                 count += 1;
             }
-            ensure(depth.unwrap_or(0) == 0, Invariant::Parked)?;
         }
         Ok(count)
     }
@@ -175,6 +173,7 @@ impl<S: Shape> Heap<S> {
                     let to_sort = S::SORTS && bin == index::UNSORTED;
                     let own = to_sort || index::of_free::<S>(size) == bin;
                     ensure(size >= S::MIN && own, Invariant::Bin)?;
+                    ensure(size <= self.bins.bound(bin), Invariant::Bound)?;
                     sums.chunks += 1;
                     sums.bytes += size;
                     (before, chunk) = (chunk, self.memory.get(chunk));

@@ -59,6 +59,8 @@ impl<S: Shape> Heap<S> {
                 self.cut_fence(Bounds { base, ..old }, new, free);
             }
         }
+        self.memory.open(old.base, base);
+        self.memory.open(new.end, old.end);
         Ok(self.span(new))
     }
 
@@ -231,6 +233,7 @@ impl<S: Shape> Heap<S> {
             let next = unsafe { self.memory.get(span.links) };
             self.replace_link(span.fence, next);
         }
+        self.memory.open(span.base, span.end);
         Ok(())
     }
 }

@@ -19,11 +19,14 @@ impl<S: Shape> Heap<S> {
     /// # Safety
     /// 1. `block` is a live block of this heap, unless the shape checks pointers.
     /// 2. Nobody uses the block any more.
-    #[inline]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>) -> usize {
         if S::CHECKS >= Checks::Pointers {
             // SAFETY: by 2.
             return unsafe { self.try_deallocate(block) }.unwrap_or(0);
+        }
+        if !self.believes(block) {
+            return 0;
         }
         // SAFETY: by 1 it is the place of a live chunk.
         unsafe { self.release(self.chunk_of(block.as_ptr())) }
@@ -61,12 +64,13 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `chunk` is live, and its block is not used any more.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) unsafe fn release(&mut self, chunk: usize) -> usize {
         // SAFETY: a live chunk begins with its tag. Behind it is a chunk or a fence.
         unsafe {
             let tag = self.memory.get(chunk);
             let size = tag & !S::FLAGS;
+            self.memory.close(chunk + S::WORD, chunk + size);
             if Self::parks(size) {
                 if S::CHECKS >= Checks::Links && tag & PARKED != 0 {
                     self.fault(Fault::NotLive(self.memory.space.address(chunk + S::WORD)));
@@ -89,7 +93,7 @@ impl<S: Shape> Heap<S> {
     /// 2. `below_free` says whether the chunk below is free, and then the word before this is its size
     ///    unless it is `rest`.
     /// 3. What lies behind does not say that this is free.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) unsafe fn insert(&mut self, chunk: usize, size: usize, below_free: bool) -> usize {
         let after = chunk + size;
         let (mut start, freed, mut size) = (chunk, size, size);
@@ -124,12 +128,9 @@ impl<S: Shape> Heap<S> {
                 let tag = self.memory.get(after);
                 if tag & LIVE != 0 {
                     self.memory.put(after, tag | BELOW_FREE);
-                } else if S::CHECKS >= Checks::Links && !self.memory.may_hold(after) {
-                    // What should be a fence: behind it there may be nothing.
-                    if self.bounds().any(|span| span.fence == after) {
-                        self.memory.put(after, LIVE | BELOW_FREE);
-                    }
-                    self.broken(list::Broken(after));
+                } else if !self.may_be_chunk(after) {
+                    self.broken_above(after);
+                    self.mark_below(after, true);
                 } else {
                     let above = self.memory.free_size(after);
                     if self.unlink_neighbour(after, above, after) {
@@ -139,7 +140,15 @@ impl<S: Shape> Heap<S> {
                     }
                 }
             }
-            if in_rest || S::ROUTING.runs && size != freed && self.rest_size == 0 {
+            if !in_rest && S::ROUTING.runs && size != freed {
+                // What has grown before, and now again, is a run. The rest makes room for it.
+                in_rest = self.rest_size == 0 || self.grown.wrapping_sub(start) < size;
+                self.grown = start;
+                if in_rest && self.rest_size != 0 {
+                    self.file_remainder(self.rest, self.rest_size);
+                }
+            }
+            if in_rest {
                 self.memory.put(start, 0);
                 (self.rest, self.rest_size) = (start, size);
             } else {
@@ -155,7 +164,7 @@ impl<S: Shape> Heap<S> {
     /// # Safety
     /// 1. `[chunk, chunk + size)` is a free chunk in a list, or, where checks are on, what the words
     ///    there say of one.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn unlink_neighbour(&mut self, chunk: usize, size: usize, seen_from: usize) -> bool {
         // SAFETY: where checks are on, the sizes at both ends are compared before the links, and the
         // links are compared before they are changed; `is_whole` says that these words may be read.
@@ -178,11 +187,32 @@ impl<S: Shape> Heap<S> {
         }
     }
 
+    /// Whether what does not say that it is live may be a free chunk, so that three words may be read there. A fence
+    /// that was written over is none; behind the first span's there may be nothing.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(super) fn may_be_chunk(&self, after: usize) -> bool {
+        S::CHECKS < Checks::Links || after != self.spans.fence && self.memory.may_hold(after)
+    }
+
+    /// What is done about what should be a fence: it is one again.
+    ///
+    /// # Safety
+    /// 1. `after` is where a chunk ends.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn broken_above(&mut self, after: usize) {
+        if self.bounds().any(|span| span.fence == after) {
+            // SAFETY: the word of a fence.
+            unsafe { self.memory.put(after, LIVE) };
+        }
+        self.broken(list::Broken(after));
+    }
+
     /// Whether both ends of a free chunk say this size.
     ///
     /// # Safety
     /// 1. One of the two words is in a span.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) unsafe fn is_whole(&self, chunk: usize, size: usize) -> bool {
         size % S::ALIGN == 0
             && size >= S::MIN
@@ -207,7 +237,8 @@ impl<S: Shape> Heap<S> {
             unsafe {
                 let size = self.memory.free_size(chunk);
                 let size = if size % S::ALIGN == 0 && size >= S::MIN { size } else { S::MIN };
-                self.memory.put(chunk, size | LIVE);
+                let is_fence = self.bounds().any(|span| span.fence == chunk);
+                self.memory.put(chunk, if is_fence { LIVE } else { size | LIVE });
             }
         }
     }
@@ -216,7 +247,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `[start, start + size)` is free, in no list, and reaches up to `top`.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn join_top(&mut self, start: usize, size: usize, in_rest: bool) {
         if in_rest {
             (self.rest, self.rest_size) = (0, 0);

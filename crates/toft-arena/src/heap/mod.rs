@@ -14,7 +14,7 @@
 //! | `walk.rs` | all blocks; sums; the largest request that would be met |
 //! | `check.rs` | the invariants, one by one |
 //!
-//! Invariants: T1 to T3, F1 to F3, B1 to B4, R1, R2 and C1, with their text in [`Heap::check`].
+//! Invariants: T1 to T3, F1 to F3, B1 to B5, R1, R2 and C1, with their text in [`Heap::check`].
 
 mod aligned;
 mod allocate;
@@ -36,7 +36,7 @@ use crate::bins::list::Broken;
 use crate::bins::{index, list};
 use crate::chunk::{BELOW_FREE, LIVE, Memory};
 use crate::fault::Fault;
-use crate::shape::{Shape, Sizes};
+use crate::shape::{Checks, Shape, Sizes};
 use crate::space::Space;
 use crate::table::Tables;
 use core::fmt;
@@ -57,6 +57,9 @@ pub struct Heap<S: Shape> {
     /// What was left of the last chunk that was split, outside of the bins. Both are 0 if there is none.
     rest: usize,
     rest_size: usize,
+    /// Where the free chunk begins that has grown last outside of `rest`, in a shape that keeps runs outside of the
+    /// bins: a place, which may not be a chunk's any more.
+    grown: usize,
     /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is in it.
     clean: usize,
     /// Whether something may be parked.
@@ -67,7 +70,8 @@ pub struct Heap<S: Shape> {
     spans: Spans,
     counters: Counters,
     faults: u64,
-    last_fault: Option<Fault>,
+    /// Of no meaning while there was none.
+    last_fault: Fault,
 }
 
 /// What was counted, in a shape that counts ([`Shape::COUNT`]); else zeros.
@@ -95,16 +99,17 @@ where
 }
 
 impl<S: Shape> Heap<S> {
-    /// A heap without memory.
+    /// A heap without memory. But for its space it is all zeros, so as a static it takes no room in a program's file.
     #[must_use]
     pub const fn new(space: S::Space) -> Self {
         () = S::SOUND;
         Self {
-            memory: Memory { space, low: usize::MAX, extent: 0 },
+            memory: Memory { space, low: 0, extent: 0 },
             top: 0,
             top_size: 0,
             rest: 0,
             rest_size: 0,
+            grown: 0,
             clean: 0,
             unsettled: false,
             unparked: 0,
@@ -118,7 +123,7 @@ impl<S: Shape> Heap<S> {
                 probes: 0,
             },
             faults: 0,
-            last_fault: None,
+            last_fault: Fault::Foreign(0),
         }
     }
 
@@ -131,7 +136,7 @@ impl<S: Shape> Heap<S> {
     /// How many faults were found, and the last of them.
     #[must_use]
     pub fn faults(&self) -> (u64, Option<Fault>) {
-        (self.faults, self.last_fault)
+        (self.faults, (self.faults != 0).then_some(self.last_fault))
     }
 
     /// The bytes that lie free at the end of one span: what could be given up there.
@@ -150,13 +155,13 @@ impl<S: Shape> Heap<S> {
 
     /// The block of this address, with the right to all of it: what a caller hands in may have the right to its
     /// object only, and serves as a number.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn own(&self, block: NonNull<u8>) -> NonNull<u8> {
         NonNull::new(self.memory.block(self.chunk_of(block.as_ptr()))).unwrap_or(block)
     }
 
     /// Where in the space a block lies.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn chunk_of(&self, block: *const u8) -> usize {
         self.memory.space.place(block).wrapping_sub(S::WORD)
     }
@@ -165,7 +170,7 @@ impl<S: Shape> Heap<S> {
     #[inline(never)]
     fn fault(&mut self, fault: Fault) {
         self.faults += 1;
-        self.last_fault = Some(fault);
+        self.last_fault = fault;
         hook::<S>(&fault);
     }
 
@@ -181,7 +186,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. As [`list::push`], 1.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn file(&mut self, chunk: usize, size: usize) {
         // SAFETY: by 1.
         unsafe { self.file_in(index::of_freed::<S>(size), chunk, size) };
@@ -191,7 +196,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. As [`list::push`], 1.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn file_remainder(&mut self, chunk: usize, size: usize) {
         // SAFETY: by 1.
         unsafe { self.file_in(index::of_remainder::<S>(size), chunk, size) };
@@ -199,11 +204,14 @@ impl<S: Shape> Heap<S> {
 
     /// # Safety
     /// 1. As [`list::push`].
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn file_in(&mut self, bin: usize, chunk: usize, size: usize) {
         // SAFETY: by 1.
-        if let Err(broken) = unsafe { list::push(&mut self.bins, &self.memory, bin, chunk, size) } {
-            self.broken(broken);
+        let done = unsafe { list::push(&mut self.bins, &self.memory, bin, chunk, size) };
+        if S::CHECKS >= Checks::Links {
+            if let Err(broken) = done {
+                self.broken(broken);
+            }
         }
     }
 
@@ -211,7 +219,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `after` is the place of a live chunk or a fence.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn mark_below(&mut self, after: usize, free: bool) {
         // SAFETY: it is a tag, which is no part of a block.
         unsafe {
@@ -225,7 +233,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `[chunk, chunk + size)` is a chunk that is nobody's; what lies behind says that it is free.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn keep_rest(&mut self, chunk: usize, size: usize) {
         let (old, old_size) = (self.rest, self.rest_size);
         if size <= old_size {
@@ -239,7 +247,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn count_new(&mut self, size: usize) {
         if S::COUNT {
             self.counters.live_blocks += 1;
@@ -248,7 +256,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn count_gone(&mut self, size: usize) {
         if S::COUNT {
             self.counters.live_blocks -= 1;
@@ -256,7 +264,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn count_bytes(&mut self, old: usize, new: usize) {
         if S::COUNT {
             let counters = &mut self.counters;
@@ -265,7 +273,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn probed(&mut self) {
         if S::COUNT {
             self.counters.probes += 1;
@@ -276,7 +284,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `chunk` is live.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn live_size(&self, chunk: usize) -> usize {
         // SAFETY: a live chunk begins with its tag.
         unsafe { self.memory.get(chunk) & !S::FLAGS }
@@ -286,7 +294,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `chunk` is the place of a chunk or a fence.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn is_free(&self, chunk: usize) -> bool {
         (chunk == self.top && self.top_size != 0)
             || (chunk == self.rest)
@@ -299,6 +307,14 @@ impl<S: Shape> Heap<S> {
 /// a function of this kind it does not, but ends the program.
 extern "C" fn hook<S: Shape>(fault: &Fault) {
     S::on_fault(*fault);
+}
+
+/// Nobody is to be told of what was the heap's.
+#[cfg(feature = "sanitizer")]
+impl<S: Shape> Drop for Heap<S> {
+    fn drop(&mut self) {
+        self.bounds().for_each(|span| self.memory.open(span.base, span.end));
+    }
 }
 
 impl<S: Shape> Default for Heap<S>

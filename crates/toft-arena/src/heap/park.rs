@@ -2,12 +2,12 @@
 //! that has a place for them ([`Tables::PARKS`]).
 //!
 //! ```text
-//! parked   | size + flags  | next          | depth         | ...
+//! parked   | size + flags  | next          | ...
 //! ```
 //!
 //! For its neighbours such a chunk is live, so that parking and taking touch nothing but the chunk; no merge,
-//! no split, no bit. The depth in the first of a list is its length, and a list has [`DEPTH`] at most: beyond
-//! it chunks are freed as in any other shape. Lists of larger chunks have as many bytes as the longest of small
+//! no split, no bit. How long a list is stands in the table, and not in its chunks: a free would wait for what the one
+//! before it has written. It has [`DEPTH`] at most: beyond that chunks are freed as in any other shape. Lists of larger chunks have as many bytes as the longest of small
 //! ones, so all that can be parked is bounded. All of them are freed before a request fails, or an end of a span
 //! moves. A request that would fail says that memory is short: the next [`PAUSE`] blocks are not parked then, for
 //! they would only be freed for the next such request.
@@ -19,14 +19,14 @@ use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
 
 /// The most chunks of one size below `EXACT` that are parked.
-const DEPTH: usize = 16;
+const DEPTH: u8 = 16;
 
 /// How many freed blocks are not parked after a request would have failed.
 const PAUSE: usize = 256;
 
 impl<S: Shape> Heap<S> {
     /// Whether chunks of this size are parked at all.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn parks(size: usize) -> bool {
         S::Bins::PARKS != 0 && size < Self::PARK_BELOW
     }
@@ -45,16 +45,16 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The most chunks of this size that are parked.
-    #[inline(always)]
-    pub(super) fn depth(size: usize) -> usize {
-        if size < S::EXACT { DEPTH } else { ((DEPTH * S::EXACT) >> size.ilog2()).max(1) }
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(super) fn depth(size: usize) -> u8 {
+        if size < S::EXACT { DEPTH } else { (DEPTH >> (size / S::EXACT).ilog2()).max(1) }
     }
 
     /// Parks a live chunk, if there is room.
     ///
     /// # Safety
     /// 1. `chunk` is live, this is its tag, its size parks, and its block is not used any more.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) unsafe fn park(&mut self, chunk: usize, tag: usize) -> bool {
         let size = tag & !S::FLAGS;
         if self.unparked != 0 {
@@ -66,30 +66,30 @@ impl<S: Shape> Heap<S> {
             return false;
         }
         let bin = index::of_free::<S>(size);
-        let first = self.bins.parked(bin);
-        // SAFETY: a chunk has three words, and the first of a list is one.
+        let waiting = self.bins.waiting(bin);
+        if waiting >= Self::depth(size) {
+            return false;
+        }
+        // SAFETY: the words of a chunk that is nobody's.
         unsafe {
-            let depth = if first == 0 { 0 } else { self.memory.get(first + 2 * S::WORD) };
-            if depth >= Self::depth(size) {
-                return false;
-            }
             self.memory.put(chunk, tag | PARKED);
-            self.memory.put(chunk + S::WORD, first);
-            self.memory.put(chunk + 2 * S::WORD, depth + 1);
+            self.memory.put(chunk + S::WORD, self.bins.parked(bin));
         }
         self.bins.set_parked(bin, chunk);
+        self.bins.set_waiting(bin, waiting + 1);
         self.unsettled = true;
         true
     }
 
     /// A parked chunk of exactly this size, live again; 0 if there is none.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_parked(&mut self, size: usize) -> usize {
         let bin = index::of_free::<S>(size);
-        let chunk = self.bins.parked(bin);
-        if chunk == 0 {
+        let waiting = self.bins.waiting(bin);
+        if waiting == 0 {
             return 0;
         }
+        let chunk = self.bins.parked(bin);
         // SAFETY: the first of a list is a parked chunk: `park` wrote it, and `next` is looked at here before
         // it becomes the first, where checks are on.
         unsafe {
@@ -97,14 +97,15 @@ impl<S: Shape> Heap<S> {
             let next = self.memory.get(chunk + S::WORD);
             if S::CHECKS >= Checks::Links
                 && (tag & !BELOW_FREE != size | LIVE | PARKED
-                    || (next != 0 && !self.memory.may_hold(next)))
+                    || (waiting != 1 && !self.memory.may_hold(next)))
             {
-                self.bins.set_parked(bin, 0);
+                self.bins.set_waiting(bin, 0);
                 self.broken(Broken(chunk));
                 return 0;
             }
             self.memory.put(chunk, tag & !PARKED);
             self.bins.set_parked(bin, next);
+            self.bins.set_waiting(bin, waiting - 1);
         }
         chunk
     }

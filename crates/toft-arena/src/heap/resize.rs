@@ -27,7 +27,7 @@ impl<S: Shape> Heap<S> {
     /// 1. `block` is a live block of this heap, unless the shape checks pointers.
     #[inline]
     pub unsafe fn grow_in_place(&mut self, block: NonNull<u8>, size: usize) -> bool {
-        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+        if !self.believes(block) {
             return false;
         }
         let Some(size) = S::chunk_size(size) else { return false };
@@ -40,7 +40,7 @@ impl<S: Shape> Heap<S> {
     ///
     /// # Safety
     /// 1. `chunk` is live, and smaller than that.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn grow_chunk(&mut self, chunk: usize, size: usize) -> bool {
         // SAFETY: by 1, so behind it is a chunk or a fence.
         unsafe {
@@ -65,6 +65,10 @@ impl<S: Shape> Heap<S> {
                 self.memory.put(after, 0);
                 had - self.rest_size
             } else if self.memory.get(after) & LIVE == 0 {
+                if !self.may_be_chunk(after) {
+                    self.broken_above(after);
+                    return false;
+                }
                 let whole = self.memory.free_size(after);
                 if more > whole || !self.take_above(after, whole) {
                     return false;
@@ -81,6 +85,7 @@ impl<S: Shape> Heap<S> {
                 return false;
             };
             self.memory.put(chunk, tag + got);
+            self.memory.open(after, after + got);
             self.count_bytes(old, old + got);
         }
         true
@@ -99,7 +104,7 @@ impl<S: Shape> Heap<S> {
         }
         // SAFETY: by 1 there is a chunk or a fence; what is not live says its size at both ends.
         unsafe {
-            if self.memory.get(after) & LIVE != 0 || !self.memory.may_hold(after) {
+            if self.memory.get(after) & LIVE != 0 || !self.may_be_chunk(after) {
                 return 0;
             }
             let size = self.memory.free_size(after);
@@ -116,8 +121,8 @@ impl<S: Shape> Heap<S> {
         unsafe {
             match self.take_listed(chunk, whole) {
                 Ok(()) => true,
-                Err(broken) => {
-                    self.broken(broken);
+                Err(_) => {
+                    self.broken_above(chunk);
                     false
                 }
             }
@@ -132,7 +137,7 @@ impl<S: Shape> Heap<S> {
     /// 2. What lies beyond `size` is not used any more.
     #[inline]
     pub unsafe fn shrink_in_place(&mut self, block: NonNull<u8>, size: usize) {
-        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+        if !self.believes(block) {
             return;
         }
         let Some(size) = S::chunk_size(size).map(S::rounded) else { return };
@@ -147,16 +152,22 @@ impl<S: Shape> Heap<S> {
             let (cut, after) = (old - size, chunk + old);
             // An empty `top` is a fence: what joins it has to be a chunk.
             let joins = self.is_free(after);
+            let listed = joins && after != self.top && after != self.rest;
+            if listed && !self.may_be_chunk(after) {
+                return self.broken_above(after);
+            }
             if cut < S::MIN && !joins {
                 return;
             }
             self.memory.put(chunk, size | (tag & S::FLAGS));
+            self.memory.close(chunk + size, after);
             self.count_bytes(old, size);
-            if joins && after != self.top && after != self.rest {
+            if listed {
                 // The chunk above may be merged with a part that is smaller than a chunk.
                 let above = self.memory.free_size(after);
                 if !self.take_above(after, above) {
                     self.memory.put(chunk, tag);
+                    self.memory.open(chunk + size, after);
                     self.count_bytes(size, old);
                     return;
                 }
@@ -183,7 +194,11 @@ impl<S: Shape> Heap<S> {
         layout: Layout,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
-        if S::CHECKS >= Checks::Pointers && self.verify_sized(block, layout).is_err() {
+        let sound = match S::CHECKS {
+            Checks::Pointers => self.verify_sized(block, layout).is_ok(),
+            _ => self.believes(block),
+        };
+        if !sound {
             return Err(NoMemory);
         }
         // SAFETY: by 1 to 3; a block has at least the bytes of its layout.
@@ -206,7 +221,7 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
-        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+        if !self.believes(block) {
             return Err(NoMemory);
         }
         // SAFETY: by 1 to 3.
@@ -238,7 +253,10 @@ impl<S: Shape> Heap<S> {
                 return Ok(self.own(block));
             }
             let layout = Layout::from_size_align(size, align).map_err(|_| NoMemory)?;
-            let Ok(new) = self.allocate(layout) else {
+            let Ok(new) = self.allocate_apart(layout) else {
+                if !S::THOROUGH {
+                    return Err(NoMemory);
+                }
                 // The block itself may be what there is no room beside. Both sides count together.
                 return self.grow_down(block, used, align, size);
             };
@@ -275,6 +293,7 @@ impl<S: Shape> Heap<S> {
                 return None;
             }
             self.count_new(self.live_size(hole));
+            self.memory.open(hole + S::WORD, hole + self.live_size(hole));
             NonNull::new(self.memory.block(hole))
         }
     }
@@ -296,7 +315,7 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
-        if S::CHECKS >= Checks::Pointers && self.verify(block).is_err() {
+        if !self.believes(block) {
             return Err(NoMemory);
         }
         let new_size = S::chunk_size(size).ok_or(NoMemory)?;
@@ -342,6 +361,7 @@ impl<S: Shape> Heap<S> {
             let target = self.memory.block(new);
             // Where the old tag is not written over it would pass for a live block's.
             self.memory.put(chunk, 0);
+            self.memory.open(new + S::WORD, start + below + old);
             target.copy_from(self.memory.block(chunk), used);
             let whole = below + old - gap;
             let left = whole - new_size;

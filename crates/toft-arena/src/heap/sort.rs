@@ -5,7 +5,7 @@ use super::Heap;
 use crate::bins::index::{self, UNSORTED};
 use crate::bins::list;
 use crate::bins::list::Broken;
-use crate::chunk::LIVE;
+use crate::chunk::{BELOW_FREE, LIVE};
 use crate::shape::{Checks, Shape};
 use crate::table::Tables;
 
@@ -15,7 +15,7 @@ const MOST: usize = 10_000;
 impl<S: Shape> Heap<S> {
     /// A chunk of the bin of exactly this size; or one that is found to have this size while others are
     /// sorted. 0 if there is none.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_sorting(&mut self, size: usize, from: usize) -> usize {
         if size < S::EXACT && self.bins.first(from) != 0 {
             return self.take_exact(from, size);
@@ -52,7 +52,12 @@ impl<S: Shape> Heap<S> {
                         return 0;
                     }
                 };
-                if S::CHECKS >= Checks::Links && !self.is_whole(chunk, whole) {
+                // As glibc, which looks at both sizes, and at what the chunk behind says of this one.
+                if S::CHECKS >= Checks::Links
+                    && (!self.is_whole(chunk, whole)
+                        || self.memory.get(chunk + whole) & (LIVE | BELOW_FREE)
+                            != LIVE | BELOW_FREE)
+                {
                     return self.give_up_bin(UNSORTED, Broken(chunk));
                 }
                 if whole == size {
@@ -62,7 +67,9 @@ impl<S: Shape> Heap<S> {
                 }
                 self.probed();
                 let bin = index::of_sorted::<S>(whole);
-                if let Err(broken) = list::link::<S>(&mut self.bins, &self.memory, bin, chunk) {
+                if let Err(broken) =
+                    list::link::<S>(&mut self.bins, &self.memory, bin, chunk, whole)
+                {
                     self.broken(broken);
                 }
             }

@@ -134,6 +134,7 @@ impl<S: Shape> Heap<S> {
                 (self.spans.base, self.spans.fence) = (base, fence);
             }
             self.memory.cover(base, end);
+            self.memory.close(base, end);
             let size = fence - base;
             if self.top == 0 || size > self.top_size {
                 self.retire_top();
@@ -197,6 +198,8 @@ impl<S: Shape> Heap<S> {
         // said of the chunk below, or a part of `top`; the record behind it is moved first.
         unsafe {
             self.memory.cover(base, new.end);
+            self.memory.close(base, old.base);
+            self.memory.close(old.end, new.end);
             if fence != old.fence {
                 let tag = self.memory.get(old.fence);
                 self.move_record(old, new);
@@ -229,6 +232,7 @@ impl<S: Shape> Heap<S> {
         while let Some(span) = next {
             // SAFETY: the memory is in a span, and by 1 nobody's.
             unsafe {
+                self.memory.close(span.base, span.end);
                 self.memory.put(span.fence, LIVE);
                 if span.fence - span.base > self.top_size {
                     self.retire_top();

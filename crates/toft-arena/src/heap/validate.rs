@@ -9,7 +9,7 @@
 use super::Heap;
 use crate::chunk::{BELOW_FREE, LIVE, PARKED};
 use crate::fault::Fault;
-use crate::shape::{Shape, Sizes};
+use crate::shape::{Checks, Shape, Sizes};
 use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -42,6 +42,44 @@ impl<S: Shape> Heap<S> {
             return Err(fault);
         }
         Ok(())
+    }
+
+    /// Looks at as much as the shape says, before a block that is freed or resized is believed. What is wrong is noted.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    pub(super) fn believes(&mut self, block: NonNull<u8>) -> bool {
+        match S::CHECKS {
+            Checks::Pointers => self.verify(block).is_ok(),
+            Checks::Tags => {
+                let sound = self.tag_holds(self.chunk_of(block.as_ptr()));
+                if !sound {
+                    self.fault(Fault::BrokenTag(block.as_ptr().addr()));
+                }
+                sound
+            }
+            Checks::None | Checks::Links => true,
+        }
+    }
+
+    /// Whether this may be the tag of a live block, by itself and by what lies behind.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn tag_holds(&self, chunk: usize) -> bool {
+        if !self.memory.may_hold(chunk) {
+            return false;
+        }
+        // SAFETY: between the lowest and the highest of the spans, as a link is followed.
+        let tag = unsafe { self.memory.get(chunk) };
+        let size = tag & !S::FLAGS;
+        let flags = if S::FLAGS & PARKED == 0 { LIVE } else { LIVE | PARKED };
+        let sound = tag & flags == LIVE
+            && size >= S::MIN
+            && size % S::ALIGN == 0
+            && size <= self.memory.low + self.memory.extent + S::MIN - chunk;
+        let after = chunk + size;
+        if !sound || after == self.top || after == self.rest {
+            return sound;
+        }
+        // SAFETY: as above. Behind a live block is none that takes it for free.
+        unsafe { self.memory.get(after) & (LIVE | BELOW_FREE) != LIVE | BELOW_FREE }
     }
 
     fn seen(&self, block: *const u8) -> Result<(), Fault> {

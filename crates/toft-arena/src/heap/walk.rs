@@ -147,7 +147,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// The largest size that a request without alignment may have now and be met; `None` if no block
-    /// can be had at all.
+    /// can be had at all. In a shape that is not [thorough](Shape::THOROUGH) it may fail all the same.
     #[must_use]
     pub fn largest_free(&mut self) -> Option<usize> {
         self.settle();

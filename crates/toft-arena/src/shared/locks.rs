@@ -40,7 +40,7 @@ impl Unlocked {
 
 // SAFETY: 1. as `new` was promised.
 unsafe impl Exclusive for Unlocked {
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         Some(work())
     }
@@ -71,7 +71,7 @@ impl<F: FnMut()> Drop for Frees<F> {
 
 // SAFETY: 1. it is not Sync, and the flag is set while work is done.
 unsafe impl Exclusive for OneThread {
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         if self.held.replace(true) {
             return None;

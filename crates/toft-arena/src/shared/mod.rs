@@ -204,16 +204,20 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
                 self.deallocate_sized(block, layout);
                 return Ok(hole);
             }
-            let in_place = |arena: &mut Arena<S, F>| {
+            let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
+            // Where it is, or a new block: one turn with the lock for both.
+            let place = |arena: &mut Arena<S, F>| {
                 let own = own(arena, block, layout)?;
-                Some((arena.heap_mut().grow_in_place(block, size), own))
+                if arena.heap_mut().grow_in_place(block, size) {
+                    return Some((Ok(own), own));
+                }
+                Some((arena.allocate(wanted), own))
             };
-            let (grown, own) = self.hold(in_place).flatten().ok_or(NoMemory)?;
-            if grown {
+            let (new, own) = self.hold(place).flatten().ok_or(NoMemory)?;
+            if new == Ok(own) {
                 return Ok(own);
             }
-            let wanted = Layout::from_size_align(size, layout.align()).map_err(|_| NoMemory)?;
-            let Ok(new) = self.allocate(wanted) else {
+            let Ok(new) = new else {
                 // The block itself may be what there is no room beside: it may grow downwards, with the lock held.
                 return self
                     .hold(|arena| arena.reallocate(block, layout, size))

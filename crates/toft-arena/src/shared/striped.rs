@@ -35,7 +35,7 @@ pub trait Spread {
 pub struct ByStack;
 
 impl Spread for ByStack {
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn here() -> usize {
         let local = 0_u8;
         // The upper half of a product is a good hash of its odd factor's partner.
@@ -167,7 +167,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
     }
 
     /// The stripe in which a block lies. Of what lies in none the last: where pointers are checked, it says so.
-    #[inline(always)]
+    #[cfg_attr(not(feature = "small"), inline(always))]
     fn of(&self, block: NonNull<u8>) -> &Shared<S, Once, L> {
         let offset = block.as_ptr().addr().wrapping_sub(self.start.addr());
         // A division takes longer than the rest; most blocks are freed where they were allocated.

@@ -35,7 +35,7 @@ pub struct Parks;
 
 impl Shape for Parks {
     type Space = Anywhere;
-    type Bins = Table<usize, 192, 6, 64>;
+    type Bins = Table<usize, 192, 6, 64, 0, 128>;
     const ALIGN: usize = 8;
     const EXACT: usize = 512;
     const STEPS: u32 = 3;

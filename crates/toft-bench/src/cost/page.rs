@@ -157,7 +157,6 @@ mod tests {
     use super::super::experiment;
     use super::super::figures::tests::{report, variants};
     use super::*;
-    use crate::marks::{END, begin};
 
     #[test]
     fn the_page_of_this_repository_has_every_mark_and_every_plot() {
@@ -171,15 +170,6 @@ mod tests {
         }
         let figures = page.text.split("<!-- figures: ideas-time -->").nth(1).unwrap();
         assert!(figures.contains("| pair-64 | "), "no figures");
-    }
-
-    #[test]
-    fn only_what_stands_between_marks_is_replaced() {
-        let page = format!("a\n{}old\n{END}\nb\n{}x\n{END}\n", begin("one"), begin("two"));
-        let new = replaced(&page, FILE, "one", "new\n").unwrap();
-        assert_eq!(new, page.replace("old", "new"));
-        assert!(replaced(&page, FILE, "three", "").unwrap_err().contains("three"));
-        assert!(replaced(&begin("one"), FILE, "one", "").unwrap_err().contains("no end"));
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! The section of a README that a run makes: the plot, how every peer stands over all cases, and
 //! where Toft is worst and where it is best. Nobody writes it by hand: a test makes it again.
 
-use super::{Marks, Report};
+use super::Report;
+use crate::marks::Marks;
 use crate::measured::Measured;
 use crate::metrics::{Metric, PEAK};
 use crate::record::{Record, SeriesRecord};
 use crate::standing::{Against, Standing, WORSE, is_ours};
 use crate::table::plain;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The marks between which the section stands.
 const MARKS: Marks = Marks {
-    begin: "<!-- figures",
-    begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
+    begin: Cow::Borrowed("<!-- figures"),
+    begin_line: Cow::Borrowed("<!-- figures: made by `cargo xtask readme`, do not edit -->"),
     end: "<!-- /figures -->",
 };
 

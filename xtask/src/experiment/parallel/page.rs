@@ -8,8 +8,8 @@ pub const PAGE: &str = "docs/experiments/parallel.md";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::markdown::mark;
     use crate::place;
+    use toft_bench::marks::{begin, count};
 
     #[test]
     fn the_page_has_every_section_and_no_other_and_every_plot() {
@@ -19,9 +19,9 @@ mod tests {
         names.extend(super::super::tables::sections(&results).iter().map(|section| section.0));
         names.extend(super::super::bars::section(&results, 2).iter().map(|section| section.0));
         for name in &names {
-            assert_eq!(text.matches(&mark(name)).count(), 1, "{name}");
+            assert_eq!(text.matches(&begin(name)).count(), 1, "{name}");
         }
-        assert_eq!(text.matches("<!-- measured: ").count(), names.len());
+        assert_eq!(count(&text), names.len());
         for plot in ["contention", "no-contention", "arenas", "classes", "caches"] {
             let name = format!("parallel-{plot}.svg");
             assert!(text.contains(&format!("]({name})")), "{name}");
