@@ -47,7 +47,7 @@ pub extern "C" fn toft_verify() -> c_int {
 /// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and says how many there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_dangling() -> usize {
-    toft_core::entry::process::dangling()
+    toft_core::entry::doors::dangling()
 }
 
 /// Frees a block whose address is never handed out again.
@@ -57,7 +57,7 @@ pub extern "C" fn toft_dangling() -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn toft_free_permanently(address: *mut c_void) {
     // SAFETY: (1) the caller's.
-    unsafe { toft_core::entry::process::free_permanently(address) }
+    unsafe { toft_core::entry::doors::free_permanently(address) }
 }
 
 /// For `libtoft_checked.so`: an access to `bytes` bytes at `address` by one of its functions.

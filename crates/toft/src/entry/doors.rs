@@ -72,6 +72,7 @@ mod closed {
         unsafe fn free_for(address: Pointer, call: Call);
         unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call);
         unsafe fn free(address: Pointer);
+        unsafe fn free_permanently(address: Pointer);
         unsafe fn usable_size(address: Pointer) -> usize;
     }
     door! {
@@ -83,6 +84,7 @@ mod closed {
         fn filter_refused();
         fn watch_filters();
         fn verify() -> bool;
+        fn dangling() -> usize;
         fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
         fn misuses() -> usize;
         fn at_start();
@@ -92,7 +94,7 @@ mod closed {
 
 #[cfg(feature = "hardened")]
 pub use closed::{
-    aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, filter_refused,
-    free, free_for, free_sized_for, instance, malloc_at, misuses, page_out_cold, purge, realloc_at,
-    usable_size, verify, watch_filters,
+    aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
+    filter_refused, free, free_for, free_permanently, free_sized_for, instance, malloc_at, misuses,
+    page_out_cold, purge, realloc_at, usable_size, verify, watch_filters,
 };
