@@ -37,7 +37,7 @@ macro_rules! shim {
                 "jmp {target}",
                 ".cfi_endproc",
                 through = sym toft_core::entry::process::LOOKS_THROUGH,
-                behind = sym toft_core::entry::process::site_behind,
+                behind = sym toft_core::entry::doors::site_behind,
                 target = sym $target,
             );
             #[cfg(target_arch = "aarch64")]

@@ -75,6 +75,15 @@ mod closed {
         unsafe fn free_permanently(address: Pointer);
         unsafe fn usable_size(address: Pointer) -> usize;
     }
+    /// `process::site_behind` behind the door.
+    ///
+    /// # Safety
+    /// 1. As there.
+    pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
+        // SAFETY: (1) the caller's.
+        inside(|| unsafe { process::site_behind(stack, frame) })
+    }
+
     door! {
         fn purge() -> usize;
         fn compact() -> usize;
