@@ -163,7 +163,8 @@ mod tests {
             slab
         };
         slab().check_from_outside(64).unwrap();
-        let damage: [(&str, fn(&Slab)); 10] = [
+        type Harm = fn(&Slab);
+        let damage: [(&str, Harm); 10] = [
             ("I1: class", |slab| slab.class.store(77, Relaxed)),
             ("I1: size", |slab| slab.size.store(513, Relaxed)),
             ("I1: size, for malloc", |slab| slab.slot_size.store(16, Relaxed)),
