@@ -7,7 +7,7 @@ use common::shadow::bytes_of;
 use common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
-use toft::entry::Call;
+use toft::entry::{Call, Which};
 use toft::options::Options;
 use toft::os::fake::{Fake, Fault, Request};
 use toft::slab::{Class, MEDIUM_MAX};
@@ -125,6 +125,53 @@ fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
             );
             assert!(reports.len() == 1 && reports[0].starts_with(&words), "{reports:?}");
             allocator.free(heap, neighbour, Call::Free);
+            allocator.check().unwrap();
+        }
+    }
+}
+
+/// A byte is written while its block is in quarantine, and then the pages of everything that is free are to go: by a
+/// purge of its owner, by a sweep from elsewhere, and as an empty slab that was kept.
+#[test]
+fn what_was_written_in_quarantine_is_found_although_pages_go() {
+    for size in [64, 1000, 5000, 60_000] {
+        for way in 0..4 {
+            let (fake, allocator) = allocator(options());
+            let (heap, other) = (birth(&allocator), birth(&allocator));
+            let count = (256 << 10) / size;
+            let mut blocks: Vec<usize> = (0..count).map(|_| take(&allocator, heap, size)).collect();
+            blocks.sort_unstable();
+            // In the middle, so that whole pages around it are free.
+            let address = blocks.remove(count / 2);
+            let kept = (way < 2).then(|| blocks.remove(0));
+            let freer = if way == 1 { other } else { heap };
+            allocator.free(freer, address, Call::Free);
+            *place(address + size / 2) = 1;
+            blocks.drain(..).for_each(|block| allocator.free(freer, block, Call::Free));
+            match way {
+                0 | 3 => _ = allocator.purge(Some(heap)),
+                _ => {
+                    // All leaves the quarantines, and nothing else happens.
+                    allocator.release_quarantine(heap);
+                    allocator.release_quarantine(other);
+                    let which = if way == 1 { Which::Free } else { Which::Idle };
+                    (0..4).for_each(|_| _ = allocator.sweep(which).unwrap());
+                }
+            }
+            silent(&fake);
+            let (mut reports, mut again) = (Vec::new(), 0);
+            while again != address {
+                again = take(&allocator, heap, size);
+                reports.extend(fake.take_reports());
+                blocks.push(again);
+                assert!(blocks.len() < 9 * count, "{size}, way {way}: it does not come back");
+            }
+            let words =
+                format!("toft: write after free: malloc({address:#x}): byte {} of", size / 2);
+            let seen = reports.len() == 1 && reports[0].starts_with(&words);
+            assert!(seen, "{size}, way {way}: {reports:?}");
+            blocks.drain(..).for_each(|block| allocator.free(heap, block, Call::Free));
+            kept.into_iter().for_each(|kept| allocator.free(heap, kept, Call::Free));
             allocator.check().unwrap();
         }
     }

@@ -16,6 +16,12 @@ impl<O: Os> Allocator<O> {
     /// Takes back the block at `address`; names what is wrong with it otherwise.
     #[inline]
     pub fn free(&self, heap: &Heap, address: usize, call: Call) {
+        if HARDENED
+            && (self.free_own_small(heap, address, call, |_| true)
+                || self.free_own_medium(heap, address, call, |_| true))
+        {
+            return;
+        }
         if !self.free_small(|| heap, address, call) && !self.free_medium(|| heap, address, call) {
             self.free_other(address, call);
         }
