@@ -3,10 +3,11 @@
 mod common;
 use common::plain::birth;
 use common::world::code_address;
+use std::collections::BTreeSet;
 use toft::Allocator;
 use toft::entry::Call;
 use toft::options::{Options, Reclaim};
-use toft::os::fake::{Fake, Machine, PageState, Request};
+use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::policy::WALL_MAPPINGS;
 use toft::thread::Heap;
 
@@ -195,4 +196,37 @@ fn blocks_of_no_bytes_are_nowhere() {
     program.allocator.free(program.heap, blocks[9], Call::Free);
     let reports = program.fake.take_reports();
     assert!(reports[0].contains("double free") && reports[0].contains("0-byte"), "{reports:?}");
+}
+
+/// Where the system knows no guards, and even where it cannot take out a range at the limit of mappings, the place
+/// of a freed large block is had again.
+#[test]
+fn without_guards_large_blocks_come_back_all_the_same() {
+    for refused in [None, Some(Request::Unmap)] {
+        let program = Program::new(Machine { guards: false, ..Machine::LARGE });
+        let size = (131_073 + 15) & !15;
+        let blocks: Vec<usize> = (0..9000).map(|_| program.take(size, 1)).collect();
+        let places: BTreeSet<usize> = blocks.iter().map(|block| block >> 16).collect();
+        // The last ones share mappings.
+        for &block in &blocks[8500..] {
+            program.fake.set_fault(refused.map(|kind| Fault::from(0).only(kind)));
+            program.free(block);
+            program.fake.set_fault(None);
+        }
+        blocks[..8500].iter().for_each(|&block| program.free(block));
+        program.allocator.check().unwrap();
+        for round in 0..2 {
+            let again: Vec<usize> = (0..9000).map(|_| program.take(size, 1)).collect();
+            let old = again.iter().filter(|&&block| places.contains(&(block >> 16)));
+            assert!(old.count() > 4000, "{round}: addresses are not used again");
+            for &block in &again {
+                let bytes = common::shadow::bytes_of(block, size);
+                assert!(bytes[0] == 0 && bytes[size - 1] == 0);
+                (bytes[0], bytes[size - 1]) = (1, 1);
+            }
+            program.allocator.check().unwrap();
+            again.iter().for_each(|&block| program.free(block));
+        }
+        program.allocator.check().unwrap();
+    }
 }

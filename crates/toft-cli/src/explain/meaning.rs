@@ -189,6 +189,17 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         },
     ),
     (
+        "wild write",
+        "",
+        Meaning {
+            means: "something wrote to a slot that nobody ever had. No block overflowed into it byte by byte, or that block would have been named: a pointer that was computed wrongly, overwritten or never set led there.",
+            next: &[
+                "Look for stores through a pointer or an index that was not checked; the byte's value and place often tell which structure was meant.",
+                "Run with TOFT_VERIFY=1 to find the moment.",
+            ],
+        },
+    ),
+    (
         "size mismatch",
         "",
         Meaning {
