@@ -66,7 +66,7 @@ impl Place {
             return Some(Place { stack, frame });
         }
         // Above the word that it points to, which is the frame pointer before it. It never goes down.
-        if self.frame <= self.stack || self.frame % WORD != 0 {
+        if self.frame <= self.stack || !self.frame.is_multiple_of(WORD) {
             return None;
         }
         // SAFETY: duty 1: the unwind tables say that the function has its frame there.
