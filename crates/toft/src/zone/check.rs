@@ -124,3 +124,39 @@ impl State {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Name, Terms};
+    use super::*;
+    use crate::os::fake::{Fake, Machine};
+    use crate::os::process::scratch;
+
+    #[test]
+    fn planted_damage_is_found() {
+        let fake = Fake::new(Machine::LARGE);
+        // SAFETY: (1) pages of zeros for this alone.
+        let zones = unsafe { Zones::new(scratch(4096).unwrap(), [0..0, 0..0]) };
+        let terms = Terms { name: Name::new(b""), object: 64, tagged: false, hardware: false };
+        let zone = zones.create(&fake, 2, &terms).unwrap();
+        let show = |_: usize, _: usize, _: &Name| false;
+        let block = zones.allocate(&fake, 2, zone, (64, 1, false), &show).unwrap();
+        let what = || zones.verify(&fake, 2, zone).unwrap().map_err(|damage| damage.what);
+        assert_eq!(what(), Ok(()));
+        let lot = zones.state().unwrap().lot_of(block).unwrap();
+        lot.damage_bit(5);
+        assert_eq!(what(), Err("Z2: the count of live slots of a lot"));
+        lot.damage_bit(5);
+        lot.in_bin.store(0, Relaxed);
+        assert_eq!(what(), Err("Z3: lots with free slots"));
+        lot.in_bin.store(1, Relaxed);
+        lot.zone.store(7, Relaxed);
+        assert_eq!(what(), Err("Z1: a lot and its descriptor"));
+        lot.zone.store(0, Relaxed);
+        let record = zones.state().unwrap().record(0).unwrap();
+        record.count(64, true);
+        assert_eq!(what(), Err("Z4: the figures of a zone"));
+        record.count(64, false);
+        assert_eq!(what(), Ok(()));
+    }
+}
