@@ -193,6 +193,12 @@ pub const TABLE: &[Entry] = &[
         doc: "in the hardened build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); where there is none, that is said once",
     },
     Entry {
+        name: "TOFT_MTE",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "on aarch64, let the processor check the tags of zones that have some, where it can (docs/zones.md); untested",
+    },
+    Entry {
         name: "TOFT_NAMES",
         default: "0",
         kind: Kind::Flag,
@@ -445,6 +451,8 @@ pub struct Options {
     pub mlock: bool,
     /// Whether tables have a protection key.
     pub pkey: bool,
+    /// Whether the processor looks at the tags of zones.
+    pub mte: bool,
     /// Whether mappings have names.
     pub names: bool,
     /// Whether children do not inherit the library.
@@ -503,6 +511,7 @@ impl Options {
         prepopulate: false,
         mlock: false,
         pkey: false,
+        mte: false,
         names: false,
         program_only: false,
         report_descriptor: None,
@@ -649,6 +658,10 @@ impl Options {
             },
             "TOFT_PKEY" => match parse_flag(value) {
                 Some(flag) => self.pkey = flag,
+                None => return bad,
+            },
+            "TOFT_MTE" => match parse_flag(value) {
+                Some(flag) => self.mte = flag,
                 None => return bad,
             },
             "TOFT_NAMES" => match parse_flag(value) {

@@ -12,6 +12,8 @@ pub mod futex;
 mod huge;
 pub mod keys;
 mod linux;
+#[cfg(target_arch = "aarch64")]
+pub mod mte;
 mod pin;
 pub mod process;
 pub mod release;

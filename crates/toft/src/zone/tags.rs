@@ -5,6 +5,7 @@
 //! about to use it: what was freed since does not resolve. A tag comes back when its block was freed 255 times.
 
 use super::lot::{GRAIN, Whereabouts};
+use super::record::{HARDWARE, TAGGED};
 use super::window::State;
 use super::zones::{Refusal, Zone, Zones};
 use crate::os::Os;
@@ -56,12 +57,14 @@ impl Zones {
             return refused;
         };
         let Some(state) = self.state() else { return refused };
-        let has_tags = state.record(zone).is_some_and(|record| record.is_tagged());
+        let flags = state.record(zone).map_or(0, |record| record.flags.load(Relaxed));
+        let has_tags = flags & TAGGED != 0;
         let inside = address - begin < bytes;
         if !has_tags || !inside || tagged.tag() == 0 || self.tag_of(address) != tagged.tag() {
             return refused;
         }
-        Ok(address)
+        // The processor wants to see the tag.
+        Ok(if flags & HARDWARE != 0 { tagged.0 as usize } else { address })
     }
 
     /// The tag of an address that lies in a live block of a tagged zone.
@@ -90,7 +93,28 @@ impl<O: Os> Zone<'_, O> {
             return true;
         }
         let (at, len) = self.tag_range(place, bytes);
-        self.os.map(at, len).is_ok()
+        let admitted = !self.has_hardware() || hardware::admit(self.state.address_of(place), bytes);
+        admitted && self.os.map(at, len).is_ok()
+    }
+
+    /// Whether the processor knows the tags of this zone.
+    fn has_hardware(&self) -> bool {
+        self.record.flags.load(Relaxed) & HARDWARE != 0
+    }
+
+    /// The pointer that the program is given to a block: with its tag, where the processor looks at it.
+    pub(super) fn pointer_to(&self, address: usize) -> usize {
+        if !self.has_hardware() {
+            return address;
+        }
+        Tagged::new(address, self.state.tag(address).load(Relaxed)).0 as usize
+    }
+
+    /// The library itself is about to look at a block, or to clear it, and has pointers without tags.
+    pub(super) fn lay_open(&self, address: usize, bytes: usize) {
+        if self.has_hardware() {
+            hardware::put(address, bytes, 0);
+        }
     }
 
     pub(super) fn unmap_tags(&self, place: usize, bytes: usize) {
@@ -109,8 +133,17 @@ impl<O: Os> Zone<'_, O> {
 
     /// Before a block is handed out: a place that never had a tag gets one, by chance.
     pub(super) fn put_tags(&self, address: usize, bytes: usize) {
-        if self.record.is_tagged() && self.state.tag(address).load(Relaxed) == 0 {
-            self.set_tags(address, bytes, (self.state.draw() % 255) as u8 + 1);
+        if !self.record.is_tagged() {
+            return;
+        }
+        match self.state.tag(address).load(Relaxed) {
+            0 => {
+                let tag = (self.state.draw() % u64::from(self.tags())) as u8 + 1;
+                self.set_tags(address, bytes, tag);
+            }
+            // The library has laid it open.
+            tag if self.has_hardware() => hardware::put(address, bytes, tag),
+            _ => {}
         }
     }
 
@@ -118,13 +151,53 @@ impl<O: Os> Zone<'_, O> {
     pub(super) fn change_tags(&self, address: usize, bytes: usize) {
         if self.record.is_tagged() {
             let tag = self.state.tag(address).load(Relaxed);
-            self.set_tags(address, bytes, tag % 255 + 1);
+            self.set_tags(address, bytes, tag % self.tags() + 1);
         }
     }
 
+    /// How many tags there are.
+    fn tags(&self) -> u8 {
+        if self.has_hardware() { 15 } else { 255 }
+    }
+
     fn set_tags(&self, address: usize, bytes: usize, tag: u8) {
+        if self.has_hardware() {
+            hardware::put(address, bytes, tag);
+        }
         for grain in (address..address + bytes).step_by(GRAIN) {
             self.state.tag(grain).store(tag, Relaxed);
+        }
+    }
+}
+
+/// The processor's tags, where it may have some. (Untested: see `os/mte.rs`.)
+pub(super) mod hardware {
+    #[cfg(target_arch = "aarch64")]
+    use crate::os::mte;
+
+    /// Whether this processor has tags, and the calling thread may use them.
+    pub(in crate::zone) fn begin() -> bool {
+        #[cfg(target_arch = "aarch64")]
+        return mte::begin();
+        #[cfg(not(target_arch = "aarch64"))]
+        false
+    }
+
+    /// Lets pages have tags.
+    pub(super) fn admit(_address: usize, _bytes: usize) -> bool {
+        #[cfg(target_arch = "aarch64")]
+        return mte::admit(_address, _bytes);
+        #[cfg(not(target_arch = "aarch64"))]
+        false
+    }
+
+    /// Gives a block of a zone whose pages have tags another one.
+    pub(super) fn put(_address: usize, _bytes: usize, _tag: u8) {
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: (1) a block or slot of a zone that is locked; its pages were admitted as they were mapped, and who
+        // uses it with another tag is to fault.
+        unsafe {
+            mte::put(_address, _bytes, _tag);
         }
     }
 }

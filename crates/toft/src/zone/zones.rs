@@ -3,7 +3,8 @@
 use super::handle::{GENERATION_MAX, Handle};
 use super::lock::{Held, Mine};
 use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, Whereabouts};
-use super::record::{Figures, Name, Record, TAGGED, head};
+use super::record::{Figures, HARDWARE, Name, Record, TAGGED, head};
+use super::tags::hardware;
 use super::window::State;
 use crate::harden::{first_nonzero, wipe};
 use crate::os::Os;
@@ -68,6 +69,8 @@ pub struct Terms {
     pub object: usize,
     /// Whether pointers into it have tags.
     pub tagged: bool,
+    /// Whether the processor is to look at those, where it can.
+    pub hardware: bool,
 }
 
 /// All zones of an allocator.
@@ -149,7 +152,11 @@ impl Zones {
                 open.give_record(place, record);
                 continue;
             };
-            let flags = if terms.tagged { TAGGED } else { 0 };
+            let flags = match terms.tagged {
+                true if terms.hardware && hardware::begin() => TAGGED | HARDWARE,
+                true => TAGGED,
+                false => 0,
+            };
             record.begin(&terms.name, terms.object, slot, flags);
             return Ok(handle);
         }
@@ -199,7 +206,7 @@ impl Zones {
         if let Some((address, bytes)) = block.mapped {
             zone.record.show_name(show(address, bytes, &zone.record.name()));
         }
-        Ok(block.address)
+        Ok(zone.pointer_to(block.address))
     }
 
     /// Takes a block of a zone back.
@@ -347,6 +354,9 @@ impl<'a, O: Os> Zone<'a, O> {
 
     /// A slot that was in use before is handed out again.
     fn ready(&self, address: usize, bytes: usize, zeroed: bool) -> Result<(), Refusal> {
+        if HARDENED || zeroed {
+            self.lay_open(address, bytes);
+        }
         if HARDENED {
             // SAFETY: (1) a slot of a lot that is mapped, taken a moment ago.
             return match unsafe { first_nonzero(address, bytes) } {
@@ -404,6 +414,7 @@ impl<'a, O: Os> Zone<'a, O> {
         let size = lot.size();
         let Some(slot) = slot else { return self.free_large(lot) };
         if HARDENED {
+            self.lay_open(address, size);
             // SAFETY: (1) a live slot, which the program gives back.
             unsafe { wipe(address, size, false) };
         }

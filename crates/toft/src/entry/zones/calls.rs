@@ -25,6 +25,15 @@ fn errno(refusal: Refusal) -> c_int {
     }
 }
 
+/// An address without the tag that the processor looks at, or does not.
+fn plain(address: *const c_void) -> usize {
+    if cfg!(target_arch = "aarch64") {
+        Tagged(address.addr() as u64).address()
+    } else {
+        address.addr()
+    }
+}
+
 /// Makes the call, and sets `errno` where it is refused.
 fn call<R>(body: impl FnOnce(&Allocator<Linux>) -> Result<R, Refusal>) -> Option<R> {
     match inside(|| instance().ok_or(Refusal::NoMemory).and_then(body)) {
@@ -40,9 +49,9 @@ fn pointer(address: Option<usize>) -> Pointer {
     address.map_or(null_mut(), core::ptr::with_exposed_provenance_mut)
 }
 
-/// Makes a zone.
+/// Makes a zone. Whether the processor looks at its tags is the user's choice (`TOFT_MTE`).
 pub fn create(terms: &Terms) -> Option<Handle> {
-    call(|allocator| allocator.zone_create(terms))
+    call(|allocator| allocator.zone_create(&Terms { hardware: allocator.options().mte, ..*terms }))
 }
 
 /// A block of a zone.
@@ -75,7 +84,7 @@ pub unsafe fn free(zone: Handle, address: Pointer) {
         && let Some(allocator) = instance()
     {
         // Whatever is wrong has been named.
-        let _ = inside(|| allocator.zone_free(zone, address.addr()));
+        let _ = inside(|| allocator.zone_free(zone, plain(address)));
     }
 }
 
@@ -84,7 +93,7 @@ pub fn usable_size(zone: Handle, address: *const c_void) -> usize {
     if address.is_null() {
         return 0;
     }
-    call(|allocator| allocator.zone_usable_size(zone, address.addr())).unwrap_or(0)
+    call(|allocator| allocator.zone_usable_size(zone, plain(address))).unwrap_or(0)
 }
 
 /// Verifies a zone; says whether nothing is wrong with it.
@@ -109,7 +118,7 @@ pub fn figures(zone: Handle) -> Option<(Name, Figures)> {
 
 /// The tagged word for an address in a live block of a tagged zone; zero where there is none.
 pub fn tag(address: *const c_void) -> Tagged {
-    call(|allocator| allocator.zone_tag(address.addr())).unwrap_or(Tagged(0))
+    call(|allocator| allocator.zone_tag(plain(address))).unwrap_or(Tagged(0))
 }
 
 /// The pointer of a tagged word; null where its block was freed since.
