@@ -34,8 +34,18 @@ impl<O: Os> Allocator<O> {
     /// The same, where more have to be claimed first.
     #[inline]
     pub(super) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
-        let taken = heap.take_after_refill(slot_bin(heap, size, site)?)?;
+        let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
+    }
+
+    /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes one.
+    #[inline]
+    pub(super) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
+        let taken = heap.take_after_refill(index)?;
+        if let Some(_seat) = heap.sit() {
+            self.arm_reserved(taken.slab);
+        }
+        Some(taken)
     }
 
     /// Makes a slot of any class that was taken a block that leaves `slack` bytes of it, one at least; says where

@@ -51,7 +51,7 @@ impl<O: Os> Allocator<O> {
     fn allocate_class(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
         let index = heap.known_bin(class, site);
         if HARDENED {
-            return match heap.take(index).or_else(|| heap.take_after_refill(index)) {
+            return match heap.take(index).or_else(|| self.take_after_refill(heap, index)) {
                 Some(taken) => {
                     let slack = taken.slab.slack_for(size);
                     Some(self.hand_over(heap, taken, slack))
