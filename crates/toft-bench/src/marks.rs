@@ -3,17 +3,16 @@
 
 use crate::machine::Machine;
 use crate::report::Report;
-use std::borrow::Cow;
 
 /// What a part begins and ends with.
-#[derive(Clone, Debug)]
-pub struct Marks {
+#[derive(Clone, Copy, Debug)]
+pub struct Marks<'a> {
     /// The beginning of its first line, by which it is found; the rest is a warning to people.
-    pub begin: Cow<'static, str>,
+    pub begin: &'a str,
     /// That line as it is written.
-    pub begin_line: Cow<'static, str>,
+    pub begin_line: &'a str,
     /// Its last line.
-    pub end: &'static str,
+    pub end: &'a str,
 }
 
 /// What ends each part with figures.
@@ -31,14 +30,7 @@ pub fn count(page: &str) -> usize {
     page.matches("<!-- figures: ").count()
 }
 
-impl Marks {
-    /// Those of a part with figures.
-    #[must_use]
-    pub fn of_figures(name: &str) -> Self {
-        let begin = begin(name);
-        Self { begin_line: begin.trim_end().to_owned().into(), begin: begin.into(), end: END }
-    }
-
+impl Marks<'_> {
     /// A text with the part, marks and all, in place of the one that it has.
     ///
     /// # Errors
@@ -52,13 +44,13 @@ impl Marks {
     ///
     /// # Errors
     /// When it has none.
-    pub fn section_of<'a>(&self, text: &'a str) -> Result<&'a str, String> {
+    pub fn section_of<'t>(&self, text: &'t str) -> Result<&'t str, String> {
         self.place(text).map(|(start, end)| &text[start..end])
     }
 
     fn place(&self, text: &str) -> Result<(usize, usize), String> {
         let Self { begin, begin_line, end } = self;
-        let start = text.find(&**begin).ok_or(format!("there is no line `{begin_line}`"))?;
+        let start = text.find(begin).ok_or(format!("there is no line `{begin_line}`"))?;
         let length = text[start..]
             .find(end)
             .ok_or(format!("`{begin_line}` has no end: there is no line `{end}`"))?;
@@ -71,8 +63,10 @@ impl Marks {
 /// # Errors
 /// The page does not have the marks.
 pub fn replaced(page: &str, file: &str, name: &str, text: &str) -> Result<String, String> {
-    let part = format!("{}{text}{END}", begin(name));
-    Marks::of_figures(name).placed(page, &part).map_err(|error| format!("{file}: {error}"))
+    let begin = begin(name);
+    let marks = Marks { begin: &begin, begin_line: begin.trim_end(), end: END };
+    let part = format!("{begin}{text}{END}");
+    marks.placed(page, &part).map_err(|error| format!("{file}: {error}"))
 }
 
 /// Where and with which revision it was measured.

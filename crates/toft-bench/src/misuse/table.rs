@@ -4,15 +4,12 @@ use super::record::{Counts, Record};
 use super::verdict::{VERDICTS, Verdict};
 use crate::marks::Marks;
 use comfy_table::{ContentArrangement, Table, presets};
-use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The marks between which the table stands in a README.
-pub const MARKS: Marks = Marks {
-    begin: Cow::Borrowed("<!-- misuse"),
-    begin_line: Cow::Borrowed(
-        "<!-- misuse: made by `cargo xtask misuse --readme`, do not edit -->",
-    ),
+pub const MARKS: Marks<'static> = Marks {
+    begin: "<!-- misuse",
+    begin_line: "<!-- misuse: made by `cargo xtask misuse --readme`, do not edit -->",
     end: "<!-- /misuse -->",
 };
 

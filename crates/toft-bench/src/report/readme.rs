@@ -8,13 +8,12 @@ use crate::metrics::{Metric, PEAK};
 use crate::record::{Record, SeriesRecord};
 use crate::standing::{Against, Standing, WORSE, is_ours};
 use crate::table::plain;
-use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The marks between which the section stands.
-const MARKS: Marks = Marks {
-    begin: Cow::Borrowed("<!-- figures"),
-    begin_line: Cow::Borrowed("<!-- figures: made by `cargo xtask readme`, do not edit -->"),
+const MARKS: Marks<'static> = Marks {
+    begin: "<!-- figures",
+    begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
     end: "<!-- /figures -->",
 };
 
