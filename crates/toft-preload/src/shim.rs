@@ -13,7 +13,7 @@ macro_rules! shim {
             #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
-                "cmp qword ptr [rip + {through}], 0",
+                "cmp qword ptr [rip + {global} + {through}], 0",
                 "jne 2f",
                 concat!("mov ", $x86, ", [rsp]"),
                 "jmp {target}",
@@ -36,7 +36,8 @@ macro_rules! shim {
                 concat!("mov ", $x86, ", rax"),
                 "jmp {target}",
                 ".cfi_endproc",
-                through = sym toft_core::entry::process::LOOKS_THROUGH,
+                global = sym toft_core::entry::process::GLOBAL,
+                through = const toft_core::entry::process::LOOKS_THROUGH,
                 behind = sym toft_core::entry::doors::site_behind,
                 target = sym $target,
             );

@@ -29,7 +29,8 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
     let tables = Tables { root: find(&process).unwrap().root };
     assert!(tables.sites_are_exact());
     let sites = tables.sites(&process).unwrap();
-    assert!(sites.len() > 10 && sites.iter().all(|site| site.own && site.partition != 0));
+    // All of Rust's own calls come from one function in a debug build; libc and the test have others.
+    assert!(sites.len() >= 2 && sites.iter().all(|site| site.own && site.partition != 0));
     let mut partitions: Vec<u32> = sites.iter().map(|site| site.partition).collect();
     partitions.dedup();
     assert_eq!(partitions.len(), sites.len(), "two sites of one partition");

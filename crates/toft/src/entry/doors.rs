@@ -105,5 +105,5 @@ mod closed {
 pub use closed::{
     aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
     filter_refused, free, free_for, free_permanently, free_sized_for, instance, malloc_at, misuses,
-    page_out_cold, purge, realloc_at, usable_size, verify, watch_filters,
+    page_out_cold, purge, realloc_at, site_behind, usable_size, verify, watch_filters,
 };

@@ -11,7 +11,6 @@ use crate::os::{Linux, process};
 use crate::policy::HARDENED;
 use crate::site::Place;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
-use crate::sync::AtomicUsize;
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
@@ -159,8 +158,9 @@ pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
     }
 }
 
-/// Whether calls other than malloc are to ask [`site_behind`]: not zero then. For the shims.
-pub static LOOKS_THROUGH: AtomicUsize = AtomicUsize::new(0);
+/// Where it is said whether calls other than malloc are to ask [`site_behind`]: 64 bits, so many bytes from the
+/// beginning of [`GLOBAL`], not zero then. For the shims.
+pub use super::start::{GLOBAL, LOOKS_THROUGH};
 
 /// Usually the current slab has more. Kept short, because a program that replaces blocks at random comes here
 /// every few calls.

@@ -14,7 +14,7 @@ use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, process};
 use crate::policy::HARDENED;
 use crate::stats::{Anchor, Root};
-use crate::sync::{AtomicU32, Ordering, pause};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, pause};
 use crate::thread::{
     CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, Heap, current_heap, set_current_heap, thread_block,
 };
@@ -25,7 +25,8 @@ use core::ffi::c_void;
 /// Everything of this library that is ever written after it is loaded, on pages of its own, so that
 /// they can be made read-only when the start is done.
 #[repr(C, align(4096))]
-struct Global {
+#[allow(missing_debug_implementations, reason = "nobody is to look at it but by its own functions")]
+pub struct Global {
     allocator: UnsafeCell<Allocator<Linux>>,
     /// Where everything lies, for those who look from outside. As the allocator.
     root: UnsafeCell<Root>,
@@ -33,17 +34,24 @@ struct Global {
     state: AtomicU32,
     /// The thread key that tells of thread exits, plus one; zero without. Written during the start.
     exit_key: AtomicU32,
+    /// Not zero where wrappers of malloc are looked through. Written during the start.
+    looks_through: AtomicUsize,
 }
+
+/// Where `looks_through` lies in it.
+pub const LOOKS_THROUGH: usize = core::mem::offset_of!(Global, looks_through);
 
 // SAFETY: the allocator is written once, before `state` says ready and before any pointer into it is
 // used by another thread; read-only afterwards.
 unsafe impl Sync for Global {}
 
-static GLOBAL: Global = Global {
+/// The process's own.
+pub static GLOBAL: Global = Global {
     allocator: UnsafeCell::new(Allocator::unready(Linux::undetected())),
     root: UnsafeCell::new(Root::NONE),
     state: AtomicU32::new(FRESH),
     exit_key: AtomicU32::new(0),
+    looks_through: AtomicUsize::new(0),
 };
 
 /// What a look from outside begins with: found by its name, or by its first bytes in the data of any
@@ -281,9 +289,9 @@ fn build() -> bool {
     }
     // Not earlier: until the start is done, its own calls of malloc know this thread by its heap.
     be_careful();
-    GLOBAL.state.store(READY, Release);
     let looks_through = super::start::allocator().wrappers.are_there();
-    super::process::LOOKS_THROUGH.store(usize::from(looks_through), Relaxed);
+    GLOBAL.looks_through.store(usize::from(looks_through), Relaxed);
+    GLOBAL.state.store(READY, Release);
     super::start::allocator().name_at_start();
     if super::start::allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.

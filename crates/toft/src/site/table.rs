@@ -208,7 +208,7 @@ impl Sites {
             }
             let first = first_place(key) >> (64 - count.trailing_zeros());
             for step in 0..WINDOW {
-                let entry = self.entry(before + (first as usize + step) % count);
+                let entry = self.entry(before + ((first as usize + step) & (count - 1)));
                 // find site: pairs with the exchange below.
                 let mut word = entry.word.load(Acquire);
                 if word == 0 {

@@ -113,7 +113,8 @@ impl Heaps {
         // Behind the bins of the hardened build.
         let bytes = bytes + Quarantine::BYTES;
         let bytes = bytes + if sites.is_exact() { Cache::BYTES } else { 0 };
-        let stride = bytes.next_multiple_of(page_size);
+        // A page is a power of two: there is no division here that could be by zero.
+        let stride = (bytes + page_size - 1) & !(page_size - 1);
         Heaps {
             base,
             stride,
