@@ -53,7 +53,10 @@ pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
             frames: Vec::new(),
         }
     };
+    let own: HashSet<u32> =
+        tables.sites(memory)?.iter().filter(|site| site.own).map(|site| site.partition).collect();
     let share = |partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
+        _ if own.contains(partition) => Share::Exact,
         0 | 1 => Share::Alone,
         _ => Share::Shared,
     };

@@ -169,9 +169,10 @@ fn parse(line: &[u8]) -> Doing {
     let text = core::str::from_utf8(line).unwrap_or("");
     let mut fields = text.split(' ');
     let number = fields.next().and_then(|number| number.parse::<i64>().ok());
+    // From the front: what splits from behind can panic, as far as the compiler knows.
+    let (pointer, at) = fields.fold(("", ""), |(_, last), field| (last, field));
     let hex = |text: &str| usize::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-    let (at, pointer) = (fields.next_back().and_then(hex), fields.next_back().and_then(hex));
-    match (number, at, pointer) {
+    match (number, hex(at), hex(pointer)) {
         (Some(-1), Some(_), Some(_)) => Doing::Code,
         (Some(number), Some(at), Some(pointer)) => Doing::Call(number, at, pointer),
         _ => Doing::Unknown,
