@@ -166,10 +166,10 @@ pub fn doing(thread: u32) -> Doing {
 
 /// `running`; or the number of the call, its arguments, the stack pointer and the instruction; or `-1` and the last two.
 fn parse(line: &[u8]) -> Doing {
-    let text = core::str::from_utf8(line).unwrap_or("");
-    let mut fields = text.split(' ');
+    // By bytes: what splits text can panic, as far as the compiler knows.
+    let mut fields =
+        line.split(|&byte| byte == b' ').map(|field| core::str::from_utf8(field).unwrap_or(""));
     let number = fields.next().and_then(|number| number.parse::<i64>().ok());
-    // From the front: what splits from behind can panic, as far as the compiler knows.
     let (pointer, at) = fields.fold(("", ""), |(_, last), field| (last, field));
     let hex = |text: &str| usize::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     match (number, hex(at), hex(pointer)) {
