@@ -74,6 +74,9 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     size = strtoul(argv[1], NULL, 10);
     int others[SITES], count = 0, own = 0, one = 1;
+    /* Where each site has a partition of its own, it has it from its first call on. */
+    for (int i = 0; i < SITES; i++)
+        free(site[i](size));
     int partition = partition_of(0);
     for (int i = 1; i < SITES; i++)
         if (partition_of(i) != partition)

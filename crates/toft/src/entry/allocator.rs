@@ -1,5 +1,6 @@
 //! The allocator: all its parts, built once, over any operating system.
 
+use super::profile::Written;
 use crate::bin::ROW_WORDS;
 use crate::guarded::{Guarded, Slot};
 use crate::harden::{Secret, has_long_vectors};
@@ -22,7 +23,7 @@ use crate::zone::Zones;
 /// Where the states of heaps lie within the tables' part of the metadata window.
 const STATES_OFFSET: usize = 32 << 20;
 /// Bytes for the counters at the start of the tables.
-const COUNTERS: usize = 128;
+const COUNTERS: usize = 192;
 
 /// A whole allocator. Never changes after it is built, but for what its parts point to, so the
 /// process's own one lies in read-only memory.
@@ -93,6 +94,8 @@ struct Counters {
     looked_at: AtomicUsize,
     /// Blocks that were freed for good, and their bytes. Any thread.
     gone: [AtomicUsize; 2],
+    /// What is remembered of the profiles that were written.
+    written: Written,
 }
 
 const _: () = assert!(size_of::<Counters>() <= COUNTERS);
@@ -330,6 +333,11 @@ impl<O: Os> Allocator<O> {
         &self.counters().gone
     }
 
+    /// What is remembered of the profiles that were written.
+    pub(super) fn written(&self) -> &Written {
+        &self.counters().written
+    }
+
     /// Whether the system has ever refused memory: then what becomes empty is given back at once.
     pub(super) fn pressure(&self) -> &AtomicUsize {
         &self.counters().pressure
@@ -542,6 +550,7 @@ impl<O: Os> Allocator<O> {
         self.nothing.repair(&self.os);
         self.sites.repair(&self.os);
         self.zones.repair(&self.os, thread_block());
+        self.written().repair();
         self.wrappers.repair(&self.os);
         self.pool.repair();
         self.limit.repair();

@@ -108,7 +108,8 @@ impl<O: Os> Allocator<O> {
         let for_its_claim = match stands {
             Stands::Alone => false,
             Stands::ForItsClaim => true,
-            Stands::Zeroed => slab.class().is_small(),
+            // The hardened build comes here with each of them.
+            Stands::Zeroed => !HARDENED && slab.class().is_small(),
         };
         let of = if for_its_claim && !self.options.is_careful() {
             slab.claimed().count_ones() as usize + 1

@@ -10,6 +10,7 @@
 //! nobody is waited for, and of two that write at once the second does not.
 
 use super::Allocator;
+use super::doors::inside;
 use super::start::allocator;
 use crate::large::BlockState;
 use crate::os::{Linux, Os, process};
@@ -20,15 +21,28 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicUsize};
 use core::ffi::{CStr, c_int};
 
-/// The process that has the name to itself; set at the start, by the thread that loads the library. A child that was
-/// forked since writes beside it.
-static FIRST: AtomicUsize = AtomicUsize::new(0);
-/// How many were written beside the one at exit. Counted up by whoever writes one.
-static NUMBER: AtomicUsize = AtomicUsize::new(0);
-/// One while somebody writes: taken by exchange (`Acquire`), and released by whom it was taken (`Release`).
-static BUSY: AtomicU32 = AtomicU32::new(0);
-/// Bytes beyond which the next one is written for growth; raised by exchange by whoever writes it.
-static MARK: AtomicUsize = AtomicUsize::new(0);
+/// What is remembered of the profiles that were written. All zero at first; in the tables, because the library's own
+/// data is read-only.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Written {
+    /// The process that has the name to itself; set at the start, by the thread that loads the library. A child that
+    /// was forked since writes beside it.
+    first: AtomicUsize,
+    /// How many were written beside the one at exit. Counted up by whoever writes one.
+    number: AtomicUsize,
+    /// Bytes beyond which the next one is written for growth; raised by exchange by whoever writes it.
+    mark: AtomicUsize,
+    /// One while somebody writes: taken by exchange (`Acquire`), and released by whom it was taken (`Release`).
+    busy: AtomicU32,
+}
+
+impl Written {
+    /// In the child of a fork: nobody else writes.
+    pub(super) fn repair(&self) {
+        self.busy.store(0, Relaxed);
+    }
+}
 
 /// Why one is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +174,7 @@ pub(super) fn at_start(allocator: &Allocator<Linux>) {
     if options.profile.is_none() {
         return;
     }
-    FIRST.store(process::pid(), Relaxed);
+    allocator.written().first.store(process::pid(), Relaxed);
     if let Ok(number) = c_int::try_from(options.profile_signal)
         && number != 0
         && !process::on_signal(number, by_signal)
@@ -178,7 +192,7 @@ pub(super) fn at_exit(allocator: &Allocator<Linux>) {
 
 /// The handler. The calls that it makes are the kernel's own, which leave `errno` alone.
 extern "C" fn by_signal(_number: c_int) {
-    allocator().profile(Why::Signal);
+    inside(|| allocator().profile(Why::Signal));
 }
 
 impl<O: Os> Allocator<O> {
@@ -194,15 +208,16 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn profile_growth(&self, bytes: usize) {
-        let mark = MARK.load(Relaxed).max(self.options.profile_growth);
+        let mark = self.written().mark.load(Relaxed).max(self.options.profile_growth);
         let has = self.counted_bytes().saturating_add(bytes);
         if has < mark {
             return;
         }
         let next = has.saturating_add(self.options.profile_growth);
-        let old = MARK.load(Relaxed);
+        let old = self.written().mark.load(Relaxed);
         // Who loses has been told of by who wins.
-        if old <= mark && MARK.compare_exchange(old, next, Relaxed, Relaxed).is_ok() {
+        if old <= mark && self.written().mark.compare_exchange(old, next, Relaxed, Relaxed).is_ok()
+        {
             self.profile(Why::Growth);
         }
     }
@@ -212,12 +227,16 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn profile(&self, why: Why) {
         let Some(name) = &self.options.profile else { return };
-        if BUSY.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        let written = self.written();
+        if written.busy.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             return;
         }
+        let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
+        let inherited = written.first.load(Relaxed) != process::pid();
+        let path = Path::of(name.as_c_str(), inherited, number);
         // Who asks for this says that an inherited filter allows it.
         if let Some(_permit) = self.filter().permit(&self.os, true)
-            && let Some(file) = process::open_to_replace(Path::of(name.as_c_str(), why).as_c_str())
+            && let Some(file) = process::open_to_replace(path.as_c_str())
         {
             if let Some(table) = Table::of(self) {
                 self.write_profile(file, &table, why);
@@ -225,7 +244,7 @@ impl<O: Os> Allocator<O> {
             }
             process::close(file);
         }
-        BUSY.store(0, Release);
+        written.busy.store(0, Release);
     }
 
     fn write_profile(&self, file: c_int, table: &Table, why: Why) {
@@ -278,7 +297,8 @@ struct Path {
 }
 
 impl Path {
-    fn of(name: &CStr, why: Why) -> Path {
+    /// Of a child that has `inherited` the name, or not; the one of that number of those that are not the last.
+    fn of(name: &CStr, inherited: bool, number: Option<usize>) -> Path {
         let mut path = Path { bytes: [0; NAME], len: 0 };
         let (mut rest, mut told) = (name.to_bytes(), false);
         while let Some((&byte, behind)) = rest.split_first() {
@@ -290,11 +310,11 @@ impl Path {
                 rest = behind;
             }
         }
-        if !told && FIRST.load(Relaxed) != process::pid() {
+        if !told && inherited {
             path.number(process::pid());
         }
-        if why != Why::Exit {
-            path.number(NUMBER.fetch_add(1, Relaxed) + 1);
+        if let Some(number) = number {
+            path.number(number);
         }
         path
     }
@@ -341,15 +361,14 @@ mod tests {
 
     #[test]
     fn names_tell_processes_and_moments_apart() {
-        FIRST.store(process::pid(), Relaxed);
-        assert_eq!(Path::of(c"/tmp/a", Why::Exit).as_c_str(), c"/tmp/a");
-        let first = NUMBER.load(Relaxed);
-        let name = std::format!("/tmp/a.{}", first + 1);
-        assert_eq!(Path::of(c"/tmp/a", Why::Signal).as_c_str().to_str(), Ok(&*name));
-        FIRST.store(1, Relaxed);
-        let name = std::format!("/tmp/a.{}.{}", process::pid(), first + 2);
-        assert_eq!(Path::of(c"/tmp/a", Why::Growth).as_c_str().to_str(), Ok(&*name));
-        let name = std::format!("/tmp/{}%q", process::pid());
-        assert_eq!(Path::of(c"/tmp/%p%q", Why::Exit).as_c_str().to_str(), Ok(&*name));
+        let of = |name, inherited, number| {
+            let path = Path::of(name, inherited, number);
+            std::string::String::from(path.as_c_str().to_str().unwrap())
+        };
+        let pid = process::pid();
+        assert_eq!(of(c"/tmp/a", false, None), "/tmp/a");
+        assert_eq!(of(c"/tmp/a", false, Some(7)), "/tmp/a.7");
+        assert_eq!(of(c"/tmp/a", true, Some(12)), std::format!("/tmp/a.{pid}.12"));
+        assert_eq!(of(c"/tmp/%p%q", true, None), std::format!("/tmp/{pid}%q"));
     }
 }
