@@ -48,7 +48,7 @@ pub struct Allocator<O> {
     pub(super) for_ever: bool,
     /// All heaps.
     pub heaps: Heaps,
-    hash: SiteHash,
+    pub(super) hash: SiteHash,
     /// Call sites and their partitions, in exact mode.
     pub sites: Sites,
     /// Functions whose callers are the call sites.
