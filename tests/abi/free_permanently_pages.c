@@ -16,7 +16,8 @@ static void drop_all(void (*free_permanently)(void *), size_t size, int many)
     for (int i = 0; i < many; i++)
         free_permanently(block[i]);
     size_t all = (size_t)many * size, after = rss_bytes();
-    CHECK(before - after > all / 10 * 8);
+    /* The hardened build keeps the pages of one slot in each slab, and does not fill all of them. */
+    CHECK(before - after > all / 10 * 7);
 }
 
 int main(void)

@@ -70,7 +70,7 @@ fn at_exit_the_profile_is_written_in_the_form_of_its_name() {
     assert_eq!((objects_of(&at_exit, "fill"), at_exit["source"].as_str()), (500, Some("exit")));
     assert_eq!(
         (at_exit["name"].as_str(), at_exit["partitions"].as_u64()),
-        (Some("holder"), Some(4096))
+        (Some("holder"), Some(2048))
     );
 
     let page = directory.path().join("heap.html");

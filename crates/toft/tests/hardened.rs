@@ -316,24 +316,3 @@ fn without_random_numbers_there_is_no_allocator() {
     fake.set_fault(Some(Fault::from(0).only(Request::Random)));
     assert!(Allocator::new(fake.clone(), options(), false).is_err());
 }
-
-/// What is written to a block in quarantine is named when the block leaves it, because its page may go then, and with
-/// it what was written.
-#[test]
-fn a_write_in_quarantine_is_named_before_the_page_goes() {
-    for size in [100, 5000] {
-        let (fake, allocator) = allocator(options());
-        let (mine, other) = (birth(&allocator), birth(&allocator));
-        for heap in [mine, other] {
-            let address = take(&allocator, mine, size);
-            allocator.free(heap, address, Call::Free);
-            *place(address + 3) = 1;
-            allocator.purge(Some(heap));
-            let words = format!(
-                "toft: write after free: malloc({address:#x}): byte 3 of this free {size}-byte"
-            );
-            assert!(report(&fake).starts_with(&words), "{size}");
-        }
-        allocator.check().unwrap();
-    }
-}

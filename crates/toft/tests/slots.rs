@@ -45,6 +45,10 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
 /// A slot that was freed by its owner while another thread, which had found it live, set its remote
 /// bit: it is not handed out again before the double free has been named.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
     let options = Options { partitions: 1, warn_only: true, ..Options::DEFAULT };
     let (fake, allocator) = allocator(options);
@@ -77,6 +81,10 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
 
 /// calloc leaves pages alone that nobody has written: never used, or given back since; and no others.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn calloc_knows_zero_memory_from_other() {
     for size in [2000, 5000, 20_000, 128 << 10] {
         let (fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
@@ -114,6 +122,10 @@ fn calloc_knows_zero_memory_from_other() {
 /// What is known of a claim is forgotten with it: a block that is in use is not taken for zero
 /// because others of its group have been claimed since.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn a_block_in_use_does_not_count_as_zero() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);
@@ -137,6 +149,10 @@ fn a_block_in_use_does_not_count_as_zero() {
 /// A site that replaces one block touches no more of a fresh slab than a page; where it does so all the
 /// time, no more than four.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn freed_slots_are_used_again_before_fresh_ones() {
     for size in [64, 1000, 2000, 9000] {
         let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
@@ -161,6 +177,10 @@ fn freed_slots_are_used_again_before_fresh_ones() {
 
 /// A claim is of the group after the last one, so that each has time to gather free slots.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn claims_go_round() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);
@@ -179,6 +199,10 @@ fn claims_go_round() {
 /// A medium block that is freed before all that are claimed is handed out next, and is known not to
 /// be zero.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn a_freed_medium_block_comes_next() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);
@@ -210,6 +234,10 @@ fn a_freed_medium_block_comes_next() {
 /// Decision 0003: a full slab is listed again by the free that makes a quarter of it free, by
 /// whoever it comes, and by the next one where a signal handler could do nothing.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn a_full_slab_comes_back_at_a_quarter() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let (heap, other) = (birth(&allocator), birth(&allocator));
@@ -260,6 +288,10 @@ fn allocations_are_counted_whoever_frees() {
 
 /// Once the system has refused memory a slab gives its pages back with its last free.
 #[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "counts slots of the default build's sizes, in its order"
+)]
 fn under_pressure_an_empty_slab_goes_at_once() {
     let (fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
     let heap = birth(&allocator);

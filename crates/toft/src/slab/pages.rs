@@ -1,7 +1,7 @@
 //! Giving back the pages of free slots, while others of the slab are live.
 
 use super::slab::Slab;
-use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, WALL, ZERO_CLEAN, ZERO_FRESH};
+use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
@@ -160,12 +160,6 @@ impl Slab {
                 _ => {}
             }
         }
-    }
-
-    /// Whether a wall takes the place of the slot. Asked in the hardened build, which compacts nothing: so
-    /// nothing else has this state.
-    pub(super) fn is_wall(&self, slot: usize) -> bool {
-        self.state_of(slot).load(Relaxed) == WALL
     }
 
     fn is_free(&self, slot: usize) -> bool {

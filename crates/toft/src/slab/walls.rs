@@ -21,6 +21,12 @@ const PAGES_LEAST: usize = 8;
 const WALLED_SHIFT: u32 = 12;
 
 impl Slab {
+    /// Whether a wall takes the place of the slot. Asked in the hardened build, which compacts nothing: so
+    /// nothing else has this state.
+    fn is_wall(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Relaxed) == WALL
+    }
+
     /// Chooses the slots of a slab that is just being opened that become walls. `below` gives a random
     /// number below another one.
     pub fn choose_walls(&self, page: usize, slots: usize, mut below: impl FnMut(usize) -> usize) {
