@@ -124,6 +124,9 @@ impl<O: Os> Allocator<O> {
             let quiet = can && self.is_quiet(slab);
             slab.settle(quiet);
             self.verify_held(slab);
+            if let Some(slot) = slab.keep_written(self.os.page_size()) {
+                self.freed_twice(slab, slot, Call::RemoteFree);
+            }
             swept.more |= !quiet;
             all_quiet |= u64::from(quiet) << number;
         }

@@ -65,8 +65,9 @@ impl Slab {
         self.state_of(slot).load(Relaxed) == QUARANTINED
     }
 
-    /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone.
-    /// Owner of the slab.
+    /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone, but for another
+    /// thread that frees it at the same moment. Then both do; and it is named when both leave their quarantines.
+    /// An exchange would tell at once, and cost every free as much as all of its checks. Owner of the slab.
     #[inline(always)]
     pub fn take_own(&self, slot: usize) -> bool {
         let state = self.state_of(slot);

@@ -21,7 +21,7 @@ impl Slab {
     /// same moment one succeeds, or the owner finds it freed twice.
     pub fn bury(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
-        // In the hardened build `LIVE` is left by one exchange of whoever frees.
+        // An owner that frees it at the same moment may win: a double free, named when it leaves the quarantine.
         !self.is_remote(slot) && state.compare_exchange(LIVE, GONE, AcqRel, Acquire).is_ok()
     }
 

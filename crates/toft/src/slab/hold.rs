@@ -59,8 +59,6 @@ impl Slab {
         any = false;
         if !self.is_dormant() {
             self.spare_runs(page, self.claim_and_group(), |(first, end), (start, stop)| {
-                // What was written there stays for malloc to find.
-                let end = if self.is_written((start, stop)) { first } else { end };
                 for slot in first..end {
                     let begin = slot * self.size();
                     if begin < stop && begin + self.size() > start {
@@ -176,7 +174,7 @@ impl Slab {
         );
     }
 
-    fn is_held(&self, slot: usize) -> Option<bool> {
+    pub(super) fn is_held(&self, slot: usize) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             REMOTE_HELD => Some(true),
             WALL if HARDENED => Some(false),

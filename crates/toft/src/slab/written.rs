@@ -34,6 +34,31 @@ impl Slab {
         })
     }
 
+    /// Lets go of what is held on pages where something was written, which stay for malloc to find. Says which slot
+    /// another thread has freed that was freed already, if any was.
+    ///
+    /// After the barrier and `settle`: before, the owner may be unmapping the slab.
+    pub fn keep_written(&self, page: usize) -> Option<usize> {
+        let (mut twice, size) = (None, self.size());
+        if CHECK_PAGES {
+            let held = |slot| self.is_held(slot);
+            self.runs(page, held, |(first, end), (start, stop)| {
+                if !self.is_written((start, stop)) {
+                    return;
+                }
+                for slot in
+                    (first..end).filter(|slot| slot * size < stop && (slot + 1) * size > start)
+                {
+                    self.let_go_free(slot, false);
+                    if self.let_go_remote(slot, false) == Some(false) {
+                        twice = Some(slot);
+                    }
+                }
+            });
+        }
+        twice
+    }
+
     /// The same of all slots that may not be zero, of a slab without live ones.
     pub fn has_been_written(&self) -> bool {
         CHECK_PAGES
