@@ -101,6 +101,14 @@ const CHECKS: &[Check] = &[
             HOST,
             "--lib",
             "--tests",
+            "--",
+            // They run a cargo of their own, which is not the sanitizer's.
+            "--skip",
+            "an_arena_for_each_request",
+            "--skip",
+            "a_static_arena",
+            "--skip",
+            "memory_that_two_processes_share",
         ],
         // Tests leak memory on purpose.
         variables: &[("RUSTFLAGS", "-Zsanitizer=address"), ("ASAN_OPTIONS", "detect_leaks=0")],

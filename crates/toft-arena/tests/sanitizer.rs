@@ -112,7 +112,10 @@ fn each_defect_is_reported_and_its_twin_is_not() {
                     .output()
                     .unwrap();
                 let said = String::from_utf8_lossy(&output.stderr);
-                let reported = said.contains("use-after-poison");
+                // Where a poisoned word is half of what the sanitizer counts in, it has no name for it.
+                let names = ["use-after-poison", "unknown-crash"];
+                let reported =
+                    names.iter().any(|name| said.contains(&format!("AddressSanitizer: {name}")));
                 assert_eq!(reported, defect, "{shape}: {name}: {said}");
                 let went_on = String::from_utf8_lossy(&output.stdout).contains("went on");
                 assert_eq!(went_on, !defect, "{shape}: {name}: {said}");
