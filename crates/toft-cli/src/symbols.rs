@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
-use toft_profile::Frame;
+use toft_profile::{Frame, read_file};
+
+use crate::style::plain;
 
 /// What is known about a code address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,9 +51,12 @@ impl Place {
             }
             _ => {}
         }
-        text
+        plain(&text)
     }
 }
+
+/// The longest file that is read for names: the process that is looked at has chosen it.
+const FILE_MOST: u64 = 4 << 30;
 
 /// The modules of one process, loaded when first asked for.
 pub struct Symbols {
@@ -176,7 +180,7 @@ impl Symbols {
 
 impl Module {
     fn load(path: &Path, search: &[PathBuf]) -> Option<Module> {
-        let bytes = fs::read(path).ok()?;
+        let bytes = read_file(path, FILE_MOST).ok()?;
         let elf = object::File::parse(&*bytes).ok()?;
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
@@ -187,7 +191,7 @@ impl Module {
         });
 
         let mut functions = functions(&elf);
-        if let Some(extra) = separate.as_ref().and_then(|path| fs::read(path).ok())
+        if let Some(extra) = separate.as_ref().and_then(|path| read_file(path, FILE_MOST).ok())
             && let Ok(debug) = object::File::parse(&*extra)
         {
             functions.extend(self::functions(&debug));
@@ -334,7 +338,7 @@ mod tests {
     /// This test's own process, whose debug information names this very file.
     #[test]
     fn a_function_of_this_process_is_found() {
-        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let maps: Vec<String> =
             maps.lines().filter(|line| line.contains("x")).map(str::to_owned).collect();
         let here = a_function_of_this_process_is_found as fn() as usize as u64;
@@ -342,6 +346,25 @@ mod tests {
         assert!(place.function.unwrap().contains("a_function_of_this_process_is_found"));
         assert!(place.file.unwrap().ends_with("symbols.rs"));
         assert!(place.line.unwrap() > 1);
+    }
+
+    #[test]
+    fn no_name_steers_the_terminal() {
+        let place = Place { function: Some("f\x1b[2J\n".into()), ..Place::default() };
+        assert_eq!(place.words(8), "f\u{fffd}[2J\u{fffd}");
+        let place = Place { module: Some("/a\x1b[2J".into()), ..Place::default() };
+        assert_eq!(place.words(8), "a\u{fffd}[2J+0x0");
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut symbols = Symbols::searching(Vec::new());
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            assert_eq!(symbols.frames(path, 8, None), (Vec::new(), Found::Missing));
+        }
     }
 
     #[test]

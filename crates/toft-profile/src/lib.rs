@@ -36,6 +36,7 @@ mod module;
 mod pagemap;
 mod process;
 mod profile;
+mod regular;
 mod root;
 mod rss;
 mod sites;
@@ -51,6 +52,7 @@ pub use process::{Process, read};
 pub use profile::{
     Change, Diff, FileError, Frame, Profile, Row, Share, Source, VERSION as PROFILE_VERSION, take,
 };
+pub use regular::read_file;
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
 pub use sites::Site;
