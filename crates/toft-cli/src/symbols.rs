@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
@@ -119,12 +120,17 @@ impl Symbols {
         let Some(path) = region.path.clone() else {
             return Place { offset: address, ..Place::default() };
         };
-        let in_file = within - region.start + region.offset;
+        let in_file = (within - region.start).wrapping_add(region.offset);
         let Some(module) = self.module(&path) else {
-            return Place { module: Some(path), offset: in_file + 1, ..Place::default() };
+            return Place {
+                module: Some(path),
+                offset: in_file.wrapping_add(1),
+                ..Place::default()
+            };
         };
         let probe = module.address_of(in_file).unwrap_or(in_file);
-        let mut place = Place { module: Some(path), offset: probe + 1, ..Place::default() };
+        let mut place =
+            Place { module: Some(path), offset: probe.wrapping_add(1), ..Place::default() };
         module.describe(probe, &mut place);
         place
     }
@@ -198,7 +204,7 @@ impl Module {
         }
         functions.sort();
         functions.dedup_by_key(|(address, ..)| *address);
-        let lines = Loader::new(separate.as_deref().unwrap_or(path)).ok();
+        let lines = lines(separate.as_deref().unwrap_or(path));
         Some(Module { segments, functions, lines, build_id })
     }
 
@@ -206,7 +212,7 @@ impl Module {
         let (offset, _, address) = self.segments.iter().find(|(offset, length, _)| {
             in_file.checked_sub(*offset).is_some_and(|d| d < *length)
         })?;
-        Some(in_file - offset + address)
+        Some((in_file - offset).wrapping_add(*address))
     }
 
     /// The functions at an address, innermost first.
@@ -259,6 +265,16 @@ impl Module {
             place.function = self.function(probe);
         }
     }
+}
+
+/// The lines of a file. The loader opens the package of debug information that lies beside it, too, whatever that is.
+fn lines(path: &Path) -> Option<Loader> {
+    let mut package = path.as_os_str().to_owned();
+    package.push(".dwp");
+    if fs::metadata(package).is_ok_and(|about| !about.is_file()) {
+        return None;
+    }
+    Loader::new(path).ok()
 }
 
 fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
@@ -338,7 +354,7 @@ mod tests {
     /// This test's own process, whose debug information names this very file.
     #[test]
     fn a_function_of_this_process_is_found() {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let maps: Vec<String> =
             maps.lines().filter(|line| line.contains("x")).map(str::to_owned).collect();
         let here = a_function_of_this_process_is_found as fn() as usize as u64;
@@ -365,6 +381,12 @@ mod tests {
         for path in [pipe.as_path(), Path::new("/dev/zero")] {
             assert_eq!(symbols.frames(path, 8, None), (Vec::new(), Found::Missing));
         }
+        // Nor is one beside a file that is well.
+        let program = folder.path().join("program.so");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        nix::unistd::mkfifo(&folder.path().join("program.so.dwp"), nix::sys::stat::Mode::S_IRWXU)
+            .unwrap();
+        assert_eq!(symbols.frames(&program, u64::MAX, None), (Vec::new(), Found::Same));
     }
 
     #[test]
