@@ -9,6 +9,7 @@
 //! | `process.rs` | a running one: `/proc` and `process_vm_readv` |
 //! | `core_file.rs` | one that has ended: its core file |
 //! | `module.rs` | the files that are mapped, by their own headers |
+//! | `regular.rs` | files whose names another process chose, read within bounds |
 //! | `pagemap.rs` | which of its pages are resident |
 //! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
 //! | `root.rs` | where the allocator's tables are |
