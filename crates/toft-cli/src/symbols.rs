@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
-use toft_profile::Frame;
+use toft_profile::{Frame, read_file};
+
+use crate::style::plain;
 
 /// What is known about a code address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,9 +52,12 @@ impl Place {
             }
             _ => {}
         }
-        text
+        plain(&text)
     }
 }
+
+/// The longest file that is read for names: the process that is looked at has chosen it.
+const FILE_MOST: u64 = 4 << 30;
 
 /// The modules of one process, loaded when first asked for.
 pub struct Symbols {
@@ -115,12 +120,17 @@ impl Symbols {
         let Some(path) = region.path.clone() else {
             return Place { offset: address, ..Place::default() };
         };
-        let in_file = within - region.start + region.offset;
+        let in_file = (within - region.start).wrapping_add(region.offset);
         let Some(module) = self.module(&path) else {
-            return Place { module: Some(path), offset: in_file + 1, ..Place::default() };
+            return Place {
+                module: Some(path),
+                offset: in_file.wrapping_add(1),
+                ..Place::default()
+            };
         };
         let probe = module.address_of(in_file).unwrap_or(in_file);
-        let mut place = Place { module: Some(path), offset: probe + 1, ..Place::default() };
+        let mut place =
+            Place { module: Some(path), offset: probe.wrapping_add(1), ..Place::default() };
         module.describe(probe, &mut place);
         place
     }
@@ -176,7 +186,7 @@ impl Symbols {
 
 impl Module {
     fn load(path: &Path, search: &[PathBuf]) -> Option<Module> {
-        let bytes = fs::read(path).ok()?;
+        let bytes = read_file(path, FILE_MOST).ok()?;
         let elf = object::File::parse(&*bytes).ok()?;
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
@@ -187,14 +197,14 @@ impl Module {
         });
 
         let mut functions = functions(&elf);
-        if let Some(extra) = separate.as_ref().and_then(|path| fs::read(path).ok())
+        if let Some(extra) = separate.as_ref().and_then(|path| read_file(path, FILE_MOST).ok())
             && let Ok(debug) = object::File::parse(&*extra)
         {
             functions.extend(self::functions(&debug));
         }
         functions.sort();
         functions.dedup_by_key(|(address, ..)| *address);
-        let lines = Loader::new(separate.as_deref().unwrap_or(path)).ok();
+        let lines = lines(separate.as_deref().unwrap_or(path));
         Some(Module { segments, functions, lines, build_id })
     }
 
@@ -202,7 +212,7 @@ impl Module {
         let (offset, _, address) = self.segments.iter().find(|(offset, length, _)| {
             in_file.checked_sub(*offset).is_some_and(|d| d < *length)
         })?;
-        Some(in_file - offset + address)
+        Some((in_file - offset).wrapping_add(*address))
     }
 
     /// The functions at an address, innermost first.
@@ -255,6 +265,16 @@ impl Module {
             place.function = self.function(probe);
         }
     }
+}
+
+/// The lines of a file. The loader opens the package of debug information that lies beside it, too, whatever that is.
+fn lines(path: &Path) -> Option<Loader> {
+    let mut package = path.as_os_str().to_owned();
+    package.push(".dwp");
+    if fs::metadata(package).is_ok_and(|about| !about.is_file()) {
+        return None;
+    }
+    Loader::new(path).ok()
 }
 
 fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
@@ -342,6 +362,31 @@ mod tests {
         assert!(place.function.unwrap().contains("a_function_of_this_process_is_found"));
         assert!(place.file.unwrap().ends_with("symbols.rs"));
         assert!(place.line.unwrap() > 1);
+    }
+
+    #[test]
+    fn no_name_steers_the_terminal() {
+        let place = Place { function: Some("f\x1b[2J\n".into()), ..Place::default() };
+        assert_eq!(place.words(8), "f\u{fffd}[2J\u{fffd}");
+        let place = Place { module: Some("/a\x1b[2J".into()), ..Place::default() };
+        assert_eq!(place.words(8), "a\u{fffd}[2J+0x0");
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut symbols = Symbols::searching(Vec::new());
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            assert_eq!(symbols.frames(path, 8, None), (Vec::new(), Found::Missing));
+        }
+        // Nor is one beside a file that is well.
+        let program = folder.path().join("program.so");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        nix::unistd::mkfifo(&folder.path().join("program.so.dwp"), nix::sys::stat::Mode::S_IRWXU)
+            .unwrap();
+        assert_eq!(symbols.frames(&program, u64::MAX, None), (Vec::new(), Found::Same));
     }
 
     #[test]

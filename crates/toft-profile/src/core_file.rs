@@ -10,7 +10,7 @@
 //! file. What is not there is read from the file that was mapped, if it is older than the core.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -20,10 +20,12 @@ use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 
 use crate::module::Notes;
-use crate::{Error, Found, Mapping, Memory, Run};
+use crate::{Error, Found, Mapping, Memory, Run, regular};
 
 /// The most bytes of notes, and of program headers, that are believed.
 const TABLE_MOST: u64 = 256 << 20;
+/// The most mappings of files that are believed: what a kernel allows a process by default.
+const FILES_MOST: usize = 1 << 16;
 
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
@@ -116,6 +118,8 @@ impl Core {
             threads: 0,
             file,
         };
+        // Headers may all name the same bytes.
+        let mut left = TABLE_MOST;
         for header in headers.chunks_exact(size as usize) {
             let (offset, start) = (word(header, 8), word(header, 16));
             let (kept, bytes) = (word(header, 32), word(header, 40));
@@ -128,7 +132,9 @@ impl Core {
                     flags: quarter(header, 4),
                 }),
                 PT_NOTE => {
-                    let mut notes = vec![0; kept.min(TABLE_MOST) as usize];
+                    let there = about.len().saturating_sub(offset);
+                    let mut notes = vec![0; kept.min(left).min(there) as usize];
+                    left -= notes.len() as u64;
                     let got = read_at(&core.file, offset, &mut notes);
                     core.add_notes(&notes[..got]);
                 }
@@ -166,9 +172,10 @@ impl Core {
             }
             let from = segment.start.max(root.tables);
             let to = segment.end.min(root.end);
-            let kept = segment.start + segment.kept;
+            let kept = segment.start.saturating_add(segment.kept);
             missing += to.saturating_sub(from.max(kept));
-            let there = segment.start + self.length.saturating_sub(segment.place).min(segment.kept);
+            let there = self.length.saturating_sub(segment.place).min(segment.kept);
+            let there = segment.start.saturating_add(there);
             cut += to.min(kept).saturating_sub(from.max(there));
         }
         match (missing, cut) {
@@ -241,7 +248,8 @@ impl Core {
             return;
         };
         let places = note[16..].chunks_exact(24);
-        for (place, name) in places.zip(names.split(|&byte| byte == 0)).take(count as usize) {
+        let most = FILES_MOST.saturating_sub(self.files.len()).min(count as usize);
+        for (place, name) in places.zip(names.split(|&byte| byte == 0)).take(most) {
             self.files.push(Mapped {
                 start: word(place, 0),
                 end: word(place, 8),
@@ -267,7 +275,11 @@ impl Core {
             let offset = address - segment.start;
             if offset < segment.kept {
                 let most = into.len().min((segment.kept - offset) as usize);
-                return read_at(&self.file, segment.place + offset, &mut into[..most]);
+                return read_at(
+                    &self.file,
+                    segment.place.saturating_add(offset),
+                    &mut into[..most],
+                );
             }
             if segment.flags & PF_W != 0 {
                 // What the program may have changed is in no file.
@@ -277,13 +289,11 @@ impl Core {
         let Some(mapped) = self.file_of(address) else { return 0 };
         let most = into.len().min((mapped.end - address) as usize);
         let path = Path::new(OsStr::from_bytes(mapped.path.as_bytes()));
-        let older = fs::metadata(path).is_ok_and(|about| about.mtime() <= self.written);
-        match File::open(path) {
-            Ok(file) if older => {
-                read_at(&file, mapped.offset + (address - mapped.start), &mut into[..most])
-            }
-            _ => 0,
+        let Ok(file) = regular::open(path) else { return 0 };
+        if !file.metadata().is_ok_and(|about| about.mtime() <= self.written) {
+            return 0;
         }
+        read_at(&file, mapped.offset.saturating_add(address - mapped.start), &mut into[..most])
     }
 }
 
@@ -298,7 +308,7 @@ impl Memory for Core {
             Mapping {
                 start: segment.start,
                 end: segment.end,
-                offset: mapped.map_or(0, |m| m.offset + (segment.start - m.start)),
+                offset: mapped.map_or(0, |m| m.offset.saturating_add(segment.start - m.start)),
                 readable: segment.flags & PF_R != 0,
                 executable: segment.flags & PF_X != 0,
                 path: mapped.map_or_else(String::new, |mapped| mapped.path.clone()),
@@ -337,10 +347,11 @@ impl Memory for Core {
         let mut runs = Vec::new();
         for segment in &self.segments {
             let kept = segment.kept.min(self.length.saturating_sub(segment.place));
-            let (from, to) = (segment.start.max(start), (segment.start + kept).min(end));
+            let (from, to) =
+                (segment.start.max(start), segment.start.saturating_add(kept).min(end));
             let mut at = from;
             while at < to {
-                let place = |address: u64| segment.place + (address - segment.start);
+                let place = |address: u64| segment.place.saturating_add(address - segment.start);
                 let data = seek(&self.file, place(at), Whence::SeekData).unwrap_or(u64::MAX);
                 let first = data.saturating_sub(place(at)).saturating_add(at) & !(PAGE - 1);
                 if first >= to {
@@ -396,4 +407,57 @@ fn quarter(bytes: &[u8], at: usize) -> u32 {
 fn half(bytes: &[u8], at: usize) -> u16 {
     let word = bytes.get(at..at + 2).and_then(|word| word.try_into().ok());
     word.map_or(0, u16::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A core file of that many program headers, each of which names the same note of that many mappings.
+    fn core(headers: usize, mappings: usize) -> Result<Core, Error> {
+        let mut file = vec![0; 64];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        file[16] = 4;
+        file[32] = 64;
+        file[54] = 56;
+        file[56..58].copy_from_slice(&(headers as u16).to_le_bytes());
+        let place = (64 + 56 * headers) as u64;
+        let contents = 16 + 25 * mappings;
+        let length = 20 + contents.next_multiple_of(4);
+        for _ in 0..headers {
+            let mut header = [0; 56];
+            header[0] = PT_NOTE as u8;
+            header[8..16].copy_from_slice(&place.to_le_bytes());
+            header[32..40].copy_from_slice(&(length as u64).to_le_bytes());
+            file.extend(header);
+        }
+        for number in [5, contents as u32, NT_FILE] {
+            file.extend(number.to_le_bytes());
+        }
+        file.extend(b"CORE\0\0\0\0");
+        file.extend((mappings as u64).to_le_bytes());
+        file.extend(4096u64.to_le_bytes());
+        for i in 0..mappings as u64 {
+            for number in [i << 12, (i + 1) << 12, u64::MAX] {
+                file.extend(number.to_le_bytes());
+            }
+        }
+        file.resize(place as usize + length, 0);
+        let path = std::env::temp_dir().join(format!("toft-core-{}-{headers}", std::process::id()));
+        std::fs::write(&path, file).unwrap();
+        let core = Core::open(&path);
+        std::fs::remove_file(&path).unwrap();
+        core
+    }
+
+    #[test]
+    fn as_many_mappings_are_believed_as_a_process_can_have() {
+        let one = core(1, 1000).unwrap();
+        assert_eq!(one.files.len(), 1000);
+        assert_eq!(one.files[999].start, 999 << 12);
+        // A place in the file that no file has is no reason to stumble.
+        assert_eq!(one.read(0x10, &mut [0; 8]), 0);
+        assert_eq!(one.mappings().unwrap().len(), 1000);
+        assert_eq!(core(1000, 1000).unwrap().files.len(), FILES_MOST);
+    }
 }

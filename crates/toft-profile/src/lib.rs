@@ -9,6 +9,7 @@
 //! | `process.rs` | a running one: `/proc` and `process_vm_readv` |
 //! | `core_file.rs` | one that has ended: its core file |
 //! | `module.rs` | the files that are mapped, by their own headers |
+//! | `regular.rs` | files whose names another process chose, read within bounds |
 //! | `pagemap.rs` | which of its pages are resident |
 //! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
 //! | `root.rs` | where the allocator's tables are |
@@ -36,6 +37,7 @@ mod module;
 mod pagemap;
 mod process;
 mod profile;
+mod regular;
 mod root;
 mod rss;
 mod sites;
@@ -51,6 +53,7 @@ pub use process::{Process, read};
 pub use profile::{
     Change, Diff, FileError, Frame, Profile, Row, Share, Source, VERSION as PROFILE_VERSION, take,
 };
+pub use regular::read_file;
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
 pub use sites::Site;

@@ -9,6 +9,8 @@ const HEADER: usize = 4096;
 const NOTES_MOST: u64 = 64 << 10;
 /// The most of one segment that is believed.
 const SEGMENT_MOST: u64 = 1 << 30;
+/// Bytes of a program header.
+const PROGRAM_HEADER: u64 = 56;
 
 const PT_LOAD: u64 = 1;
 const PT_NOTE: u64 = 4;
@@ -53,6 +55,9 @@ impl Image {
     fn parse(header: &[u8], start: u64) -> Option<Image> {
         let (place, size, count) =
             (number(header, 32, 8)?, number(header, 54, 2)?, number(header, 56, 2)?);
+        if size < PROGRAM_HEADER {
+            return None;
+        }
         let mut bias = None;
         let mut image = Image::default();
         for i in 0..count {

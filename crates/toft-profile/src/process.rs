@@ -27,9 +27,9 @@ pub struct Process {
 impl Process {
     /// The process of a number, if it can be looked into.
     pub fn open(pid: i32) -> Result<Process, Error> {
-        let stat =
-            fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|_| Error::NoProcess(pid))?;
-        // The name may have any character, so the state is what follows the last bracket.
+        // The name may have any bytes, so the state is what follows the last bracket.
+        let stat = fs::read(format!("/proc/{pid}/stat")).map_err(|_| Error::NoProcess(pid))?;
+        let stat = String::from_utf8_lossy(&stat);
         if matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X'))
         {
             return Err(Error::Zombie(pid));
@@ -75,7 +75,8 @@ impl Memory for Process {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
         for piece in into.chunks_mut(PIECE) {
-            match self.try_read(address + done as u64, piece) {
+            let Some(at) = address.checked_add(done as u64) else { break };
+            match self.try_read(at, piece) {
                 Ok(count) if count == piece.len() => done += count,
                 Ok(count) => return done + count,
                 Err(_) => break,
@@ -178,6 +179,22 @@ mod tests {
         let mut bytes = [0; 64];
         assert_eq!(process.read(8, &mut bytes), 0, "nothing is mapped there");
         assert_eq!(Process::open(i32::MAX).unwrap_err(), Error::NoProcess(i32::MAX));
+    }
+
+    #[test]
+    fn a_process_may_have_any_bytes_for_a_name() {
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::process::CommandExt;
+        let folder = std::env::temp_dir().join(format!("toft-profile-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let name = folder.join(std::ffi::OsStr::from_bytes(b"\xff\xfe) Z"));
+        std::os::unix::fs::symlink("/bin/sleep", &name).unwrap();
+        let mut child = std::process::Command::new(&name).arg0("sleep").arg("60").spawn().unwrap();
+        let opened = Process::open(child.id() as i32);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(opened.is_ok(), "{opened:?}");
     }
 
     #[test]

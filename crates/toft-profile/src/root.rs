@@ -8,12 +8,17 @@
 
 use toft::stats::{Anchor, MAGIC, Root, VERSION};
 
+use crate::format::units::plain;
 use crate::memory::read_word;
 use crate::module::{Image, Kind};
 use crate::{Error, Memory};
 
 /// Bytes that are searched at a time.
 const PIECE: usize = 1 << 20;
+/// The most that is searched of one process: files may say that there is more than anybody could read.
+const SEARCH_MOST: u64 = 4 << 30;
+/// Where every address space ends.
+const SPACE: u64 = 1 << 56;
 /// An anchor begins at a multiple of this.
 const ALIGN: usize = align_of::<Anchor>();
 const ANCHOR: usize = size_of::<Anchor>();
@@ -36,6 +41,7 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
     let mut problem = Error::NotToft(pid);
     let mut narrow = false;
     let mut wide = false;
+    let mut left = SEARCH_MOST;
     for mapping in &mappings {
         if mapping.offset != 0 || !mapping.readable || !mapping.path.starts_with('/') {
             continue;
@@ -52,7 +58,7 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
             Kind::Other => continue,
         };
         for (start, end) in image.writable {
-            match search(memory, start, end) {
+            match search(memory, start, end, &mut left) {
                 Some(Ok((root, version))) => {
                     return Ok(Found { root, version, file: mapping.path.clone() });
                 }
@@ -65,10 +71,20 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
     Err(if narrow && !wide { Error::Narrow(pid) } else { problem })
 }
 
-/// Looks for an anchor, and follows it.
-fn search(memory: &impl Memory, start: u64, end: u64) -> Option<Result<(Root, String), Error>> {
+/// Looks for an anchor, and follows it. What may still be searched becomes less by it.
+fn search(
+    memory: &impl Memory,
+    start: u64,
+    end: u64,
+    left: &mut u64,
+) -> Option<Result<(Root, String), Error>> {
+    if end > SPACE {
+        return None;
+    }
+    let mut at = start.checked_next_multiple_of(ALIGN as u64)?;
+    let end = end.min(at.saturating_add(*left));
+    *left -= end.saturating_sub(at);
     let mut buffer = vec![0; PIECE];
-    let mut at = start.next_multiple_of(ALIGN as u64);
     let mut problem = None;
     while at < end {
         let bytes = (end - at).min(PIECE as u64) as usize;
@@ -99,12 +115,13 @@ fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, S
     let root = word(core::mem::offset_of!(Anchor, root))?;
     let library = bytes.get(core::mem::offset_of!(Anchor, library)..)?;
     let library = library.split(|&byte| byte == 0).next().unwrap_or(&[]);
-    let library = String::from_utf8_lossy(library).into_owned();
+    let library = plain(&String::from_utf8_lossy(library));
     let pid = memory.pid();
     if version != VERSION || words < Root::NAMES.len() as u64 {
         return Some(Err(Error::OtherVersion(pid, library, version)));
     }
-    let words = (0..Root::NAMES.len() as u64).map_while(|i| read_word(memory, root + 8 * i));
+    let words =
+        (0..Root::NAMES.len() as u64).map_while(|i| read_word(memory, root.checked_add(8 * i)?));
     let Some(root) = Root::from_words(words) else {
         return Some(Err(Error::Nonsense(pid, "the root cannot be read")));
     };
@@ -122,7 +139,6 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
     let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
     let power =
         |value: u64, low: u64, high: u64| value.is_power_of_two() && (low..=high).contains(&value);
-    const SPACE: u64 = 1 << 56;
     ensure(power(root.page_size, 4096, 1 << 20), "the page size")?;
     let spans = [root.data, root.span, root.large_span, root.end];
     ensure(spans.iter().all(|&value| value < SPACE), "the windows")?;
@@ -180,4 +196,99 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         "the call sites",
     )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::{Mapping, Run};
+
+    /// A process with one file mapped: only its headers can be read, and everything else is zeros.
+    struct Odd {
+        header: Vec<u8>,
+        asked: Cell<u64>,
+    }
+
+    const START: u64 = 0x10000;
+
+    impl Odd {
+        /// With program headers of that many bytes each, all of which say the same.
+        fn new(size: u16, count: u16, address: u64, bytes: u64) -> Odd {
+            let mut header = vec![0; 4096];
+            let mut put =
+                |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+            put(0, b"\x7fELF\x02");
+            put(32, &64u64.to_le_bytes());
+            put(54, &size.to_le_bytes());
+            put(56, &count.to_le_bytes());
+            for i in 0..usize::from(count).min(70) {
+                let at = 64 + i * usize::from(size);
+                put(at, &1u32.to_le_bytes());
+                put(at + 4, &2u32.to_le_bytes());
+                // The first says where the file lies.
+                let address = if i == 0 && size > 0 { START } else { address };
+                put(at + 16, &address.to_le_bytes());
+                put(at + 32, &bytes.to_le_bytes());
+                put(at + 40, &bytes.to_le_bytes());
+            }
+            Odd { header, asked: Cell::new(0) }
+        }
+    }
+
+    impl Memory for Odd {
+        fn pid(&self) -> i32 {
+            7
+        }
+
+        fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+            Ok(vec![Mapping::of_line("10000-11000 rw-p 00000000 00:00 1 /odd").unwrap()])
+        }
+
+        fn read(&self, address: u64, into: &mut [u8]) -> usize {
+            self.asked.set(self.asked.get() + into.len() as u64);
+            assert!(self.asked.get() <= SEARCH_MOST + (1 << 30), "it reads without an end");
+            if address == START {
+                let bytes = into.len().min(self.header.len());
+                into[..bytes].copy_from_slice(&self.header[..bytes]);
+                return bytes;
+            }
+            0
+        }
+
+        fn pages(&self, _: u64, _: u64) -> Result<Vec<Run>, Error> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_segment_at_the_end_of_all_addresses_is_not_searched() {
+        let odd = Odd::new(56, 2, u64::MAX - 10, 1000);
+        assert_eq!(find(&odd).unwrap_err(), Error::NotToft(7));
+        assert!(odd.asked.get() < 1 << 20, "{}", odd.asked.get());
+        assert!(search(&odd, u64::MAX - 10, u64::MAX, &mut 1000).is_none());
+    }
+
+    #[test]
+    fn one_segment_many_times_is_searched_within_bounds() {
+        // Headers without a length are all the first.
+        let odd = Odd::new(0, u16::MAX, START, 1 << 30);
+        assert_eq!(find(&odd).unwrap_err(), Error::NotToft(7));
+        assert!(odd.asked.get() <= 4096, "{}", odd.asked.get());
+        // As many as fit into what is looked at.
+        let odd = Odd::new(56, 70, START, 1 << 30);
+        assert_eq!(find(&odd).unwrap_err(), Error::NotToft(7));
+        assert!(odd.asked.get() > 2 << 30, "{}", odd.asked.get());
+    }
+
+    #[test]
+    fn what_is_left_to_search_is_all_that_is_searched() {
+        let odd = Odd::new(56, 1, START, 0);
+        let mut left = 3 << 20;
+        assert!(search(&odd, 0, 2 << 20, &mut left).is_none());
+        assert_eq!((left, odd.asked.get()), (1 << 20, 2 << 20));
+        assert!(search(&odd, 0, 1 << 30, &mut left).is_none());
+        assert_eq!((left, odd.asked.get()), (0, 3 << 20));
+    }
 }

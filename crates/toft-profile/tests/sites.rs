@@ -1,6 +1,6 @@
 //! Call sites of a real process, as the reader sees them from outside.
 
-use toft_profile::{Process, Tables, find};
+use toft_profile::{Error, Mapping, Memory, Process, Run, Share, Tables, find, take};
 
 #[global_allocator]
 static ALLOCATOR: toft::Toft = toft::Toft;
@@ -8,6 +8,31 @@ static ALLOCATOR: toft::Toft = toft::Toft;
 #[inline(never)]
 fn hoard(bytes: usize) -> Vec<Vec<u8>> {
     (0..100).map(|_| Vec::with_capacity(bytes)).collect()
+}
+
+/// A process of which some addresses cannot be read, as of a core file that was cut off.
+struct Cut<'a> {
+    whole: &'a Process,
+    from: u64,
+    to: u64,
+}
+
+impl Memory for Cut<'_> {
+    fn pid(&self) -> i32 {
+        self.whole.pid()
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        self.whole.mappings()
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        if (self.from..self.to).contains(&address) { 0 } else { self.whole.read(address, into) }
+    }
+
+    fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
+        self.whole.pages(start, end)
+    }
 }
 
 /// Runs itself again, because a process reads its options when it starts.
@@ -48,5 +73,14 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
         assert_eq!(of(block.partition).address, block.site);
     }
     assert!(slabs > 10 && blocks.len() >= 100);
+    // Without its table of sites it is told as far as it is known.
+    let whole = take(&process).unwrap();
+    assert!(whole.notes.is_empty() && whole.rows.iter().any(|row| row.size != 0));
+    assert!(whole.exact());
+    let from = tables.root.sites;
+    let part = take(&Cut { whole: &process, from, to: from + 4096 }).unwrap();
+    assert!(part.notes[0].contains("the table of call sites cannot be read"), "{:?}", part.notes);
+    assert!(part.rows.iter().all(|row| row.size == 0 || row.share != Share::Exact));
+    assert!(part.bytes > 100 * 300_000);
     drop(kept);
 }

@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState};
 use toft_profile::{Diff, Profile, Row, Share};
 
-use crate::style::{bytes, count, fit};
+use crate::style::{bytes, count, fit, plain};
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +227,10 @@ impl Screen {
         [
             format!(
                 "{} ({})  {} threads  Toft {}{held}",
-                now.pid, now.name, self.threads, now.toft
+                now.pid,
+                plain(&now.name),
+                self.threads,
+                now.toft
             ),
             format!(
                 "live {} in {} blocks  {}/s  RSS {}{over}",

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::units::plain;
 use crate::Profile;
 
 /// The lines, in order.
@@ -11,11 +12,8 @@ pub fn write(profile: &Profile) -> String {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     for row in &profile.rows {
         // What separates, and what ends a line, is no part of a name here.
-        let stack: Vec<String> = row
-            .stack()
-            .iter()
-            .map(|frame| frame.replace(';', ":").replace(['\n', '\r'], " "))
-            .collect();
+        let stack: Vec<String> =
+            row.stack().iter().map(|frame| plain(&frame.replace(';', ":"))).collect();
         *stacks.entry(stack.join(";")).or_default() += row.bytes;
     }
     stacks.iter().fold(String::new(), |mut text, (stack, bytes)| {

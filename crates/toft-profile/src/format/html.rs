@@ -12,20 +12,40 @@ pub fn write(profile: &Profile) -> String {
     let title = format!("Heap of {} ({})", profile.name, profile.pid);
     // `</script` would end the data, whatever it is inside of.
     let data = profile.to_json().replace('<', "\\u003c");
-    let parts = [("{{title}}", escape(&title)), ("{{style}}", STYLE.to_owned())];
-    let mut page = PAGE.to_owned();
+    let title = escape(&title);
+    let parts = [
+        ("{{title}}", title.as_str()),
+        ("{{style}}", STYLE),
+        ("{{data}}", data.trim_end()),
+        ("{{script}}", SCRIPT),
+    ];
+    // In the order of their places, so that nothing that was put in is taken for a place.
+    let mut page = String::new();
+    let mut rest = PAGE;
     for (place, text) in parts {
-        page = page.replacen(place, &text, 1);
+        let Some((before, after)) = rest.split_once(place) else { continue };
+        page.push_str(before);
+        page.push_str(text);
+        rest = after;
     }
-    // Last, so that nothing in the data is taken for a place.
-    let Some((before, after)) = page.split_once("{{data}}") else { return page };
-    format!("{before}{}{}", data.trim_end(), after.replacen("{{script}}", SCRIPT, 1))
+    page + rest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::profile::samples::*;
+
+    #[test]
+    fn a_name_is_no_place_in_the_page() {
+        let mut profile = profile(vec![row("f", 1, 16, 3)]);
+        profile.name = "{{data}}{{script}}{{style}}".into();
+        let page = write(&profile);
+        assert!(page.contains("<title>Heap of {{data}}{{script}}{{style}} (7)</title>"), "{page}");
+        assert_eq!(page.matches("\"toft_profile\":").count(), 1);
+        assert!(page.contains("id=\"data\">{\"toft_profile\":"), "{page}");
+        assert!(page.contains(SCRIPT) && page.contains(STYLE));
+    }
 
     #[test]
     fn the_data_cannot_end_the_script_and_nothing_is_from_elsewhere() {

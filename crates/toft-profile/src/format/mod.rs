@@ -105,6 +105,7 @@ fn escape(text: &str) -> String {
             '\'' => escaped.push_str("&#39;"),
             // Not allowed in XML in any form.
             letter if letter.is_control() => escaped.push('?'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('?'),
             letter => escaped.push(letter),
         }
     }
@@ -136,5 +137,6 @@ mod tests {
     #[test]
     fn what_means_something_in_xml_is_escaped() {
         assert_eq!(escape("a<b>&\"c\"\u{1}"), "a&lt;b&gt;&amp;&quot;c&quot;?");
+        assert_eq!(escape("\u{fffe}\u{ffff}\u{fffd}"), "??\u{fffd}");
     }
 }

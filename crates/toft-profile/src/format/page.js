@@ -161,10 +161,12 @@ function show() {
 }
 
 document.querySelector("h1").textContent = document.title;
+const taken = new Date(profile.time * 1000);
+const moment = isNaN(taken) ? "" : `, ${taken.toISOString().replace("T", " ").slice(0, 19)} UTC`;
 const sites = new Set(profile.rows.map((row) => row.site)).size;
 byId("sum").textContent = `${bytes(profile.bytes)} live in ${count(profile.objects)} blocks, from ${count(sites)} call sites` +
   (profile.resident ? `; ${bytes(profile.resident)} resident` : "") +
-  `. Toft ${profile.toft}, ${new Date(profile.time * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC.`;
+  `. Toft ${profile.toft}${moment}.`;
 for (const note of profile.notes) byId("notes").append(element("p", note));
 if (profile.rows.some((row) => row.share === "shared")) {
   byId("notes").append(element("p", `~ marks memory in partitions that several call sites share (${profile.partitions} partitions): ` +

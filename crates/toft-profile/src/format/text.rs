@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::units::{bytes, count, fit};
+use super::units::{bytes, count, fit, plain};
 use crate::{Diff, Profile, Row, Share};
 
 /// How much of it.
@@ -79,7 +79,7 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
 
 /// What is to be known before it is believed.
 fn notes(profile: &Profile) -> Vec<String> {
-    let mut notes = profile.notes.clone();
+    let mut notes: Vec<String> = profile.notes.iter().map(|note| plain(note)).collect();
     let shared = profile.shared_bytes();
     if shared > 0 {
         notes.push(format!(
@@ -186,6 +186,7 @@ fn signed_count(value: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Frame;
     use crate::profile::samples::*;
 
     #[test]
@@ -203,6 +204,27 @@ mod tests {
         assert_eq!(words(lines[6]), "16 B 0.0% and 1 more call sites: --top 0 shows all");
         assert!(page.contains("~ marks 62.5 KiB") && page.contains("64 partitions"));
         assert!(page.lines().all(|line| line.chars().count() <= 110));
+    }
+
+    #[test]
+    fn no_name_steers_the_terminal() {
+        let mut strange = row("f\x1b[2J\ng", 2, 32, 2000);
+        let frame = Frame { function: "h\x1b]0;t\x07".into(), file: None, line: None };
+        strange.frames.push(frame);
+        let mut nameless = row("", 3, 16, 1);
+        nameless.frames.clear();
+        nameless.module = Some("/bin/\x1b[1m".into());
+        let mut profile = profile(vec![strange, nameless]);
+        profile.name = "n\x1b[31m\n".into();
+        profile.toft = "\r0".into();
+        profile.notes.push("note\x1b[0m\u{9b}".into());
+        let diff = diff_text(&Diff::of(&profile, &profile), &Shown::default());
+        let folded = crate::format::Format::Folded.write(&profile);
+        for page in [text(&profile, &Shown::default()), diff, String::from_utf8(folded).unwrap()] {
+            let raw = page.chars().find(|&c| c.is_control() && c != '\n');
+            assert_eq!(raw, None, "{page:?}");
+            assert!(!page.contains("\ng"), "{page:?}");
+        }
     }
 
     #[test]

@@ -29,10 +29,17 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// The text, or as much of its beginning as fits.
+/// A name as it can be shown in a line: others chose it, and what steers a terminal or ends a line is no part
+/// of it. Everything that is printed of names goes through here, or through [`fit`].
+pub fn plain(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+/// The text in one line, or as much of its beginning as fits.
 pub fn fit(text: &str, width: usize) -> String {
+    let text = plain(text);
     if text.chars().count() <= width {
-        return text.to_owned();
+        return text;
     }
     let mut short: String = text.chars().take(width.saturating_sub(3)).collect();
     short.push_str("...");
@@ -51,6 +58,15 @@ mod tests {
             shown,
             ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "16.0 EiB"]
         );
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_not_shown() {
+        assert_eq!(
+            plain("a\x1b[2Jb\nc\r\u{7f}\u{9b}ä"),
+            "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}\u{fffd}ä"
+        );
+        assert_eq!(fit("a\tb", 3), "a\u{fffd}b");
     }
 
     #[test]

@@ -126,6 +126,12 @@ impl Profile {
             rows: saved.rows,
         };
         profile.check().map_err(FileError::Senseless)?;
+        // It becomes a part of file names.
+        let mut ids = profile.rows.iter().filter_map(|row| row.build_id.as_deref());
+        if let Some(id) = ids.find(|id| !id.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            let what = format!("{id:?} is no build-id: those are hexadecimal digits");
+            return Err(FileError::Senseless(what));
+        }
         profile.finish();
         Ok(profile)
     }
@@ -195,5 +201,10 @@ mod tests {
         let wrong = text.replace("\"bytes\":48}", "\"bytes\":49}");
         assert_ne!(wrong, text);
         assert!(read(&wrong).to_string().contains("contradicts itself"));
+        for id in ["..", "\u{fc}\u{fc}", "a\u{fc}b", "../../x", "abc "] {
+            let wrong = text.replace("\"abcd\"", &format!("\"{id}\""));
+            assert_ne!(wrong, text);
+            assert!(read(&wrong).to_string().contains("is no build-id"), "{id}");
+        }
     }
 }

@@ -53,8 +53,16 @@ pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
             frames: Vec::new(),
         }
     };
+    // A core file that was cut off may have the slabs, and not these: what is there is worth showing.
+    let mut notes = Vec::new();
+    let known = tables.sites(memory).unwrap_or_else(|_| {
+        notes.push(
+            "the table of call sites cannot be read: no call site's small blocks are known to be its alone".into(),
+        );
+        Vec::new()
+    });
     let own: HashSet<u32> =
-        tables.sites(memory)?.iter().filter(|site| site.own).map(|site| site.partition).collect();
+        known.iter().filter(|site| site.own).map(|site| site.partition).collect();
     let share = |partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
         _ if own.contains(partition) => Share::Exact,
         0 | 1 => Share::Alone,
@@ -83,7 +91,7 @@ pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
         objects: 0,
         bytes: 0,
         doubts: slabs.senseless + more.senseless,
-        notes: Vec::new(),
+        notes,
         rows,
     };
     profile.finish();
