@@ -1,4 +1,4 @@
-// A signal handler uses zones while it interrupts calls about zones: its own always serves it; of the one that was
+// A signal handler uses zones while it interrupts calls about zones: those of its own, old and new, always serve it; of the one that was
 // interrupted it gets memory, or EDEADLK at once. Nothing hangs, and the zone stays whole.
 // flags: -pthread
 // timeout: 60
@@ -8,7 +8,7 @@
 #include <sys/time.h>
 
 static uint64_t shared, own;
-static volatile long served, refused, other;
+static volatile long served, refused, other, whole, failed;
 
 static void on_alarm(int signal)
 {
@@ -24,6 +24,15 @@ static void on_alarm(int signal)
     void *q = zone_malloc(own, 100);
     if (q)
         zone_free(own, q);
+    /* Each of these needs addresses, or gives them back, and the call that was interrupted may be doing so as well. */
+    void *large = zone_malloc(own, 40000);
+    uint64_t brief = zone_create("brief");
+    if (large && brief && zone_malloc(brief, 50) && zone_destroy(brief) == 0)
+        whole++;
+    else
+        failed++;
+    if (large)
+        zone_free(own, large);
     errno = error;
 }
 
@@ -42,10 +51,15 @@ int main(void)
         void *p = zone_malloc(shared, 100 + rounds % 3000);
         CHECK(p);
         zone_free(shared, p);
+        p = zone_malloc(shared, 20000);
+        CHECK(p);
+        zone_free(shared, p);
+        uint64_t third = zone_named("third");
+        CHECK(zone_malloc(third, 10) && zone_destroy(third) == 0);
     }
     struct itimerval never = {{0, 0}, {0, 0}};
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
-    CHECK(served > 0 && refused > 0 && other == 0);
+    CHECK(served > 0 && refused > 0 && other == 0 && whole > 0 && failed == 0);
     CHECK(stats_of(shared).live_blocks == (uint64_t)served);
     CHECK(stats_of(own).live_blocks == 1);
     CHECK(zone_verify(shared) == 0 && zone_verify(own) == 0);

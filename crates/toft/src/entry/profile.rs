@@ -7,15 +7,17 @@
 //! The slabs know their call sites: a profile is a walk over their states, merged in memory that is mapped for it and
 //! given back. What is written is the form that `toft report` reads (docs/profiles.md). Nothing here runs before it is
 //! asked for; a handler and the slow path of malloc may be in the middle of anything, so that tables are only read,
-//! nobody is waited for, and of two that write at once the second does not.
+//! nobody is waited for, and of two that write at once the second does not. The one at exit waits, for some seconds at
+//! most: there is no other after it. A handler may run on a stack of 8 KiB of which the kernel has taken a good part:
+//! what is large is in memory that is mapped for it.
 
 use super::Allocator;
 use super::doors::inside;
 use super::start::allocator;
 use crate::large::BlockState;
-use crate::os::{Linux, Os, process};
+use crate::os::{Linux, Os, process, wait_for};
 use crate::reclaim::heap_sort;
-use crate::report::{Writer, place_json};
+use crate::report::{Desk, Writer, place_json_by};
 use crate::slab::SlotState;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicUsize};
@@ -33,7 +35,8 @@ pub(super) struct Written {
     number: AtomicUsize,
     /// Bytes beyond which the next one is written for growth; raised by exchange by whoever writes it.
     mark: AtomicUsize,
-    /// One while somebody writes: taken by exchange (`Acquire`), and released by whom it was taken (`Release`).
+    /// The number of the thread that writes, or zero: taken by exchange (`Acquire`), and released by whom it was taken
+    /// (`Release`).
     busy: AtomicU32,
 }
 
@@ -77,6 +80,9 @@ struct Table {
     entries: &'static mut [Entry],
     len: usize,
 }
+
+/// How often the exit waits for who writes, a fifth of a second each time.
+const EXIT_WAITS: usize = 25;
 
 /// Room for what other threads do while the table is filled.
 const SPARE: usize = 4096;
@@ -228,27 +234,49 @@ impl<O: Os> Allocator<O> {
     fn profile(&self, why: Why) {
         let Some(name) = &self.options.profile else { return };
         let written = self.written();
-        if written.busy.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            return;
-        }
-        let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
-        let inherited = written.first.load(Relaxed) != process::pid();
-        let path = Path::of(name.as_c_str(), inherited, number);
-        // Who asks for this says that an inherited filter allows it.
-        if let Some(_permit) = self.filter().permit(&self.os, true)
-            && let Some(file) = process::open_to_replace(path.as_c_str())
-        {
-            if let Some(table) = Table::of(self) {
-                self.write_profile(file, &table, why);
-                table.give_back();
+        let me = process::thread_number();
+        let taken = || written.busy.compare_exchange(0, me, Acquire, Relaxed);
+        match taken() {
+            Ok(_) => {}
+            // A handler of this thread that has interrupted the writing and ends the program: it does not go on.
+            Err(who) if why != Why::Exit || who == me => return,
+            Err(_) => {
+                if !(0..EXIT_WAITS).any(|_| wait_for(&self.os, || taken().is_ok())) {
+                    return;
+                }
             }
-            process::close(file);
+        }
+        if let Some(address) = process::scratch(size_of::<Room>()) {
+            let room: *mut Room = core::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: mapped a moment ago, for nobody else, and given back below; zero is a `Room`.
+            self.profile_in(unsafe { &mut *room }, name.as_c_str(), why);
+            process::give_back(address, size_of::<Room>());
         }
         written.busy.store(0, Release);
     }
 
-    fn write_profile(&self, file: c_int, table: &Table, why: Why) {
-        let mut w: Writer = Writer::new(file);
+    #[inline(never)]
+    fn profile_in(&self, room: &mut Room, name: &CStr, why: Why) {
+        let written = self.written();
+        let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
+        let inherited = written.first.load(Relaxed) != process::pid();
+        room.path.set(name, inherited, number);
+        // Who asks for this says that an inherited filter allows it.
+        if let Some(_permit) = self.filter().permit(&self.os, true)
+            && let Some(file) = process::open_to_replace(room.path.as_c_str())
+        {
+            if let Some(table) = Table::of(self) {
+                self.write_profile(room, file, &table, why);
+                table.give_back();
+            }
+            process::close(file);
+        }
+    }
+
+    #[inline(never)]
+    fn write_profile(&self, room: &mut Room, file: c_int, table: &Table, why: Why) {
+        let Room { writer: w, desk, .. } = room;
+        w.begin(file);
         w.text("{\"toft_profile\":1").word("toft", crate::VERSION.as_bytes());
         let source: &[u8] = match why {
             Why::Exit => b"exit",
@@ -259,7 +287,7 @@ impl<O: Os> Allocator<O> {
         w.field("pid", process::pid() as u64);
         let mut name = [0u8; 16];
         let mut len = 0;
-        process::read_file(c"/proc/self/comm", |bytes| {
+        process::read_file_with(c"/proc/self/comm", desk.pieces(), |bytes| {
             let text = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
             len = name.iter_mut().zip(text).map(|(to, &from)| *to = from).count();
         });
@@ -269,7 +297,7 @@ impl<O: Os> Allocator<O> {
         for entry in table.entries().iter().filter(|entry| entry.objects != 0) {
             w.text(if any { ",\n{\"site\":\"0x" } else { "\n{\"site\":\"0x" });
             w.digits(entry.site as u64, 16).text("\"");
-            place_json(&mut w, entry.site);
+            place_json_by(w, desk, entry.site);
             w.field("partition", entry.partition as u64).field("size", entry.size as u64);
             w.field("objects", entry.objects as u64).field("bytes", entry.bytes as u64);
             let share: &[u8] = match entry.size {
@@ -287,6 +315,14 @@ impl<O: Os> Allocator<O> {
     }
 }
 
+/// What writing takes and the stack may not have. All zero at first.
+#[repr(C)]
+struct Room {
+    path: Path,
+    writer: Writer,
+    desk: Desk,
+}
+
 /// Most bytes of a file's name with what is put behind it, and a zero.
 const NAME: usize = 320;
 
@@ -297,9 +333,9 @@ struct Path {
 }
 
 impl Path {
-    /// Of a child that has `inherited` the name, or not; the one of that number of those that are not the last.
-    fn of(name: &CStr, inherited: bool, number: Option<usize>) -> Path {
-        let mut path = Path { bytes: [0; NAME], len: 0 };
+    /// Becomes that of a child that has `inherited` the name, or not; the one of that number of those that are not the last.
+    fn set(&mut self, name: &CStr, inherited: bool, number: Option<usize>) {
+        let path = self;
         let (mut rest, mut told) = (name.to_bytes(), false);
         while let Some((&byte, behind)) = rest.split_first() {
             if let Some(behind) = rest.strip_prefix(b"%p") {
@@ -316,7 +352,6 @@ impl Path {
         if let Some(number) = number {
             path.number(number);
         }
-        path
     }
 
     fn add(&mut self, bytes: &[u8]) {
@@ -362,7 +397,8 @@ mod tests {
     #[test]
     fn names_tell_processes_and_moments_apart() {
         let of = |name, inherited, number| {
-            let path = Path::of(name, inherited, number);
+            let mut path = Path { bytes: [0; NAME], len: 0 };
+            path.set(name, inherited, number);
             std::string::String::from(path.as_c_str().to_str().unwrap())
         };
         let pid = process::pid();

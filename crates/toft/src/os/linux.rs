@@ -226,7 +226,9 @@ unsafe impl Os for Linux {
 
     fn is_filtered(&self) -> bool {
         let mut finder = ModeFinder::default();
-        process::read_file(c"/proc/thread-self/status", |piece| finder.take(piece));
+        // In small pieces: a signal handler may ask, on a stack of 8 KiB.
+        let pieces = &mut [0u8; 512];
+        process::read_file_with(c"/proc/thread-self/status", pieces, |piece| finder.take(piece));
         !finder.says_none()
     }
 

@@ -100,12 +100,11 @@ pub fn close_on_exec(descriptor: c_int) {
 
 /// Reads a file in pieces and hands each to `each`; silently nothing where it cannot be opened.
 pub fn read_file(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
-    read_file_by::<4096>(path, each);
+    read_file_with(path, &mut [0u8; 4096], each);
 }
 
-/// The same in pieces of so many bytes, for where the stack may be short.
-fn read_file_by<const BYTES: usize>(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
-    let mut buffer = [0u8; BYTES];
+/// The same in pieces as large as a buffer, for where the stack may be short.
+pub fn read_file_with(path: &core::ffi::CStr, buffer: &mut [u8], mut each: impl FnMut(&[u8])) {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let at = libc::AT_FDCWD as isize as usize;
     // SAFETY: the path is a C string and the kernel only reads it.
@@ -158,6 +157,9 @@ pub fn with_file(path: &core::ffi::CStr, body: impl FnOnce(&[u8])) {
     unsafe { syscall(libc::SYS_munmap, [got as usize, bytes, 0, 0, 0, 0]) };
 }
 
+/// Bytes of a line that are kept.
+pub const LINE: usize = 512;
+
 /// Reads a text file and hands each line to `each`, without its end, and no more than its first half
 /// kilobyte; a last line without end is left out.
 pub fn read_lines(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
@@ -165,10 +167,18 @@ pub fn read_lines(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
 }
 
 /// The same, read in pieces of so many bytes, for where the stack may be short.
-pub fn read_lines_by<const BYTES: usize>(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
-    let mut line = [0u8; 512];
+pub fn read_lines_by<const BYTES: usize>(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
+    read_lines_with(path, (&mut [0u8; BYTES], &mut [0u8; LINE]), each);
+}
+
+/// The same with a buffer for the pieces and one for a line, for where there is no stack to spare.
+pub fn read_lines_with(
+    path: &core::ffi::CStr,
+    (buffer, line): (&mut [u8], &mut [u8; LINE]),
+    mut each: impl FnMut(&[u8]),
+) {
     let mut len = 0;
-    read_file_by::<BYTES>(path, |chunk| {
+    read_file_with(path, buffer, |chunk| {
         for &byte in chunk {
             if byte == b'\n' {
                 each(line.get(..len).unwrap_or(&[]));

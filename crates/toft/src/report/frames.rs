@@ -1,6 +1,6 @@
 //! Places in code and stacks, as lines for a person and as JSON.
 
-use super::{Stack, Writer, module_of};
+use super::{Desk, Stack, Writer, module_of};
 
 /// What every line of a report but the first begins with.
 pub const DETAIL: &str = "toft:   ";
@@ -56,7 +56,13 @@ pub fn frame_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize, cer
 /// Fields behind others: the file, the place in it and its build-id, as far as there are any.
 #[inline(never)]
 pub fn place_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize) {
-    if let Some(module) = module_of(address) {
+    place_json_by(w, &mut Desk::new(), address);
+}
+
+/// The same, with what it takes handed in, for where the stack may be short.
+#[inline(never)]
+pub fn place_json_by<const BYTES: usize>(w: &mut Writer<BYTES>, desk: &mut Desk, address: usize) {
+    if let Some(module) = desk.module_of(address) {
         w.word("module", module.path()).address("offset", module.offset);
         if !module.build_id().is_empty() {
             w.text(",\"build_id\":\"");

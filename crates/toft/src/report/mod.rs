@@ -22,8 +22,10 @@ mod symbols;
 mod unwind;
 mod writer;
 
-pub use frames::{DETAIL, frame_json, frame_line, place_json, place_text, stack_json, stack_lines};
-pub use module::{Module, module_of};
+pub use frames::{
+    DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
+};
+pub use module::{Desk, Module, module_of};
 pub use stack::{FRAMES, Stack};
 pub use symbols::for_each_function;
 pub use unwind::{Base, Frame, Pointer, frame_of};

@@ -1,12 +1,14 @@
 //! Which file an address of code lies in, and where in it: from `/proc/self/maps` and from what is mapped
 //! of the file's own header.
 
-use crate::os::process::{peek, read_lines_by};
+use crate::os::process::{LINE, peek, read_lines_with};
 
 /// Bytes of a path that are kept. The kernel's lines are read in pieces of about as much.
 const PATH: usize = 384;
 /// Bytes of a build-id that are kept: a SHA-1 has 20.
 const BUILD_ID: usize = 20;
+/// Bytes of notes that are looked through.
+const NOTES: usize = 256;
 
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 const EXECUTABLE: u16 = 2;
@@ -31,6 +33,17 @@ pub struct Module {
 }
 
 impl Module {
+    const NONE: Module = Module {
+        path: [0; PATH],
+        path_len: 0,
+        offset: 0,
+        base: 0,
+        text: (0, 0),
+        fixed: false,
+        build_id: [0; BUILD_ID],
+        build_id_len: 0,
+    };
+
     /// The file's name; cut off, if it is very long.
     pub fn path(&self) -> &[u8] {
         self.path.get(..self.path_len).unwrap_or(&[])
@@ -82,40 +95,63 @@ impl Mapping<'_> {
     }
 }
 
+/// What it takes to look for files, in one place: who is short of stack has it elsewhere. All zero at first.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Desk {
+    module: Module,
+    /// Pieces of the kernel's list, and a line of it.
+    pieces: [u8; 512],
+    line: [u8; LINE],
+    notes: [u8; NOTES],
+}
+
+impl Desk {
+    /// Nothing on it.
+    pub fn new() -> Desk {
+        Desk { module: Module::NONE, pieces: [0; 512], line: [0; LINE], notes: [0; NOTES] }
+    }
+
+    /// The file that the code at `address` was mapped from; `None` where no code is, or none of a file.
+    #[inline(never)]
+    pub fn module_of(&mut self, address: usize) -> Option<&Module> {
+        let Desk { module, pieces, line, notes } = self;
+        (module.path_len, module.build_id_len, module.base) = (0, 0, 0);
+        let mut found = false;
+        read_lines_with(c"/proc/self/maps", (pieces, line), |line| {
+            let Some(mapping) = Mapping::parse(line) else { return };
+            if found || mapping.start > address {
+                return;
+            }
+            // A file's mappings follow each other, the first of them with the header.
+            let known = mapping.path.get(..PATH).unwrap_or(mapping.path);
+            if known != module.path() {
+                module.path_len =
+                    module.path.iter_mut().zip(known).map(|(to, &from)| *to = from).count();
+                module.base = mapping.start.wrapping_sub(mapping.offset);
+            }
+            module.text = (mapping.start, mapping.end);
+            found =
+                address < mapping.end && mapping.executable && mapping.path.first() == Some(&b'/');
+        });
+        if !found {
+            return None;
+        }
+        module.offset = address.wrapping_sub(module.base);
+        module.fixed = false;
+        module.read_header(notes);
+        Some(module)
+    }
+
+    /// Room for a piece of another file.
+    pub fn pieces(&mut self) -> &mut [u8] {
+        &mut self.pieces
+    }
+}
+
 /// The file that the code at `address` was mapped from; `None` where no code is, or none of a file.
 pub fn module_of(address: usize) -> Option<Module> {
-    let mut module = Module {
-        path: [0; PATH],
-        path_len: 0,
-        offset: 0,
-        base: 0,
-        text: (0, 0),
-        fixed: false,
-        build_id: [0; BUILD_ID],
-        build_id_len: 0,
-    };
-    let mut found = false;
-    read_lines_by::<512>(c"/proc/self/maps", |line| {
-        let Some(mapping) = Mapping::parse(line) else { return };
-        if found || mapping.start > address {
-            return;
-        }
-        // A file's mappings follow each other, the first of them with the header.
-        let known = mapping.path.get(..PATH).unwrap_or(mapping.path);
-        if known != module.path() {
-            module.path_len =
-                module.path.iter_mut().zip(known).map(|(to, &from)| *to = from).count();
-            module.base = mapping.start.wrapping_sub(mapping.offset);
-        }
-        module.text = (mapping.start, mapping.end);
-        found = address < mapping.end && mapping.executable && mapping.path.first() == Some(&b'/');
-    });
-    if !found {
-        return None;
-    }
-    module.offset = address.wrapping_sub(module.base);
-    module.read_header();
-    Some(module)
+    Desk::new().module_of(address).copied()
 }
 
 fn field<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
@@ -136,7 +172,7 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
 
 impl Module {
     /// The build-id; and in a program that is at the addresses it was linked for, those count.
-    fn read_header(&mut self) -> Option<()> {
+    fn read_header(&mut self, notes: &mut [u8; NOTES]) -> Option<()> {
         let mut header = [0u8; 64];
         if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {
             return None;
@@ -149,7 +185,7 @@ impl Module {
         for number in 0..half(&header, 56)? {
             let (kind, address, bytes) = self.segment_at(&header, number)?;
             if kind == NOTE as usize {
-                self.read_notes(address, bytes);
+                self.read_notes(notes, address, bytes);
             }
         }
         Some(())
@@ -181,9 +217,8 @@ impl Module {
         if self.fixed { 0 } else { self.base }
     }
 
-    fn read_notes(&mut self, address: usize, bytes: usize) -> Option<()> {
-        let mut notes = [0u8; 256];
-        let wanted = notes.get_mut(..bytes.min(256))?;
+    fn read_notes(&mut self, notes: &mut [u8; NOTES], address: usize, bytes: usize) -> Option<()> {
+        let wanted = notes.get_mut(..bytes.min(NOTES))?;
         let got = peek(address, wanted);
         let mut rest = notes.get(..got)?;
         while let (Some(name), Some(description)) = (word(rest, 0), word(rest, 4)) {

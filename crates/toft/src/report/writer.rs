@@ -18,6 +18,11 @@ impl<const BYTES: usize> Writer<BYTES> {
         Writer { descriptor, buffer: [0; BYTES], len: 0, accepted: true }
     }
 
+    /// Begins anew with another descriptor, where the writer lies.
+    pub fn begin(&mut self, descriptor: i32) {
+        (self.descriptor, self.len, self.accepted) = (descriptor, 0, true);
+    }
+
     /// Appends text.
     pub fn text(&mut self, text: &str) -> &mut Writer<BYTES> {
         self.bytes(text.as_bytes())

@@ -17,4 +17,4 @@ mod wrappers;
 pub use cache::Cache;
 pub use hash::SiteHash;
 pub use table::{Sites, SitesPlaces, site_of_token};
-pub use wrappers::{Place, STEP_FIRST, Wrappers};
+pub use wrappers::{Place, REACH, STEP_FIRST, Wrappers};

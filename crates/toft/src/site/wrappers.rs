@@ -35,6 +35,10 @@ const WORDS_MOST: usize = (1 << DISTANCE_BITS) - 1;
 const UNTOUCHED: usize = 0;
 const UNKNOWN: usize = 15;
 
+/// No return address is looked for further above that of the call, however many levels are between them: what was
+/// learnt may be of code that is no more, and then leads to any word.
+pub const REACH: usize = 16 << 10;
+
 const WORD: usize = size_of::<usize>();
 
 /// Where a return address lies, and the frame pointer that belongs to it: zero, where it is not known.
@@ -47,14 +51,19 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the return address of the function that the call was in, by a code.
+    /// The place of the return address of the function that the call was in, by a code; not above `limit`.
     ///
     /// # Safety
-    /// 1. The code is of the site that lies at this place, and the call has not returned.
+    /// 1. The code is of the site that lies at this place, and the call has not returned. (A library that was unloaded
+    ///    since, with another at its place, breaks that: then words between the place and `limit` are read, and it
+    ///    faults where the thread's stack ends before.)
     #[inline(always)]
-    pub unsafe fn above(self, code: usize) -> Option<Place> {
+    pub unsafe fn above(self, code: usize, limit: usize) -> Option<Place> {
         if code != BY_FRAME {
             let stack = self.stack + (code & WORDS_MOST) * WORD;
+            if stack > limit {
+                return None;
+            }
             let frame = match (code - STEP_FIRST) >> DISTANCE_BITS {
                 UNTOUCHED => self.frame,
                 UNKNOWN => 0,
@@ -65,8 +74,9 @@ impl Place {
             };
             return Some(Place { stack, frame });
         }
-        // Above the word that it points to, which is the frame pointer before it. It never goes down.
-        if self.frame <= self.stack || !self.frame.is_multiple_of(WORD) {
+        // Above the word that it points to, which is the frame pointer before it. It never goes down; nor up for long.
+        let near = self.stack < self.frame && self.frame < limit;
+        if !near || !self.frame.is_multiple_of(WORD) {
             return None;
         }
         // SAFETY: duty 1: the unwind tables say that the function has its frame there.
@@ -100,6 +110,9 @@ struct State {
     count: AtomicU32,
     /// Sites that lie in wrappers, and could be looked through. Any thread.
     sites: AtomicU32,
+    /// One from when a record found no room: nothing is learnt of files that were not read until then, because it could
+    /// not be remembered that they were. Any thread.
+    full: AtomicU32,
     records: Carve,
 }
 
@@ -165,6 +178,7 @@ impl Wrappers {
         if number >= self.limit
             || state.records.reach(os, self.base, self.base + bytes, STEP).is_err()
         {
+            state.full.store(1, Relaxed);
             return;
         }
         let record = self.record(number);
@@ -201,6 +215,7 @@ impl Wrappers {
         let module = match self.of_site(site) {
             Some(false) => return None,
             Some(true) => module_of(site)?,
+            None if self.state().full.load(Relaxed) != 0 => return None,
             None => {
                 let module = module_of(site)?;
                 self.read_symbols(os, names, &module);
@@ -266,7 +281,7 @@ mod tests {
             let code = code_of_frame(Frame { base, pointer }).unwrap();
             assert!((STEP_FIRST..=BY_FRAME).contains(&code));
             // SAFETY: (1) a made-up stack that is all there.
-            unsafe { place.above(code) }
+            unsafe { place.above(code, place.stack + REACH) }
         };
         // SAFETY: (1) as above.
         let site = |place: Place| unsafe { place.site() };
@@ -283,6 +298,35 @@ mod tests {
         assert_eq!(above, Place { stack: at(41), frame: 0x5028 });
         assert_eq!(step(lost, Base::AboveFrame(16), Pointer::Below(16)), None, "it is not known");
         assert_eq!(step(start, Base::AboveFrame(16), Pointer::Below(16)), None, "it leads down");
+        // A register that is no frame pointer any more: nothing is read there.
+        let wild = Place { stack: at(3), frame: at(3) + REACH };
+        assert_eq!(step(wild, Base::AboveFrame(16), Pointer::Below(16)), None, "it leads away");
+        // SAFETY: (1) as above; nothing is read beyond the limit.
+        let beyond = |place: Place, base, pointer, limit| unsafe {
+            place.above(code_of_frame(Frame { base, pointer }).unwrap(), limit)
+        };
+        assert_eq!(beyond(start, Base::AboveStack(32), Pointer::Untouched, at(6)), None);
+        assert!(beyond(start, Base::AboveStack(32), Pointer::Untouched, at(7)).is_some());
+        assert_eq!(beyond(framed, Base::AboveFrame(16), Pointer::Below(16), at(40)), None);
+        assert!(beyond(framed, Base::AboveFrame(16), Pointer::Below(16), at(41)).is_some());
+    }
+
+    /// Without room for the marker, whoever comes next would read all symbols of the file again.
+    #[test]
+    fn what_could_not_be_remembered_is_not_read_again() {
+        let os = crate::os::Linux::detect();
+        let mut options = crate::options::Options::DEFAULT;
+        options.take(b"TOFT_WRAPPERS=*no_function_is_called_so*").unwrap();
+        let tables: Vec<usize> = vec![0; Wrappers::TABLE_BYTES / WORD + 1];
+        // SAFETY: (1) zeros, for as long as the test takes. (2) No addresses at all.
+        let full = unsafe { Wrappers::new((4096, 4096), tables.as_ptr().expose_provenance()) };
+        let site = code_of_frame as *const () as usize + 1;
+        let names = options.wrappers.unwrap();
+        assert_eq!(full.code_of(&os, &names, site), None);
+        let tried = full.state().count.load(Relaxed);
+        assert!(tried > 0, "the marker was to be added");
+        assert_eq!(full.code_of(&os, &names, site), None);
+        assert_eq!(full.state().count.load(Relaxed), tried);
     }
 
     #[test]

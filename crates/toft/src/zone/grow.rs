@@ -252,8 +252,9 @@ impl<'a, O: Os> Zone<'a, O> {
     }
 
     /// Ends the zone.
-    pub(super) fn destroy(&self) -> Result<(), Refusal> {
-        let open = self.state.open(self.os, self.me)?;
+    pub(super) fn destroy(self) -> Result<(), Refusal> {
+        let (state, os) = (self.state, self.os);
+        let open = state.open(os, self.me)?;
         self.record.end();
         let mut number = head(&self.record.first);
         self.record.clear_lists();
@@ -266,6 +267,9 @@ impl<'a, O: Os> Zone<'a, O> {
         self.record.clear_figures();
         self.record.ended();
         open.give_record(self.place, self.record);
+        // The record's lock before the window's: a handler that comes in now may be given this very record.
+        drop(self);
+        drop(open);
         Ok(())
     }
 }

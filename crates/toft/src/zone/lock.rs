@@ -29,6 +29,25 @@ pub(super) struct Held<'a, O: Os> {
     os: &'a O,
 }
 
+/// The calling thread takes no signal until this is dropped.
+#[derive(Debug)]
+pub(super) struct Undisturbed<'a, O: Os> {
+    os: &'a O,
+    before: u64,
+}
+
+impl<'a, O: Os> Undisturbed<'a, O> {
+    pub(super) fn begin(os: &'a O) -> Undisturbed<'a, O> {
+        Undisturbed { os, before: os.shut_out_signals() }
+    }
+}
+
+impl<O: Os> Drop for Undisturbed<'_, O> {
+    fn drop(&mut self) {
+        self.os.let_in_signals(self.before);
+    }
+}
+
 /// The thread that asks has the lock already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mine;

@@ -123,3 +123,18 @@ impl<O: Os> Open<'_, O> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who looks at an address without a lock may meet a lot that is just being taken or given back.
+    #[test]
+    fn a_lot_that_is_nowhere_has_an_address_all_the_same() {
+        // SAFETY: all-zero is a `State`: no window yet.
+        let state: State = unsafe { core::mem::zeroed() };
+        state.base.store(1 << 40, Relaxed);
+        assert_eq!(state.address_of(2), (1 << 40) + 2 * LOT_BYTES);
+        assert_eq!(state.address_of(usize::MAX), (1 << 40) - LOT_BYTES);
+    }
+}

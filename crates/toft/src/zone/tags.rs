@@ -41,7 +41,10 @@ impl Tagged {
 impl State {
     /// The tag of an address's grain; callers know that it is a tagged zone's.
     fn tag(&self, address: usize) -> &AtomicU8 {
-        // SAFETY: mapped with the addresses that it is of (`map_tags`), and not unmapped before them.
+        // SAFETY: mapped with the addresses that it is of (`map_tags`). Who has the zone's lock keeps it so. Who has
+        // none (`resolve`, `tagged`) has seen the block live a moment ago; where the program ends the zone or frees a
+        // large block just then, the page may be gone, and the load faults: never memory of anybody else's, because
+        // nothing but tags is ever mapped there. The program may not do that (docs/zones.md, "Tags").
         unsafe { &*core::ptr::with_exposed_provenance(self.tag_at(address)) }
     }
 }

@@ -1,7 +1,7 @@
 //! The window of zones: where it is, which of its addresses are whose, and where descriptors and records come
 //! from. It is chosen when the first zone is made; a program without zones has none of it.
 
-use super::lock::{Held, Lock, Mine};
+use super::lock::{Held, Lock, Mine, Undisturbed};
 use super::lot::{GRAIN, Kind, LOT_BYTES, LOT_SHIFT, Lot, Number};
 use super::record::Record;
 use super::zones::Refusal;
@@ -31,7 +31,7 @@ const PLACE_BYTES: usize = size_of::<AtomicU32>();
 pub(super) struct State {
     pub(super) lock: Lock,
     /// The first address, which is written last: who has it by an Acquire has all of the next lines.
-    base: AtomicUsize,
+    pub(super) base: AtomicUsize,
     span: AtomicUsize,
     places_at: AtomicUsize,
     lots_at: AtomicUsize,
@@ -58,13 +58,17 @@ pub(super) struct Open<'a, O: Os> {
     pub(super) state: &'a State,
     pub(super) os: &'a O,
     _held: Held<'a, O>,
+    /// Dropped after the lock.
+    _undisturbed: Undisturbed<'a, O>,
 }
 
 impl State {
-    /// Takes the lock of the window.
+    /// Takes the lock of the window. Handlers of the calling thread wait until it is open again: they may make and
+    /// use zones of their own, which needs it. Who has it maps or unmaps, so that two more system calls are little.
     pub(super) fn open<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Open<'a, O>, Refusal> {
+        let undisturbed = Undisturbed::begin(os);
         let held = self.lock.take(os, me).map_err(|Mine| Refusal::InHandler)?;
-        Ok(Open { state: self, os, _held: held })
+        Ok(Open { state: self, os, _held: held, _undisturbed: undisturbed })
     }
 
     /// Whether there is a window.
@@ -90,7 +94,8 @@ impl State {
     }
 
     pub(super) fn address_of(&self, place: usize) -> usize {
-        self.base() + (place << LOT_SHIFT)
+        // A lot that is nowhere has the highest place.
+        self.base().wrapping_add(place << LOT_SHIFT)
     }
 
     /// Where the tag of an address's grain is.
