@@ -130,7 +130,8 @@ fn strict_pointers_of_callers_serve_as_numbers() {
         block
     }
     const SIZE: usize = 32 << 10;
-    let mut memory = vec![0_u64; SIZE / 8];
+    // Of 16 bytes also where eight are aligned to four.
+    let mut memory = vec![0_u128; SIZE / 16];
     let start = memory.as_mut_ptr().cast::<u8>();
     // SAFETY: one allocation, used by one heap after the other; blocks are live, and written within their sizes.
     unsafe {
