@@ -56,7 +56,7 @@ pub fn frame_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize, cer
 /// Fields behind others: the file, the place in it and its build-id, as far as there are any.
 #[inline(never)]
 pub fn place_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize) {
-    place_json_by(w, &mut Desk::new(), address);
+    place_json_by(w, &mut Desk::empty(), address);
 }
 
 /// The same, with what it takes handed in, for where the stack may be short.

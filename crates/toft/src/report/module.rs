@@ -108,7 +108,7 @@ pub struct Desk {
 
 impl Desk {
     /// Nothing on it.
-    pub fn new() -> Desk {
+    pub fn empty() -> Desk {
         Desk { module: Module::NONE, pieces: [0; 512], line: [0; LINE], notes: [0; NOTES] }
     }
 
@@ -151,7 +151,7 @@ impl Desk {
 
 /// The file that the code at `address` was mapped from; `None` where no code is, or none of a file.
 pub fn module_of(address: usize) -> Option<Module> {
-    Desk::new().module_of(address).copied()
+    Desk::empty().module_of(address).copied()
 }
 
 fn field<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
