@@ -109,6 +109,9 @@ const CHECKS: &[Check] = &[
             "a_static_arena",
             "--skip",
             "memory_that_two_processes_share",
+            // Under the sanitizer mlock does nothing.
+            "--skip",
+            "what_the_system_refuses_to_take_is_said_to_have_kept_its_content",
         ],
         // Tests leak memory on purpose.
         variables: &[("RUSTFLAGS", "-Zsanitizer=address"), ("ASAN_OPTIONS", "detect_leaks=0")],
