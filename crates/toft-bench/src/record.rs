@@ -136,7 +136,7 @@ impl Record {
             machine: serde_json::to_value(machine).unwrap_or(Value::Null),
             runs,
             quick,
-            took_seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
+            took_seconds: (took.as_secs_f64() * 1000.0).round() / 1000.0,
             peers: peers.iter().map(peer).collect(),
             cases: measured.iter().map(case).collect(),
             summary: Some(Standing::of(measured, peers)),
@@ -252,7 +252,7 @@ mod tests {
         std::fs::write(&path, record.text().unwrap()).unwrap();
         let back = Record::read(&path).unwrap();
         assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&record).unwrap());
-        assert!(back.quick && back.runs == 3 && back.took_seconds == 1.3);
+        assert!(back.quick && back.runs == 3 && back.took_seconds == 1.25);
         let summary = back.summary.unwrap();
         assert_eq!((summary.base.as_str(), summary.peers[2].failed), ("glibc", 1));
         assert!((summary.peers[0].time.as_ref().unwrap().mean - 1.21).abs() < 1e-9);
