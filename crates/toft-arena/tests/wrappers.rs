@@ -287,6 +287,30 @@ fn a_stripe_that_is_held_is_passed_over() {
     is_clean(&all);
 }
 
+/// Whoever finds its home taken again and again moves to the next stripe, and stays there.
+#[test]
+fn who_meets_others_at_home_moves() {
+    let all = striped::<Checked, First>(256 << 10);
+    let small = layout(100, 8);
+    let part = |block: std::ptr::NonNull<u8>, start: usize| (block.addr().get() - start) >> 16;
+    let first = all.allocate(small).unwrap();
+    let start = first.addr().get() & !63;
+    let home = all.stripes().next().unwrap();
+    for meeting in 1..=8 {
+        let block = home.look(|_| all.allocate(small).unwrap()).unwrap();
+        assert_eq!(part(block, start), 1);
+        // SAFETY: freed once.
+        unsafe { all.deallocate(block) };
+        let alone = all.allocate(small).unwrap();
+        assert_eq!(part(alone, start), usize::from(meeting == 8), "after {meeting} meetings");
+        // SAFETY: freed once.
+        unsafe { all.deallocate(alone) };
+    }
+    // SAFETY: freed once.
+    unsafe { all.deallocate(first) };
+    is_clean(&all);
+}
+
 #[test]
 fn threads_free_each_others_blocks_of_stripes() {
     let all = striped::<Checked, toft_arena::ByStack>(4 << 20);

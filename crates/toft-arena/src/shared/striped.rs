@@ -4,9 +4,12 @@
 //! | stripe 0          | stripe 1          | stripe 2          | stripe 3          |
 //! ```
 //!
-//! A thread begins with the stripe that [`Spread`] names, goes on to the next while that is somebody else's, and
-//! waits only if all are, or if none of those that were free has room. A block goes back to where it lies. So threads
-//! that free their own blocks never meet, and the others meet only where their blocks lie.
+//! A thread begins with its home, goes on to the next stripe while that is somebody else's, and waits only if all
+//! are, or if none of those that were free has room. A block goes back to where it lies. So threads that free their
+//! own blocks never meet, and the others meet only where their blocks lie.
+//!
+//! [`Spread`] says where a thread is at home to begin with. Two that have the same home by chance meet there again
+//! and again, so whoever finds its home taken a few times moves on to the next: threads come apart by themselves.
 //!
 //! What it costs: a request that no single stripe can meet fails, though all of them together had the memory.
 
@@ -21,9 +24,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Which stripe a caller begins with. Any number will do, and any other the next time: it is a matter of speed
-/// only.
+/// Tells threads apart. Any number will do, and any other the next time: it is a matter of speed only.
 pub trait Spread {
     /// A number that is mostly the same in one thread, and mostly another in others.
     fn here() -> usize;
@@ -49,9 +52,43 @@ impl Spread for ByStack {
 #[repr(align(128))]
 struct Stripe<T>(T);
 
+/// How often the home of the threads with one number was taken when they came to it.
+///
+/// Read by every request, written by whoever passed its home over. Relaxed, and without a locked instruction: nothing
+/// is read on the strength of it, and of two that count at once one may be forgotten.
+struct Taken([AtomicU8; 64]);
+
+impl Taken {
+    /// So many meetings move a home to the next stripe: a single one says little, since a home is also taken while
+    /// somebody gives a block back to it.
+    const BEFORE_MOVING: u8 = 8;
+
+    const fn new() -> Self {
+        Self([const { AtomicU8::new(0) }; 64])
+    }
+
+    #[inline]
+    fn of(&self, thread: usize) -> &AtomicU8 {
+        &self.0[thread % 64]
+    }
+
+    /// Which of `stripes` the threads of this number are at home in.
+    #[cfg_attr(not(feature = "small"), inline(always))]
+    fn home(&self, thread: usize, stripes: usize) -> usize {
+        let moved = self.of(thread).load(Relaxed) / Self::BEFORE_MOVING;
+        thread.wrapping_add(usize::from(moved)) % stripes
+    }
+
+    fn count(&self, thread: usize) {
+        let taken = self.of(thread);
+        taken.store(taken.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+}
+
 /// `N` arenas over one range of memory: see the module.
 pub struct Striped<S: Shape<Space = Anywhere>, L, const N: usize, H = ByStack> {
     stripes: [Stripe<Shared<S, Once, L>>; N],
+    taken: Stripe<Taken>,
     start: *mut u8,
     /// The bytes of each stripe.
     each: usize,
@@ -98,7 +135,8 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         // SAFETY: all of them have been written; an array of `MaybeUninit` is laid out as one of what it holds.
         let stripes =
             unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, Once, L>>; N]>().read() };
-        Self { stripes, start, each, spread: PhantomData }
+        let taken = Stripe(Taken::new());
+        Self { stripes, taken, start, each, spread: PhantomData }
     }
 
     /// The stripes, to look at them one by one.
@@ -134,10 +172,15 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
     /// No stripe has.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        let home = H::here() % N;
+        let thread = H::here();
+        let home = self.taken.0.home(thread, N);
         match self.stripes[home].0.try_hold(|arena| arena.allocate(layout)) {
             Some(Ok(new)) => Ok(new),
-            _ => self.elsewhere(home, layout),
+            Some(Err(_)) => self.elsewhere(home, layout),
+            None => {
+                self.taken.0.count(thread);
+                self.elsewhere(home, layout)
+            }
         }
     }
 
@@ -171,7 +214,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
     fn of(&self, block: NonNull<u8>) -> &Shared<S, Once, L> {
         let offset = block.as_ptr().addr().wrapping_sub(self.start.addr());
         // A division takes longer than the rest; most blocks are freed where they were allocated.
-        let home = H::here() % N;
+        let home = self.taken.0.home(H::here(), N);
         let stripe = if offset.wrapping_sub(home * self.each) < self.each {
             home
         } else {
