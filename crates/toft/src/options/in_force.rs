@@ -1,0 +1,354 @@
+//! The options in force: a field for each row of the table, and what a variable of the environment changes.
+
+use super::parse::{self, FileName, Names, Parsed, Problem};
+use super::parse::{
+    parse_file, parse_flag, parse_names, parse_number, parse_share, parse_size, parse_word,
+};
+#[cfg(feature = "experiment-parallel")]
+use super::table::ARENAS_MAX;
+use super::table::{
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, GUARDED_SLOTS_MAX, HUGE, LEAKS,
+    ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
+    SITES, VERIFY_MAX,
+};
+use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
+use crate::policy::HARDENED;
+
+/// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
+const CAREFUL_BELOW: usize = 64;
+
+/// The options in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Number of partitions, a power of two; zero where none was asked for.
+    pub partitions: usize,
+    /// How a call site finds its partition.
+    pub sites: SiteMode,
+    /// Functions whose callers are the call sites.
+    pub wrappers: Option<Names>,
+    /// Whether misuse is only named, not fatal.
+    pub warn_only: bool,
+    /// Whether it is not even named, where it is not fatal.
+    pub in_silence: bool,
+    /// Bytes of freed large blocks kept resident.
+    pub large_keep: usize,
+    /// Bytes of empty slabs kept resident.
+    pub slab_keep: usize,
+    /// Who gives idle memory back.
+    pub reclaim: Reclaim,
+    /// Milliseconds that free memory must have lain idle.
+    pub decay: u32,
+    /// Whether sparse slabs may share pages.
+    pub compact: bool,
+    /// How many bytes may be resident.
+    pub limit: LimitTo,
+    /// Seconds after which live memory that nobody uses goes out to swap, or zero.
+    pub cold: u32,
+    /// Where slabs have huge pages.
+    pub huge: Huge,
+    /// Bytes of blocks that a thread has freed and that are not free yet.
+    pub quarantine: usize,
+    /// Whether pages are readied for steady growth.
+    pub ready: bool,
+    /// Whether pages are put under whatever is mapped.
+    pub prepopulate: bool,
+    /// Whether what blocks lie on is locked into memory.
+    pub mlock: bool,
+    /// Whether tables have a protection key.
+    pub pkey: bool,
+    /// Whether the processor looks at the tags of zones.
+    pub mte: bool,
+    /// Whether mappings have names.
+    pub names: bool,
+    /// Whether children do not inherit the library.
+    pub program_only: bool,
+    /// Where to report to.
+    pub report_descriptor: Option<i32>,
+    /// How much is said of a bad call.
+    pub report: Report,
+    /// Where reports go as JSON.
+    pub report_file: Option<FileName>,
+    /// One allocation in so many is sampled, or none.
+    pub guarded: usize,
+    /// Places for sampled blocks.
+    pub guarded_slots: usize,
+    /// Which blocks are filled.
+    pub fill: Fill,
+    /// Allocations between two verifications, or none.
+    pub verify: usize,
+    /// Whether to look for dangling pointers: 1 at exit, more after so many allocations as well.
+    pub dangling: usize,
+    /// One allocation in so many is watched for reads of what was not written, or none.
+    pub uninit: usize,
+    /// Which leaks to report at exit.
+    pub leaks: Leaks,
+    /// Where profiles go.
+    pub profile: Option<FileName>,
+    /// At which signal, or none.
+    pub profile_signal: usize,
+    /// After how many bytes of growth, or never.
+    pub profile_growth: usize,
+    /// Whether to write statistics at exit.
+    pub stats: bool,
+    /// Number of arenas.
+    #[cfg(feature = "experiment-parallel")]
+    pub arenas: usize,
+}
+
+impl Options {
+    /// The defaults of [`TABLE`].
+    pub const DEFAULT: Options = Options {
+        partitions: 0,
+        sites: SiteMode::Auto,
+        wrappers: None,
+        warn_only: false,
+        in_silence: false,
+        large_keep: 32 << 20,
+        slab_keep: 1024 << 30,
+        reclaim: Reclaim::Auto,
+        decay: 100,
+        compact: false,
+        limit: LimitTo::Nothing,
+        cold: 0,
+        huge: Huge::Off,
+        quarantine: 3 << 20,
+        ready: true,
+        prepopulate: false,
+        mlock: false,
+        pkey: false,
+        mte: false,
+        names: false,
+        program_only: false,
+        report_descriptor: None,
+        report: Report::Auto,
+        report_file: None,
+        guarded: 0,
+        guarded_slots: 1024,
+        fill: Fill::Off,
+        verify: 0,
+        dangling: 0,
+        uninit: 0,
+        leaks: Leaks::Off,
+        profile: None,
+        profile_signal: 0,
+        profile_growth: 0,
+        stats: false,
+        #[cfg(feature = "experiment-parallel")]
+        arenas: 4,
+    };
+
+    /// Whether each call site has a partition of its own.
+    pub fn is_exact(&self) -> bool {
+        match self.sites {
+            SiteMode::Auto => self.wrappers.is_some() || HARDENED && self.partitions == 0,
+            SiteMode::Hash => false,
+            SiteMode::Exact => true,
+        }
+    }
+
+    /// How many partitions there are, a power of two.
+    pub fn partitions_there_are(&self) -> usize {
+        match self.partitions {
+            0 if self.is_exact() => PARTITIONS_EXACT,
+            0 => PARTITIONS_USUAL,
+            asked => asked,
+        }
+    }
+
+    /// Whether every call is looked at, so that none is served by the fast paths.
+    pub fn is_careful(&self) -> bool {
+        let every = self.sampled();
+        let sampled = every != 0 && every < CAREFUL_BELOW;
+        sampled || self.fill != Fill::Off || self.verify != 0 || self.dangling > 1
+    }
+
+    /// One allocation in so many is a guarded block, or none: as often as either of the two aids asks for.
+    pub fn sampled(&self) -> usize {
+        match (self.guarded, self.uninit) {
+            (0, every) | (every, 0) => every,
+            (a, b) => a.min(b),
+        }
+    }
+
+    /// Whether slow paths have something to do with blocks that they hand out or take back.
+    pub fn is_watchful(&self) -> bool {
+        self.is_careful() || self.sampled() != 0
+    }
+
+    /// Whether something is to be done about what is mapped.
+    #[inline]
+    pub fn has_wishes(&self) -> bool {
+        self.prepopulate | self.mlock | self.names
+    }
+
+    /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our business.
+    pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
+        let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
+        let bad = Err(Problem::BadValue(entry));
+        match entry.name {
+            "TOFT_PARTITIONS" => match parse_number(value) {
+                Some(n) if (1..=PARTITIONS_MAX).contains(&n) => {
+                    self.partitions = n.next_power_of_two();
+                }
+                _ => return bad,
+            },
+            "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(word) => (self.warn_only, self.in_silence) = (word != 0, word == 2),
+                None => return bad,
+            },
+            "TOFT_LARGE_KEEP" => match parse_size(value) {
+                Some(bytes) => self.large_keep = bytes,
+                None => return bad,
+            },
+            "TOFT_SLAB_KEEP" => match parse_size(value) {
+                Some(bytes) => self.slab_keep = bytes,
+                None => return bad,
+            },
+            "TOFT_SITES" => match parse_word(value, SITES) {
+                Some(0) => self.sites = SiteMode::Auto,
+                Some(1) => self.sites = SiteMode::Hash,
+                Some(_) => self.sites = SiteMode::Exact,
+                None => return bad,
+            },
+            "TOFT_WRAPPERS" => match parse_names(value) {
+                Some(names) => self.wrappers = Some(names),
+                None => return bad,
+            },
+            "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {
+                Some(0) => self.reclaim = Reclaim::Auto,
+                Some(1) => self.reclaim = Reclaim::Thread,
+                Some(2) => self.reclaim = Reclaim::Calls,
+                Some(_) => self.reclaim = Reclaim::Off,
+                None => return bad,
+            },
+            "TOFT_DECAY" => match parse_number(value) {
+                Some(n) if n <= DECAY_MAX => self.decay = n as u32,
+                _ => return bad,
+            },
+            "TOFT_QUARANTINE" => match parse_size(value) {
+                Some(bytes) => self.quarantine = bytes,
+                None => return bad,
+            },
+            "TOFT_COMPACT" => match parse_flag(value) {
+                Some(true) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(flag) => self.compact = flag,
+                None => return bad,
+            },
+            "TOFT_LIMIT" => match parse_share(value) {
+                Some(limit) => self.limit = limit,
+                None => return bad,
+            },
+            "TOFT_COLD" => match parse_number(value) {
+                Some(n) if n <= COLD_MAX => self.cold = n as u32,
+                _ => return bad,
+            },
+            "TOFT_HUGE" => match parse_word(value, HUGE) {
+                Some(0) => self.huge = Huge::Off,
+                Some(1) => self.huge = Huge::Dense,
+                Some(_) => self.huge = Huge::Kernel,
+                None => return bad,
+            },
+            "TOFT_READY" => match parse_flag(value) {
+                Some(flag) => self.ready = flag,
+                None => return bad,
+            },
+            "TOFT_PREPOPULATE" => match parse_flag(value) {
+                Some(flag) => self.prepopulate = flag,
+                None => return bad,
+            },
+            "TOFT_MLOCK" => match parse_flag(value) {
+                Some(flag) => self.mlock = flag,
+                None => return bad,
+            },
+            "TOFT_PKEY" => match parse_flag(value) {
+                Some(flag) => self.pkey = flag,
+                None => return bad,
+            },
+            "TOFT_MTE" => match parse_flag(value) {
+                Some(flag) => self.mte = flag,
+                None => return bad,
+            },
+            "TOFT_NAMES" => match parse_flag(value) {
+                Some(flag) => self.names = flag,
+                None => return bad,
+            },
+            "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
+                Some(word) => self.program_only = word == 0,
+                None => return bad,
+            },
+            "TOFT_REPORT_FD" => match parse_number(value) {
+                Some(n) if n <= i32::MAX as usize => self.report_descriptor = Some(n as i32),
+                _ => return bad,
+            },
+            "TOFT_REPORT" => match parse_word(value, REPORT) {
+                Some(0) => self.report = Report::Auto,
+                Some(1) => self.report = Report::Line,
+                Some(_) => self.report = Report::Full,
+                None => return bad,
+            },
+            "TOFT_REPORT_FILE" => match parse_file(value) {
+                Some(name) => self.report_file = Some(name),
+                None => return bad,
+            },
+            "TOFT_GUARDED" => match parse_number(value) {
+                Some(n) if n <= GUARDED_MAX => self.guarded = n,
+                _ => return bad,
+            },
+            "TOFT_GUARDED_SLOTS" => match parse_number(value) {
+                Some(n) if (1..=GUARDED_SLOTS_MAX).contains(&n) => self.guarded_slots = n,
+                _ => return bad,
+            },
+            "TOFT_FILL" => match parse_word(value, FILL) {
+                Some(1..) if HARDENED => return Err(Problem::Needless(entry)),
+                Some(0) => self.fill = Fill::Off,
+                Some(1) => self.fill = Fill::Alloc,
+                Some(2) => self.fill = Fill::Free,
+                Some(_) => self.fill = Fill::Both,
+                None => return bad,
+            },
+            "TOFT_VERIFY" => match parse_number(value) {
+                Some(n) if n <= VERIFY_MAX => self.verify = n,
+                _ => return bad,
+            },
+            "TOFT_DANGLING" => match parse_number(value) {
+                Some(2..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(n) if n <= DANGLING_MAX => self.dangling = n,
+                _ => return bad,
+            },
+            "TOFT_UNINIT" => match parse_number(value) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(n) if n <= GUARDED_MAX => self.uninit = n,
+                _ => return bad,
+            },
+            "TOFT_LEAKS" => match parse_word(value, LEAKS) {
+                Some(0) => self.leaks = Leaks::Off,
+                Some(1) => self.leaks = Leaks::Lost,
+                Some(_) => self.leaks = Leaks::All,
+                None => return bad,
+            },
+            "TOFT_PROFILE" => match parse_file(value) {
+                Some(name) => self.profile = Some(name),
+                None => return bad,
+            },
+            "TOFT_PROFILE_SIGNAL" => match parse_number(value) {
+                Some(n) if n <= SIGNAL_MAX => self.profile_signal = n,
+                _ => return bad,
+            },
+            "TOFT_PROFILE_GROWTH" => match parse_size(value) {
+                Some(n) => self.profile_growth = n,
+                None => return bad,
+            },
+            #[cfg(feature = "experiment-parallel")]
+            "TOFT_EXPERIMENT_ARENAS" => match parse_number(value) {
+                Some(n) if (1..=ARENAS_MAX).contains(&n) => self.arenas = n,
+                _ => return bad,
+            },
+            _ => match parse_flag(value) {
+                Some(flag) => self.stats = flag,
+                None => return bad,
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+//! Every option: its name, its default, what its value looks like, and the line that a person reads. A new one is a row of
+//! [`TABLE`], a field and an arm in `in_force.rs`, and an example in `tests.rs`.
+
+/// Most partitions that may be asked for.
+pub const PARTITIONS_MAX: usize = 4096;
+
+/// Partitions where each call site has its own, and nobody asks for another number: the most that still have a
+/// granule of address space each, and as many to spare.
+pub const PARTITIONS_EXACT: usize = 2048;
+
+/// Partitions that call sites are hashed into, where nobody asks for another number.
+pub const PARTITIONS_USUAL: usize = 64;
+
+/// Most milliseconds that idle memory may be told to stay: a day.
+pub const DECAY_MAX: usize = 86_400_000;
+
+/// Most seconds that memory may be told to have been cold: a month.
+pub const COLD_MAX: usize = 30 * 86_400;
+
+/// Most allocations that one sampled block may stand for.
+pub const GUARDED_MAX: usize = 1_000_000_000;
+
+/// Most places for sampled blocks.
+pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
+
+/// Most allocations between two verifications.
+pub const VERIFY_MAX: usize = 1_000_000_000;
+
+/// The highest number of a signal.
+pub const SIGNAL_MAX: usize = 64;
+
+/// Most allocations between two looks for dangling pointers.
+pub const DANGLING_MAX: usize = 1_000_000_000;
+
+pub(super) const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
+pub(super) const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
+pub(super) const HUGE: &[&str] = &["off", "dense", "kernel"];
+pub(super) const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
+pub(super) const SITES: &[&str] = &["auto", "hash", "exact"];
+pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
+pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
+
+/// Most arenas that may be asked for.
+#[cfg(feature = "experiment-parallel")]
+pub const ARENAS_MAX: usize = 16;
+
+/// What an option's value looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number within these bounds.
+    Number(usize, usize),
+    /// Bytes, with an optional suffix `k`, `m` or `g`.
+    Size,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `1` or `0`.
+    Flag,
+    /// A file descriptor.
+    Descriptor,
+    /// Bytes as of `Size`, or percent of the memory that there is.
+    Share,
+    /// The name of a file.
+    File,
+    /// Names of functions.
+    Names,
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Environment variable.
+    pub name: &'static str,
+    /// Default, as it would be written.
+    pub default: &'static str,
+    /// What a value looks like.
+    pub kind: Kind,
+    /// One line for a person.
+    pub doc: &'static str,
+}
+
+/// Every option there is.
+pub const TABLE: &[Entry] = &[
+    Entry {
+        name: "TOFT_PARTITIONS",
+        default: "64",
+        kind: Kind::Number(1, PARTITIONS_MAX),
+        doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. With TOFT_SITES=exact the plots that there can be, 2048 if this is not set",
+    },
+    Entry {
+        name: "TOFT_ON_MISUSE",
+        default: "abort",
+        kind: Kind::Word(ON_MISUSE),
+        doc: "what follows a bad call: it is named and the process ends; it is named and otherwise ignored; or it is ignored in silence, and counted. The hardened build ends the process whatever is asked for",
+    },
+    Entry {
+        name: "TOFT_LARGE_KEEP",
+        default: "32m",
+        kind: Kind::Size,
+        doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and as much as is live",
+    },
+    Entry {
+        name: "TOFT_SLAB_KEEP",
+        default: "1024g",
+        kind: Kind::Size,
+        doc: "most bytes of empty slabs that stay resident for reuse; never more than an eighth above what slabs ever had in use, and until TOFT_DECAY has passed",
+    },
+    Entry {
+        name: "TOFT_SITES",
+        default: "auto",
+        kind: Kind::Word(SITES),
+        doc: "whether call sites are hashed into the plots, or each gets one of its own until all are given out and later ones share; auto: hash, in the hardened build exact unless TOFT_PARTITIONS is set (docs/sites.md)",
+    },
+    Entry {
+        name: "TOFT_WRAPPERS",
+        default: "none",
+        kind: Kind::Names,
+        doc: "functions that only hand on what malloc gives them, as xmalloc,g_*,rust: for a call from one of them whoever called it counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by. Turns TOFT_SITES=auto into exact (docs/sites.md)",
+    },
+    Entry {
+        name: "TOFT_RECLAIM",
+        default: "auto",
+        kind: Kind::Word(RECLAIM),
+        doc: "who gives idle memory back: a thread of the library's own, once the program has 16 MiB (auto: unless it was started under a filter of system calls, which might kill it; thread: even then), calls of malloc and free, or nobody",
+    },
+    Entry {
+        name: "TOFT_DECAY",
+        default: "100",
+        kind: Kind::Number(0, DECAY_MAX),
+        doc: "milliseconds that free memory must have lain idle before it goes back; at most three times as long passes",
+    },
+    Entry {
+        name: "TOFT_COMPACT",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "let sparse slabs share pages, when asked to and where they lie idle (docs/compaction.md)",
+    },
+    Entry {
+        name: "TOFT_LIMIT",
+        default: "none",
+        kind: Kind::Share,
+        doc: "most bytes that may be resident, or percent of what the cgroup (else the machine) has; beyond it allocation fails with ENOMEM",
+    },
+    Entry {
+        name: "TOFT_COLD",
+        default: "0",
+        kind: Kind::Number(0, COLD_MAX),
+        doc: "seconds after which live memory that nobody has used goes out to swap; at most twice as long passes; 0 is never",
+    },
+    Entry {
+        name: "TOFT_HUGE",
+        default: "off",
+        kind: Kind::Word(HUGE),
+        doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
+    },
+    Entry {
+        name: "TOFT_QUARANTINE",
+        default: "3m",
+        kind: Kind::Size,
+        doc: "in the hardened build, most bytes of blocks that a thread has freed and that are not handed out again yet (docs/hardened.md); more than the default changes nothing",
+    },
+    Entry {
+        name: "TOFT_READY",
+        default: "1",
+        kind: Kind::Flag,
+        doc: "whether steady growth gets its pages by few calls in place of a fault for each: at most a sixteenth more than it has filled",
+    },
+    Entry {
+        name: "TOFT_PREPOPULATE",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "put pages under whatever is mapped at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out",
+    },
+    Entry {
+        name: "TOFT_MLOCK",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "lock what blocks lie on, once it is there, so that it never goes to swap; what is refused is said once",
+    },
+    Entry {
+        name: "TOFT_PKEY",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "in the hardened build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); where there is none, that is said once",
+    },
+    Entry {
+        name: "TOFT_MTE",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "on aarch64, let the processor check the tags of zones that have some, where it can (docs/zones.md); untested",
+    },
+    Entry {
+        name: "TOFT_NAMES",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "name the library's mappings in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
+    },
+    Entry {
+        name: "TOFT_SCOPE",
+        default: "children",
+        kind: Kind::Word(&["program", "children"]),
+        doc: "whether child processes inherit the library",
+    },
+    Entry {
+        name: "TOFT_REPORT_FD",
+        default: "none",
+        kind: Kind::Descriptor,
+        doc: "descriptor to which the library says that it is in place (used by `toft run`)",
+    },
+    Entry {
+        name: "TOFT_REPORT",
+        default: "auto",
+        kind: Kind::Word(REPORT),
+        doc: "what is said of a bad call: one line; that and who called, by file and offset; or the second where it ends the process and no filter of system calls can forbid it (docs/reports.md)",
+    },
+    Entry {
+        name: "TOFT_REPORT_FILE",
+        default: "none",
+        kind: Kind::File,
+        doc: "file to which each report is appended as a line of JSON, for `toft explain`",
+    },
+    Entry {
+        name: "TOFT_GUARDED",
+        default: "0",
+        kind: Kind::Number(0, GUARDED_MAX),
+        doc: "one allocation in about so many, of at most 128 KiB, is put between pages that fault, and named with stacks when it is used wrongly; 0 is none, 1 every one for which there is room (docs/guarded.md)",
+    },
+    Entry {
+        name: "TOFT_GUARDED_SLOTS",
+        default: "1024",
+        kind: Kind::Number(1, GUARDED_SLOTS_MAX),
+        doc: "places for such blocks, live ones and freed ones that wait; each takes two of the process's mappings while it is live",
+    },
+    Entry {
+        name: "TOFT_FILL",
+        default: "off",
+        kind: Kind::Word(FILL),
+        doc: "fill blocks of at most 128 KiB: what malloc hands out with the byte a5, what is freed with df, or both; every call is then a slow one. The hardened build clears both whatever is asked for",
+    },
+    Entry {
+        name: "TOFT_VERIFY",
+        default: "0",
+        kind: Kind::Number(0, VERIFY_MAX),
+        doc: "verify the whole heap after so many allocations of all threads, and when the program ends, as toft_verify() does; every call is then a slow one; 0 is never",
+    },
+    Entry {
+        name: "TOFT_DANGLING",
+        default: "0",
+        kind: Kind::Number(0, DANGLING_MAX),
+        doc: "look for words that lead into freed blocks, as toft_dangling() does: 0 is never, 1 at exit, more at exit and after so many allocations of all threads; every call is then a slow one (docs/dangling.md)",
+    },
+    Entry {
+        name: "TOFT_UNINIT",
+        default: "0",
+        kind: Kind::Number(0, GUARDED_MAX),
+        doc: "one allocation in about so many is a guarded block, and named when the program reads a page of it that it has not written; needs userfaultfd with the kernel's accesses; 0 is none, 1 every one for which there is room (docs/uninitialised.md)",
+    },
+    Entry {
+        name: "TOFT_LEAKS",
+        default: "0",
+        kind: Kind::Word(LEAKS),
+        doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; each call site has a partition of its own then, as with TOFT_SITES=exact (docs/leaks.md)",
+    },
+    Entry {
+        name: "TOFT_PROFILE",
+        default: "none",
+        kind: Kind::File,
+        doc: "file into which the live memory is written at exit, by call site, for `toft report`; %p stands for the process's number, without it a child that was forked writes into FILE.PID; each call site has a partition of its own then (docs/profiles.md)",
+    },
+    Entry {
+        name: "TOFT_PROFILE_SIGNAL",
+        default: "0",
+        kind: Kind::Number(0, SIGNAL_MAX),
+        doc: "number of a signal at which TOFT_PROFILE is written, too, each time into the next of FILE.1, FILE.2 and so on; 0 is none",
+    },
+    Entry {
+        name: "TOFT_PROFILE_GROWTH",
+        default: "0",
+        kind: Kind::Size,
+        doc: "each time that the heap has grown by so much, TOFT_PROFILE is written as by a signal; 0 is never",
+    },
+    Entry {
+        name: "TOFT_STATS",
+        default: "0",
+        kind: Kind::Flag,
+        doc: "write statistics at exit, to the report descriptor or to stderr",
+    },
+    #[cfg(feature = "experiment-parallel")]
+    Entry {
+        name: "TOFT_EXPERIMENT_ARENAS",
+        default: "4",
+        kind: Kind::Number(1, ARENAS_MAX),
+        doc: "arenas that threads are dealt out to in turn",
+    },
+];

@@ -1,0 +1,193 @@
+//! Each option has an example that changes something, and values that are refused.
+
+use super::{LimitTo, Options, Problem, SiteMode, TABLE};
+use crate::policy::HARDENED;
+
+#[test]
+fn every_default_in_the_table_is_the_default_in_force() {
+    for entry in TABLE.iter().filter(|entry| entry.default != "none") {
+        let mut options = Options::DEFAULT;
+        options.take(format!("{}={}", entry.name, entry.default).as_bytes()).unwrap();
+        if entry.name == "TOFT_PARTITIONS" {
+            // What was asked for is remembered, and the same comes of it.
+            let hashed = Options { sites: SiteMode::Hash, ..Options::DEFAULT };
+            assert_eq!(options.partitions_there_are(), hashed.partitions_there_are());
+            options.partitions = 0;
+        }
+        assert_eq!(options, Options::DEFAULT, "{}", entry.name);
+    }
+}
+
+/// One example at least for each option.
+const EXAMPLES: &[&str] = &[
+    "TOFT_PARTITIONS=5",
+    "TOFT_SITES=exact",
+    "TOFT_SITES=hash",
+    "TOFT_WRAPPERS=xmalloc",
+    "TOFT_LARGE_KEEP=1k",
+    "TOFT_SLAB_KEEP=1k",
+    "TOFT_RECLAIM=calls",
+    "TOFT_DECAY=7",
+    "TOFT_LIMIT=80%",
+    "TOFT_COLD=60",
+    "TOFT_HUGE=dense",
+    "TOFT_QUARANTINE=0",
+    "TOFT_READY=0",
+    "TOFT_PREPOPULATE=1",
+    "TOFT_MLOCK=1",
+    "TOFT_PKEY=1",
+    "TOFT_MTE=1",
+    "TOFT_NAMES=1",
+    "TOFT_SCOPE=program",
+    "TOFT_REPORT_FD=7",
+    "TOFT_REPORT=line",
+    "TOFT_REPORT_FILE=/tmp/reports",
+    "TOFT_GUARDED=1",
+    "TOFT_GUARDED_SLOTS=1",
+    "TOFT_VERIFY=1",
+    "TOFT_LEAKS=1",
+    "TOFT_PROFILE=/tmp/heap.toft",
+    "TOFT_PROFILE_SIGNAL=12",
+    "TOFT_PROFILE_GROWTH=1g",
+    "TOFT_STATS=1",
+    #[cfg(feature = "experiment-parallel")]
+    "TOFT_EXPERIMENT_ARENAS=1",
+    "TOFT_DANGLING=1",
+];
+
+/// What the hardened build tells, and does not need.
+const NEEDLESS: &[&str] = &["TOFT_FILL=alloc", "TOFT_FILL=free"];
+
+/// What the hardened build tells, and does not do.
+const WEAKER: &[&str] = &[
+    "TOFT_ON_MISUSE=warn",
+    "TOFT_ON_MISUSE=ignore",
+    "TOFT_COMPACT=1",
+    "TOFT_DANGLING=2",
+    "TOFT_UNINIT=1",
+];
+
+fn take(text: &str) -> (Result<(), Problem>, bool) {
+    let mut options = Options::DEFAULT;
+    let taken = options.take(text.as_bytes());
+    (taken, options != Options::DEFAULT)
+}
+
+#[test]
+fn every_option_changes_something_or_is_refused() {
+    for text in EXAMPLES {
+        assert!(matches!(take(text), (Ok(()), true)), "{text}");
+    }
+    for text in WEAKER.iter().chain(NEEDLESS) {
+        let (taken, changed) = take(text);
+        assert_eq!(changed, !HARDENED, "{text}");
+        assert_eq!(taken.is_err(), HARDENED, "{text}");
+        match taken {
+            Ok(()) => {}
+            Err(Problem::Needless(_)) => assert!(NEEDLESS.contains(text), "{text}"),
+            Err(problem) => assert!(matches!(problem, Problem::Weaker(_)), "{text}"),
+        }
+    }
+}
+
+#[test]
+fn every_option_has_an_example() {
+    for entry in TABLE {
+        let names = |text: &&str| text.split_once('=').unwrap().0 == entry.name;
+        assert!(EXAMPLES.iter().chain(WEAKER).chain(NEEDLESS).any(names), "{}", entry.name);
+    }
+}
+
+#[test]
+fn sites_are_exact_where_that_is_asked_for_or_usual() {
+    let of = |texts: &[&str]| {
+        let mut options = Options::DEFAULT;
+        texts.iter().for_each(|text| options.take(text.as_bytes()).unwrap());
+        (options.is_exact(), options.partitions_there_are())
+    };
+    assert_eq!(of(&[]), if HARDENED { (true, 2048) } else { (false, 64) });
+    assert_eq!(of(&["TOFT_PARTITIONS=8"]), (false, 8));
+    assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_SITES=exact"]), (true, 8));
+    assert_eq!(of(&["TOFT_SITES=exact"]), (true, 2048));
+    assert_eq!(of(&["TOFT_SITES=hash"]), (false, 64));
+    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc"]), (true, 2048));
+    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_SITES=hash"]), (false, 64));
+}
+
+#[test]
+fn limits_are_bytes_or_a_share_of_what_there_is() {
+    let limit = |text: &str, there_is: Option<usize>| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_LIMIT={text}").as_bytes()).unwrap();
+        options.limit.bytes(|| there_is)
+    };
+    assert_eq!(limit("512m", None), 512 << 20);
+    assert_eq!(limit("4096", Some(1)), 4096);
+    assert_eq!(limit("80%", Some(1000)), 800);
+    assert_eq!(limit("33%", Some(199)), 65);
+    assert_eq!(limit("100%", Some(usize::MAX)), usize::MAX);
+    assert_eq!(limit("1%", Some(usize::MAX)), usize::MAX / 100);
+    assert_eq!(limit("80%", None), usize::MAX);
+    assert_eq!(LimitTo::Nothing.bytes(|| Some(1)), usize::MAX);
+}
+
+#[test]
+fn bad_values_and_names_are_told_and_change_nothing() {
+    let mut options = Options::DEFAULT;
+    for text in [
+        "TOFT_PARTITIONS=0",
+        "TOFT_PARTITIONS=4097",
+        "TOFT_PARTITIONS=abc",
+        "TOFT_PARTITIONS=",
+        "TOFT_ON_MISUSE=log",
+        "TOFT_LARGE_KEEP=1x",
+        "TOFT_LARGE_KEEP=99999999999999999999",
+        "TOFT_SLAB_KEEP=lots",
+        "TOFT_SITES=yes",
+        "TOFT_SITES=",
+        "TOFT_WRAPPERS=",
+        "TOFT_WRAPPERS=xmalloc,",
+        "TOFT_RECLAIM=never",
+        "TOFT_DECAY=1s",
+        "TOFT_DECAY=86400001",
+        "TOFT_COMPACT=yes",
+        "TOFT_LIMIT=0",
+        "TOFT_LIMIT=0%",
+        "TOFT_LIMIT=101%",
+        "TOFT_LIMIT=%",
+        "TOFT_LIMIT=1m%",
+        "TOFT_LIMIT=-1",
+        "TOFT_LIMIT=1t",
+        "TOFT_LIMIT=none",
+        "TOFT_COLD=2592001",
+        "TOFT_COLD=1m",
+        "TOFT_HUGE=always",
+        "TOFT_READY=2",
+        "TOFT_PREPOPULATE=yes",
+        "TOFT_MLOCK=64m",
+        "TOFT_NAMES=",
+        "TOFT_SCOPE=",
+        "TOFT_STATS=2",
+        "TOFT_REPORT_FD=-1",
+        "TOFT_REPORT=some",
+        "TOFT_LEAKS=2",
+        "TOFT_PROFILE=",
+        "TOFT_PROFILE_SIGNAL=65",
+        "TOFT_PROFILE_GROWTH=much",
+        "TOFT_FILL=1",
+        "TOFT_VERIFY=often",
+        "TOFT_DANGLING=exit",
+        "TOFT_UNINIT=-1",
+        "TOFT_GUARDED=-1",
+        "TOFT_GUARDED_SLOTS=0",
+        "TOFT_REPORT_FILE=",
+        #[cfg(feature = "experiment-parallel")]
+        "TOFT_EXPERIMENT_ARENAS=17",
+    ] {
+        let problem = options.take(text.as_bytes());
+        assert!(matches!(problem, Err(Problem::BadValue(_))), "{text}");
+    }
+    assert!(matches!(options.take(b"TOFT_FOO=1"), Err(Problem::Unknown)));
+    assert!(options.take(b"PATH=/bin").is_ok() && options.take(b"TOFT=1").is_ok());
+    assert_eq!(options, Options::DEFAULT);
+}
