@@ -1,0 +1,241 @@
+//! Clearing a slot, and finding what was written to it since.
+//!
+//! Slots are multiples of 16 bytes, and are walked in steps of a power of two of which the last ends where the slot
+//! ends, over what the one before it may have done already: nothing is left over. Up to 1 KiB there is no loop,
+//! because nobody can guess how often one of many sizes goes round: half of the steps go from the
+//! beginning on, and half to the end, as many as half of the next power of two needs.
+//!
+//! How a step is done: `vectors.rs` on x86-64, and `plain.rs` elsewhere.
+
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "vectors.rs")]
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), path = "plain.rs")]
+mod steps;
+
+use steps::{long, short};
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes that are looked at together: what is zero already is not written, so that a page that
+/// nobody has touched stays away.
+pub const CLEARED_AT_ONCE: usize = 4096;
+/// Bytes of a step.
+const STEP: usize = 64;
+/// Bytes for which two steps are enough.
+const TWO_STEPS: usize = 2 * STEP;
+/// Bytes for which there is no loop, where the processor has long vectors.
+const STRAIGHT: usize = 1024;
+
+/// Whether the processor has vectors of 32 bytes, and the system keeps them.
+pub fn has_long_vectors() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{__cpuid, __cpuid_count};
+        const OSXSAVE_AND_AVX: u32 = 1 << 27 | 1 << 28;
+        const AVX2: u32 = 1 << 5;
+        if __cpuid(0).eax < 7 || __cpuid(1).ecx & OSXSAVE_AND_AVX != OSXSAVE_AND_AVX {
+            return false;
+        }
+        let kept: u32;
+        // SAFETY: the system has said that the instruction is there.
+        unsafe {
+            core::arch::asm!("xgetbv", in("ecx") 0, out("eax") kept, out("edx") _,
+                options(nomem, nostack, preserves_flags));
+        }
+        kept & 6 == 6 && __cpuid_count(7, 0).ebx & AVX2 != 0
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}
+
+/// Makes `len` bytes zero. With `long`, by long vectors.
+///
+/// # Safety
+/// 1. The range is mapped, nobody else uses it, and both ends are multiples of 16; it is not empty.
+/// 2. There are long vectors, if `long` says so.
+#[inline(always)]
+pub unsafe fn wipe(address: usize, len: usize, long: bool) {
+    // SAFETY: duties 1 and 2.
+    unsafe {
+        if len <= STRAIGHT {
+            wipe_small(address, len, long)
+        } else {
+            wipe_large(address, len, long)
+        }
+    }
+}
+
+/// The same, of 1 KiB at most.
+///
+/// # Safety
+/// 1. As for `wipe`.
+/// 2. As for `wipe`.
+#[inline(always)]
+pub unsafe fn wipe_small(address: usize, len: usize, long: bool) {
+    debug_assert!(len <= STRAIGHT);
+    // SAFETY: duties 1 and 2.
+    unsafe {
+        if len < STEP {
+            short::clear_little(address, len);
+        } else if len <= TWO_STEPS {
+            short::clear_both_ends(address, len);
+        } else if !long {
+            short::clear(address, len);
+        } else {
+            long::clear_both_ends(address, len);
+        }
+    }
+}
+
+/// # Safety
+/// 1. As for `wipe`, of more than 1 KiB.
+/// 2. As for `wipe`.
+#[inline(never)]
+unsafe fn wipe_large(address: usize, len: usize, long: bool) {
+    let mut at = address;
+    let end = address + len;
+    while at < end {
+        // No less than two steps is left for the last.
+        let bytes = if end - at < CLEARED_AT_ONCE + TWO_STEPS { end - at } else { CLEARED_AT_ONCE };
+        // SAFETY: duties 1 and 2, of a part of the range.
+        unsafe {
+            if len <= CLEARED_AT_ONCE || !is_zero_loop(at, bytes, long) {
+                if long { long::clear(at, bytes) } else { short::clear(at, bytes) }
+            }
+        }
+        at += bytes;
+    }
+}
+
+/// Whether so many bytes are zero.
+///
+/// # Safety
+/// 1. As for `wipe`, but others may write to it: then it may be either.
+/// 2. As for `wipe`.
+#[inline(always)]
+pub unsafe fn is_zero(address: usize, len: usize, long: bool) -> bool {
+    // SAFETY: duties 1 and 2.
+    unsafe {
+        if len <= STRAIGHT {
+            is_zero_small(address, len, long)
+        } else {
+            is_zero_loop(address, len, long)
+        }
+    }
+}
+
+/// The same, of 1 KiB at most.
+///
+/// # Safety
+/// 1. As for `is_zero`.
+/// 2. As for `wipe`.
+#[inline(always)]
+pub unsafe fn is_zero_small(address: usize, len: usize, long: bool) -> bool {
+    debug_assert!(len <= STRAIGHT);
+    // SAFETY: duties 1 and 2.
+    unsafe {
+        if len < STEP {
+            short::is_zero_little(address, len)
+        } else if len <= TWO_STEPS {
+            short::is_zero_at_both_ends(address, len)
+        } else if !long {
+            short::is_zero(address, len)
+        } else {
+            long::is_zero_at_both_ends(address, len)
+        }
+    }
+}
+
+/// # Safety
+/// 1. As for `is_zero`, of two steps at least.
+/// 2. As for `wipe`.
+#[inline(never)]
+unsafe fn is_zero_loop(address: usize, len: usize, long: bool) -> bool {
+    // SAFETY: duties 1 and 2.
+    unsafe { if long { long::is_zero(address, len) } else { short::is_zero(address, len) } }
+}
+
+/// Offset of the first byte that is not zero, if there is one.
+///
+/// # Safety
+/// 1. As for `is_zero`.
+#[cold]
+#[inline(never)]
+pub unsafe fn first_nonzero(address: usize, len: usize) -> Option<usize> {
+    let start: *const u8 = core::ptr::with_exposed_provenance(address);
+    // SAFETY: duty 1. Volatile: whoever writes there by mistake may be doing so now.
+    (0..len).find(|&at| unsafe { start.add(at).read_volatile() } != 0)
+}
+
+/// Gets the page of an address for writing and changes nothing, so that what is read there first does not
+/// cost two faults.
+///
+/// # Safety
+/// 1. Eight bytes there are mapped, and nobody else uses them; the address is a multiple of 16.
+#[inline]
+pub unsafe fn touch(address: usize) {
+    // One instruction that reads and writes, so that the first fault is the one of a write.
+    // SAFETY: duty 1.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        core::arch::asm!("or qword ptr [{0}], 0", in(reg) address, options(nostack));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        let word: *mut u64 = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: duty 1.
+        unsafe { AtomicU64::from_ptr(word) }.fetch_or(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(16))]
+    struct Memory([u8; 9 * 1024]);
+
+    /// With and without long vectors, where there are any.
+    fn ways() -> impl Iterator<Item = bool> {
+        [false, true].into_iter().filter(|&long| !long || has_long_vectors())
+    }
+
+    #[test]
+    fn every_byte_is_found_and_cleared() {
+        let mut memory = Memory([0; 9 * 1024]);
+        for long in ways() {
+            for len in (16..1120).step_by(16).chain([4096, 4112, 4160, 4224, 8240, 9 * 1024]) {
+                for place in (0..len).step_by(if len > 512 { 97 } else { 7 }).chain([len - 1]) {
+                    let address = memory.0.as_mut_ptr().expose_provenance();
+                    // SAFETY: (1) our own memory, aligned; (2) if there are.
+                    unsafe {
+                        assert!(is_zero(address, len, long));
+                        core::ptr::with_exposed_provenance_mut::<u8>(address + place).write(1);
+                        assert!(!is_zero(address, len, long), "{place} of {len}");
+                        assert_eq!(first_nonzero(address, len), Some(place));
+                        wipe(address, len, long);
+                    }
+                }
+                assert!(memory.0.iter().all(|&byte| byte == 0), "{len}");
+            }
+        }
+        assert!(memory.0.iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn nothing_around_the_range_is_touched_or_looked_at() {
+        for long in ways() {
+            for len in (16..1120).step_by(16).chain([4096, 4112, 4224, 8192]) {
+                let mut memory = Memory([0xEE; 9 * 1024]);
+                let address = memory.0.as_mut_ptr().expose_provenance();
+                // SAFETY: (1) a part of our own memory, aligned; (2) if there are.
+                unsafe {
+                    wipe(address + 16, len, long);
+                    assert!(is_zero(address + 16, len, long), "{len}");
+                }
+                let zeros = (0..memory.0.len()).filter(|&place| memory.0[place] == 0);
+                assert!(zeros.eq(16..16 + len), "{len}");
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Steps of four vectors, on x86-64: of 64 bytes, which every processor has, and of 128.
+//!
+//! In assembly, because the compiler makes a call of `memset` of a row of stores, and because Rust has no
+//! atomic load of a vector: others may write by mistake to what is looked at, and each byte read is one that the memory
+//! has held.
+
+/// The four instructions of a step, for each of some places: what stands before each, the offsets of the last
+/// three, and what stands behind.
+macro_rules! step {
+    ($o1:literal $o2:literal $o3:literal, $a:literal $b:literal $c:literal $d:literal, $behind:literal: $($at:literal),*) => {
+        concat!($(
+            $a, " ptr [", $at, "]", $behind, "\n",
+            $b, " ptr [", $at, " + ", $o1, "]", $behind, "\n",
+            $c, " ptr [", $at, " + ", $o2, "]", $behind, "\n",
+            $d, " ptr [", $at, " + ", $o3, "]", $behind, "\n",
+        )*)
+    };
+}
+
+/// Instructions on vectors of 16 bytes.
+macro_rules! xmm {
+    (zero) => { "pxor xmm0, xmm0" };
+    (store $($at:literal),*) => {
+        step!("16" "32" "48", "movaps xmmword" "movaps xmmword" "movaps xmmword" "movaps xmmword", ", xmm0": $($at),*)
+    };
+    (load $at:literal) => {
+        step!("16" "32" "48", "movdqa xmm0, xmmword" "movdqa xmm1, xmmword" "por xmm0, xmmword" "por xmm1, xmmword", "": $at)
+    };
+    (or $($at:literal),*) => {
+        step!("16" "32" "48", "por xmm0, xmmword" "por xmm1, xmmword" "por xmm0, xmmword" "por xmm1, xmmword", "": $($at),*)
+    };
+    (which) => { "por xmm0, xmm1\npxor xmm1, xmm1\npcmpeqb xmm0, xmm1\npmovmskb {zeros:e}, xmm0" };
+}
+
+/// The same of 32. The register that is zero is made so as a short one: its upper half is not in use for the processor
+/// then, and needs no `vzeroupper`.
+macro_rules! ymm {
+    (zero) => { "vpxor xmm0, xmm0, xmm0" };
+    (store $($at:literal),*) => {
+        step!("32" "64" "96", "vmovdqu ymmword" "vmovdqu ymmword" "vmovdqu ymmword" "vmovdqu ymmword", ", ymm0": $($at),*)
+    };
+    (load $at:literal) => {
+        step!("32" "64" "96", "vmovdqu ymm0, ymmword" "vmovdqu ymm1, ymmword" "vpor ymm0, ymm0, ymmword"
+            "vpor ymm1, ymm1, ymmword", "": $at)
+    };
+    (or $($at:literal),*) => {
+        step!("32" "64" "96", "vpor ymm0, ymm0, ymmword" "vpor ymm1, ymm1, ymmword" "vpor ymm0, ymm0, ymmword"
+            "vpor ymm1, ymm1, ymmword", "": $($at),*)
+    };
+    (which) => {
+        "vpor ymm0, ymm0, ymm1\nvpxor xmm1, xmm1, xmm1\nvpcmpeqb ymm0, ymm0, ymm1\nvpmovmskb {zeros:e}, ymm0\nvzeroupper"
+    };
+}
+
+/// What is done by vectors of one kind.
+macro_rules! by_vectors {
+    ($vectors:ident, $bytes:literal) => {
+        /// Bytes of a step.
+        const STEP: usize = 4 * $bytes;
+        /// A bit for each byte of a vector.
+        const ALL: u32 = u32::MAX >> (32 - $bytes);
+
+        /// Clears a step or more, in a loop.
+        ///
+        /// # Safety
+        /// 1. The range is mapped, and nobody else uses it; both ends are multiples of 16.
+        /// 2. There are such vectors.
+        #[inline(always)]
+        pub unsafe fn clear(address: usize, len: usize) {
+            debug_assert!(len >= STEP);
+            // SAFETY: duties 1 and 2: every store lies within the range, and has the alignment that it needs.
+            unsafe {
+                core::arch::asm!(
+                    $vectors!(zero),
+                    "2:",
+                    $vectors!(store "{at}"),
+                    "add {at}, {step}",
+                    "cmp {at}, {last}",
+                    "jb 2b",
+                    $vectors!(store "{last}"),
+                    at = inout(reg) address => _,
+                    last = in(reg) address + len - STEP,
+                    step = const STEP,
+                    out("xmm0") _,
+                    options(nostack),
+                );
+            }
+        }
+
+        /// Whether a step or more is zero, in a loop.
+        ///
+        /// # Safety
+        /// 1. As for `clear`, but others may write to it: then it may be either.
+        /// 2. As for `clear`.
+        #[inline(always)]
+        pub unsafe fn is_zero(address: usize, len: usize) -> bool {
+            debug_assert!(len >= STEP);
+            let zeros: u32;
+            // SAFETY: duties 1 and 2, as in `clear`, of loads.
+            unsafe {
+                core::arch::asm!(
+                    $vectors!(load "{last}"),
+                    "2:",
+                    $vectors!(or "{at}"),
+                    "add {at}, {step}",
+                    "cmp {at}, {last}",
+                    "jb 2b",
+                    $vectors!(which),
+                    at = inout(reg) address => _,
+                    last = in(reg) address + len - STEP,
+                    step = const STEP,
+                    zeros = lateout(reg) zeros,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nostack, readonly),
+                );
+            }
+            zeros == ALL
+        }
+    };
+}
+
+/// By vectors of 16 bytes.
+pub mod short {
+    by_vectors!(xmm, 16);
+
+    /// Clears less than a step, by three vectors.
+    ///
+    /// # Safety
+    /// 1. As for `clear`, of 16 to 48 bytes.
+    #[inline(always)]
+    pub unsafe fn clear_little(address: usize, len: usize) {
+        // SAFETY: duty 1, as in `clear`.
+        unsafe {
+            core::arch::asm!(
+                "pxor {zero}, {zero}",
+                "movaps xmmword ptr [{first}], {zero}",
+                "movaps xmmword ptr [{middle}], {zero}",
+                "movaps xmmword ptr [{last}], {zero}",
+                first = in(reg) address,
+                middle = in(reg) address + middle_of(len),
+                last = in(reg) address + len - 16,
+                zero = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Whether less than a step is zero.
+    ///
+    /// # Safety
+    /// 1. As for `is_zero`, of 16 to 48 bytes.
+    #[inline(always)]
+    pub unsafe fn is_zero_little(address: usize, len: usize) -> bool {
+        let zeros: u32;
+        // SAFETY: duty 1, as in `is_zero`.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {any}, xmmword ptr [{first}]",
+                "por {any}, xmmword ptr [{middle}]",
+                "por {any}, xmmword ptr [{last}]",
+                "pxor {zero}, {zero}",
+                "pcmpeqb {any}, {zero}",
+                "pmovmskb {zeros:e}, {any}",
+                first = in(reg) address,
+                middle = in(reg) address + middle_of(len),
+                last = in(reg) address + len - 16,
+                any = out(xmm_reg) _,
+                zero = out(xmm_reg) _,
+                zeros = lateout(reg) zeros,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        zeros == ALL
+    }
+
+    /// Offset of the vector in the middle of one to three.
+    #[inline(always)]
+    fn middle_of(len: usize) -> usize {
+        len >> 1 & !15
+    }
+
+    /// Clears one step to two.
+    ///
+    /// # Safety
+    /// 1. As for `clear`, of 64 to 128 bytes.
+    #[inline(always)]
+    pub unsafe fn clear_both_ends(address: usize, len: usize) {
+        // SAFETY: duty 1, as in `clear`.
+        unsafe {
+            core::arch::asm!(
+                xmm!(zero),
+                xmm!(store "{at}", "{end} - 64"),
+                at = in(reg) address,
+                end = in(reg) address + len,
+                out("xmm0") _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Whether one step to two are zero.
+    ///
+    /// # Safety
+    /// 1. As for `is_zero`, of 64 to 128 bytes.
+    #[inline(always)]
+    pub unsafe fn is_zero_at_both_ends(address: usize, len: usize) -> bool {
+        let zeros: u32;
+        // SAFETY: duty 1, as in `is_zero`.
+        unsafe {
+            core::arch::asm!(
+                xmm!(load "{at}"),
+                xmm!(or "{end} - 64"),
+                xmm!(which),
+                at = in(reg) address,
+                end = in(reg) address + len,
+                zeros = lateout(reg) zeros,
+                out("xmm0") _, out("xmm1") _,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        zeros == ALL
+    }
+}
+
+/// By vectors of 32 bytes, where the processor has them.
+pub mod long {
+    by_vectors!(ymm, 32);
+
+    /// Clears one step to eight, without a loop.
+    ///
+    /// # Safety
+    /// 1. As for `clear`, of 128 to 1024 bytes.
+    /// 2. As for `clear`.
+    #[inline(always)]
+    pub unsafe fn clear_both_ends(address: usize, len: usize) {
+        // SAFETY: duties 1 and 2, as in `clear`.
+        unsafe {
+            core::arch::asm!(
+                ymm!(zero),
+                "cmp {len}, 256",
+                "ja 2f",
+                ymm!(store "{at}", "{end} - 128"),
+                "jmp 4f",
+                "2:",
+                "cmp {len}, 512",
+                "ja 3f",
+                ymm!(store "{at}", "{at} + 128", "{end} - 256", "{end} - 128"),
+                "jmp 4f",
+                "3:",
+                ymm!(store "{at}", "{at} + 128", "{at} + 256", "{at} + 384"),
+                ymm!(store "{end} - 512", "{end} - 384", "{end} - 256", "{end} - 128"),
+                "4:",
+                at = in(reg) address,
+                end = in(reg) address + len,
+                len = in(reg) len,
+                out("xmm0") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// Whether one step to eight are zero, in the same way.
+    ///
+    /// # Safety
+    /// 1. As for `is_zero`, of 128 to 1024 bytes.
+    /// 2. As for `clear`.
+    #[inline(always)]
+    pub unsafe fn is_zero_at_both_ends(address: usize, len: usize) -> bool {
+        let zeros: u32;
+        // SAFETY: duties 1 and 2, as in `is_zero`.
+        unsafe {
+            core::arch::asm!(
+                ymm!(load "{at}"),
+                "cmp {len}, 256",
+                "jbe 4f",
+                "cmp {len}, 512",
+                "jbe 3f",
+                ymm!(or "{at} + 256", "{at} + 384", "{end} - 512", "{end} - 384"),
+                "3:",
+                ymm!(or "{at} + 128", "{end} - 256"),
+                "4:",
+                ymm!(or "{end} - 128"),
+                ymm!(which),
+                at = in(reg) address,
+                end = in(reg) address + len,
+                len = in(reg) len,
+                zeros = lateout(reg) zeros,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack, readonly),
+            );
+        }
+        zeros == ALL
+    }
+}
