@@ -128,7 +128,7 @@ impl<'a> Slab<'a> {
         let state = self.bytes.get(self.root.slab_states as usize + slot).copied().unwrap_or(0);
         let bit = |word: u64| word >> (slot % 64) & 1 != 0;
         // States that this reader has never heard of are of slots that the program does not have.
-        if u64::from(state) == self.root.slot_live {
+        if u64::from(state) & !self.root.slot_told == self.root.slot_live {
             let remote = self.word(self.root.slab_remote + 8 * (slot as u64 / 64));
             return if bit(remote) { Slot::Remote } else { Slot::Live };
         }
@@ -146,17 +146,20 @@ impl<'a> Slab<'a> {
 
     /// Slots that the program has.
     pub fn live(&self) -> u64 {
-        let Ok(live) = u8::try_from(self.root.slot_live) else { return 0 };
+        let bits = (self.root.slot_live.try_into(), self.root.slot_told.try_into());
+        let (Ok(live), Ok(told)) = bits else { return 0 };
+        let told: u8 = told;
+        let live = |state: u8| state & !told == live;
         let states = self.root.slab_states as usize;
         let states = self.bytes.get(states..states + self.slots).unwrap_or(&[]);
         let mut count = 0;
         for (group, states) in states.chunks(64).enumerate() {
             // In most groups nobody else has freed anything, and counting bytes that are alike is quick.
             match self.word(self.root.slab_remote + 8 * group as u64) {
-                0 => count += states.iter().filter(|&&state| state == live).count(),
+                0 => count += states.iter().filter(|&&state| live(state)).count(),
                 freed => {
                     let kept = |bit: usize| freed >> bit & 1 == 0;
-                    count += (0..).zip(states).filter(|&(bit, &s)| s == live && kept(bit)).count();
+                    count += (0..).zip(states).filter(|&(bit, &s)| live(s) && kept(bit)).count();
                 }
             }
         }

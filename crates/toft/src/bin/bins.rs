@@ -22,6 +22,7 @@
 //! - B4 nobody writes to the slab of nothing.
 //! - B5 each slab of a list but the first knows the one before it.
 
+use super::Distance;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
 use crate::slab::{CLASSES, SMALL_STEPS, Slab, Violation, small_classes};
@@ -52,6 +53,8 @@ pub struct BinsHead {
     small: [u8; SMALL_STEPS],
     /// Thrown by the holder of the heap.
     dice: Dice,
+    /// To the next allocation that is told to a probe.
+    distance: Distance,
 }
 
 impl BinsHead {
@@ -61,6 +64,7 @@ impl BinsHead {
             nothing: Slab::nothing(),
             small: const { small_classes(BIN_WORDS as u8) },
             dice: Dice::new(),
+            distance: Distance::new(),
         }
     }
 
@@ -68,6 +72,12 @@ impl BinsHead {
     #[inline(always)]
     pub fn dice(&self) -> &Dice {
         &self.dice
+    }
+
+    /// How far it is to the next allocation that is told to a probe. Holder only.
+    #[inline]
+    pub fn distance(&self) -> &Distance {
+        &self.distance
     }
 
     /// The class of a request of at most [`crate::slab::SMALL_MAX`] bytes, in words.

@@ -2,5 +2,7 @@
 //! slabs after it.
 
 mod bins;
+mod distance;
 
 pub use bins::{BIN_WORDS, Bins, BinsHead, ROW_WORDS, Taken, address_of, slab_at};
+pub use distance::Distance;

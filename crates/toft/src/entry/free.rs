@@ -128,15 +128,15 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if heap.owns(slab) {
-            return self.free_flagged_mine(heap, slab, slot, call);
+            return self.free_flagged_mine(heap, slab, slot, address, call);
         }
         // A wild pointer may lie in a slab that its owner is just opening, and then the slot was
         // found with half of the numbers.
         if VALIDATE && !slab.has_slot_at(slot, address) {
             return self.misused(call, address);
         }
-        if VALIDATE && !slab.is_live(slot) {
-            return self.freed_twice(slab, slot, call);
+        if VALIDATE && !slab.is_plainly_live(slot) {
+            return self.free_not_live(slab, slot, address, call);
         }
         if self.watchful {
             self.before_free(slab, slot);
@@ -153,14 +153,23 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, call: Call) {
+    fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if VALIDATE && slab.is_remote(slot) {
             return self.freed_twice(slab, slot, call);
         }
         match slab.put(slot) {
             Put::Done => {}
             Put::Spent => self.credit_spent(heap, slab),
-            Put::NotLive => self.freed_twice(slab, slot, call),
+            Put::NotLive => self.free_not_live(slab, slot, address, call),
+        }
+    }
+
+    /// What is not plainly live was freed already, or a probe was told of it.
+    #[cold]
+    #[inline(never)]
+    fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+        if !self.free_told(address, call) {
+            self.freed_twice(slab, slot, call);
         }
     }
 
@@ -189,6 +198,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {
+        self.tell_large_freed(block, address);
         if !self.large.free(&self.os, block, |damage| self.missed_large(call, block, damage)) {
             return self.misused(call, address);
         }

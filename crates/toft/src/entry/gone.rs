@@ -15,6 +15,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn free_for_good(&self, address: usize) {
         let call = Call::FreePermanently;
+        self.tell_freed(address);
         let bytes = match self.find(address) {
             Found::Slot(slab, slot) if slab.has_slot_at(slot, address) && slab.bury(slot) => {
                 self.wipe_gone(slab, slot, address, call);

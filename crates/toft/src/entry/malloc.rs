@@ -3,7 +3,7 @@
 use super::limit::{Grant, slot_bytes};
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::os::{Error, Os};
+use crate::os::{Error, Os, probes};
 use crate::policy::{HARDENED, QUARANTINE, SLACK_MIN, WIPE};
 use crate::slab::{
     Class, MEDIUM, MEDIUM_MAX, SMALL, SMALL_CLASSES, SMALL_MAX, Slab, Tier, class_of_medium,
@@ -132,8 +132,12 @@ impl<O: Os> Allocator<O> {
 
     #[inline]
     fn refill_and_arm(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
+        let begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, index, site)?;
         self.arm_reserved(heap.bins().current(index));
+        if begins && probes::wants_allocations() {
+            self.tell_claim(heap, seat, index, address);
+        }
         Some(address)
     }
 
@@ -302,6 +306,7 @@ impl<O: Os> Allocator<O> {
         };
         let (address, dirty) = allocated.ok()?;
         self.block_was_mapped(address, size);
+        self.tell_large(heap, address);
         Some((address, dirty))
     }
 

@@ -204,6 +204,9 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub fn misused(&self, call: Call, address: usize) {
+        if self.free_told(address, call) {
+            return;
+        }
         let mut line = Line::new(self.hide_addresses);
         match self.find(address) {
             Found::Slot(slab, slot) => self.describe_slot(&mut line, call, slab, slot),

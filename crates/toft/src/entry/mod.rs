@@ -31,6 +31,7 @@ mod nothing;
 #[cfg(feature = "experiment-parallel")]
 pub mod parallel;
 mod part;
+mod probes;
 pub mod process;
 mod profile;
 mod reach;

@@ -7,7 +7,7 @@ use super::guarded::Stands;
 use super::start::{allocator, heap_or_start, ready};
 use super::{Allocator, Call, Resized};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
-use crate::os::{Linux, process};
+use crate::os::{Linux, probes, process};
 use crate::policy::HARDENED;
 use crate::site::Place;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
@@ -167,6 +167,7 @@ pub use super::start::{GLOBAL, LOOKS_THROUGH};
 #[inline(never)]
 extern "C" fn malloc_refill(index: usize, site: usize, heap: &Heap) -> Pointer {
     match heap.pop_after_refill(index) {
+        Some(address) if probes::wants_allocations() => malloc_told(address, site, index),
         Some(address) if allocator().watchful => malloc_sampled(address, site),
         Some(address) => core::ptr::with_exposed_provenance_mut(address),
         None => malloc_slower(index, site),
@@ -178,6 +179,18 @@ extern "C" fn malloc_refill(index: usize, site: usize, heap: &Heap) -> Pointer {
 #[inline(never)]
 extern "C" fn malloc_sampled(address: usize, site: usize) -> Pointer {
     let address = allocator().sample(current_heap(), address, 16, site, Stands::ForItsClaim);
+    core::ptr::with_exposed_provenance_mut(address)
+}
+
+/// A claim was begun, and somebody wants to know of allocations.
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_told(address: usize, site: usize, index: usize) -> Pointer {
+    let heap = current_heap();
+    let address = allocator().sample(heap, address, 16, site, Stands::ForItsClaim);
+    if let Some(seat) = heap.sit() {
+        allocator().tell_claim(heap, &seat, index, address);
+    }
     core::ptr::with_exposed_provenance_mut(address)
 }
 

@@ -6,7 +6,7 @@ use super::limit::Grant;
 use super::malloc::{SIZE_MAX, room};
 use super::{Allocator, Call};
 use crate::large::{BlockState, Resize};
-use crate::os::Os;
+use crate::os::{Os, probes};
 use crate::policy::{CANARY, HARDENED, SLACK_MIN};
 use crate::slab::MEDIUM_MAX;
 use crate::thread::Heap;
@@ -59,10 +59,21 @@ impl<O: Os> Allocator<O> {
             let grant = Grant::new(self, heap);
             let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
+            let told = probes::THERE && block.take_told();
             match self.large.resize(&self.os, block, size, &admit, &damaged) {
-                Resize::InPlace => return Resized::At(address),
-                Resize::Moved(to) => return Resized::At(to),
-                Resize::No => {}
+                Resize::InPlace if block.bytes() == usable => {
+                    block.tell_again(told);
+                    return Resized::At(address);
+                }
+                Resize::InPlace => {
+                    self.tell_resized(heap, address, address, told);
+                    return Resized::At(address);
+                }
+                Resize::Moved(to) => {
+                    self.tell_resized(heap, address, to, told);
+                    return Resized::At(to);
+                }
+                Resize::No => block.tell_again(told),
             }
         }
         let in_place = || {

@@ -37,6 +37,9 @@ const APART: u16 = 1 << 15;
 /// Flag in `class`: see `is_forbidden`.
 const FORBIDDEN: u16 = 1 << 14;
 
+/// Flag in `class`: a probe was told of the block.
+const TOLD: u16 = 1 << 13;
+
 const NONE: u32 = 0;
 const LIVE: u32 = 1;
 const FREE: u32 = 2;
@@ -179,11 +182,7 @@ impl Block {
 
     /// Its large class.
     pub fn class(&self) -> usize {
-        if HARDENED {
-            (self.class.load(Relaxed) & !(APART | FORBIDDEN)).into()
-        } else {
-            self.class.load(Relaxed).into()
-        }
+        (self.class.load(Relaxed) & !(APART | FORBIDDEN | TOLD)).into()
     }
 
     /// Whether there is a gap before its extent, in the hardened build: such blocks cannot share a mapping,
@@ -202,6 +201,26 @@ impl Block {
     pub(super) fn set_forbidden(&self, forbidden: bool) {
         let class = self.class.load(Relaxed) & !FORBIDDEN;
         self.class.store(class | if forbidden { FORBIDDEN } else { 0 }, Relaxed);
+    }
+
+    /// A probe was told of a block that nobody has been given yet, or that is being resized. By whom it is for.
+    pub fn tell(&self) {
+        self.class.fetch_or(TOLD, Relaxed);
+    }
+
+    /// The same again, if it was so.
+    pub fn tell_again(&self, told: bool) {
+        if told {
+            self.tell();
+        }
+    }
+
+    /// Whether a probe was told of a live block, of which that is forgotten. Any thread: of those that free it at the same
+    /// moment one is told so.
+    pub fn take_told(&self) -> bool {
+        self.class.load(Relaxed) & TOLD != 0
+            && self.state() == BlockState::Live
+            && self.class.fetch_and(!TOLD, Relaxed) & TOLD != 0
     }
 
     /// Sets class and place, of a new extent.

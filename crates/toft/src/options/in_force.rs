@@ -88,6 +88,8 @@ pub struct Options {
     pub profile_signal: usize,
     /// After how many bytes of growth, or never.
     pub profile_growth: usize,
+    /// Bytes allocated from one allocation that probes are told of to the next, on average; not zero.
+    pub probe_interval: usize,
     /// Whether to write statistics at exit.
     pub stats: bool,
     /// Number of arenas.
@@ -132,6 +134,7 @@ impl Options {
         profile: None,
         profile_signal: 0,
         profile_growth: 0,
+        probe_interval: 512 << 10,
         stats: false,
         #[cfg(feature = "experiment-parallel")]
         arenas: 4,
@@ -338,6 +341,10 @@ impl Options {
             "TOFT_PROFILE_GROWTH" => match parse_size(value) {
                 Some(n) => self.profile_growth = n,
                 None => return bad,
+            },
+            "TOFT_PROBE_INTERVAL" => match parse_size(value) {
+                Some(bytes @ 1..) => self.probe_interval = bytes,
+                _ => return bad,
             },
             #[cfg(feature = "experiment-parallel")]
             "TOFT_EXPERIMENT_ARENAS" => match parse_number(value) {

@@ -279,6 +279,12 @@ pub const TABLE: &[Entry] = &[
         doc: "each time that the heap has grown by so much, TOFT_PROFILE is written as by a signal; 0 is never",
     },
     Entry {
+        name: "TOFT_PROBE_INTERVAL",
+        default: "512k",
+        kind: Kind::Size,
+        doc: "bytes that are allocated, on average, from one allocation that is told to the probes of a tracer to the next; not 0 (docs/probes.md)",
+    },
+    Entry {
         name: "TOFT_STATS",
         default: "0",
         kind: Kind::Flag,

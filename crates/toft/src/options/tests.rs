@@ -49,6 +49,7 @@ const EXAMPLES: &[&str] = &[
     "TOFT_PROFILE=/tmp/heap.toft",
     "TOFT_PROFILE_SIGNAL=12",
     "TOFT_PROFILE_GROWTH=1g",
+    "TOFT_PROBE_INTERVAL=4k",
     "TOFT_STATS=1",
     #[cfg(feature = "experiment-parallel")]
     "TOFT_EXPERIMENT_ARENAS=1",
@@ -174,6 +175,7 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_PROFILE=",
         "TOFT_PROFILE_SIGNAL=65",
         "TOFT_PROFILE_GROWTH=much",
+        "TOFT_PROBE_INTERVAL=0",
         "TOFT_FILL=1",
         "TOFT_VERIFY=often",
         "TOFT_DANGLING=exit",

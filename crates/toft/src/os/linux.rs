@@ -4,7 +4,7 @@ use super::filter::{ModeFinder, Permit};
 use super::keys::KeyNumber;
 use super::release::{Piece, Release};
 use super::syscall::syscall;
-use super::{Error, Group, Os, Sharing, cgroup, keys, process, share, thread};
+use super::{Error, Group, Os, Sharing, cgroup, keys, probes, process, share, thread};
 use crate::sync::AtomicU32;
 use core::ops::Range;
 
@@ -94,6 +94,9 @@ unsafe impl Os for Linux {
                 unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) };
                 return Err(Error::NoMemory);
             }
+            if probes::wants_mappings() {
+                probes::mapped(addr, len);
+            }
             return Ok(());
         }
         // A kernel before 4.17 takes the address for a hint.
@@ -104,7 +107,11 @@ unsafe impl Os for Linux {
 
     unsafe fn unmap(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) the caller's duty 1.
-        result(unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) }).map(drop)
+        result(unsafe { syscall(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]) })?;
+        if probes::wants_unmappings() {
+            probes::unmapped(addr, len);
+        }
+        Ok(())
     }
 
     unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error> {
@@ -154,7 +161,13 @@ unsafe impl Os for Linux {
         // offset, so the two would stay apart, and could not be moved together.
         // SAFETY: (1) the caller's duty; without MAYMOVE nothing else is touched.
         let code = unsafe { syscall(libc::SYS_mremap, [addr, old_len, new_len, 0, 0, 0]) };
-        result(code).map(drop)
+        result(code)?;
+        if probes::wants_mappings()
+            && let Some(more) = new_len.checked_sub(old_len)
+        {
+            probes::mapped(addr.wrapping_add(old_len), more);
+        }
+        Ok(())
     }
 
     unsafe fn relocate(
@@ -175,6 +188,9 @@ unsafe impl Os for Linux {
             // SAFETY: (1) as above; on failure the target may or may not be there any more.
             unsafe { syscall(libc::SYS_munmap, [new, new_len, 0, 0, 0, 0]) };
             return Err(error);
+        }
+        if probes::wants_unmappings() {
+            probes::unmapped(old, old_len);
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod linux;
 #[cfg(target_arch = "aarch64")]
 pub mod mte;
 mod pin;
+pub mod probes;
 pub mod process;
 pub mod release;
 mod share;

@@ -5,7 +5,7 @@ use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
     ARMED, DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD, RESERVED,
-    TAKEN, ZERO_CLEAN, ZERO_FRESH,
+    TAKEN, TOLD, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, Class};
@@ -23,7 +23,9 @@ fn is_state(state: u8) -> bool {
     // Held and lent slots are taken as well; what is neither is not.
     let idle = idle && held == (state & TAKEN != 0);
     let reserved = HARDENED && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
-    idle || reserved || state == LEFT || matches!(state, LIVE | REMOTE_HELD | REMOTE_CLEAN | GONE)
+    idle || reserved
+        || state == LEFT
+        || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | GONE)
 }
 
 /// An invariant that does not hold.
@@ -150,7 +152,7 @@ mod tests {
             let lent = state & LENT == LENT && free.contains(&(state & !LENT));
             let held = state & HELD == HELD && free.contains(&(state & !HELD));
             let both = free.map(|free| free | HELD | LENT).contains(&state);
-            let other = [LIVE, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
+            let other = [LIVE, TOLD, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
             let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
             let other = other || HARDENED && reserved.into_iter().any(|there_is| there_is == state);
             assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");

@@ -5,6 +5,7 @@ use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::{DIRTY, LEFT, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
+use crate::os::probes;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
@@ -233,7 +234,8 @@ impl Slab {
     /// The claim is taken away meanwhile, and the caller holds the heap's seat, so that a signal
     /// handler neither uses it half made nor makes another. Where the reclaimer is at the slab the slot is
     /// left to it, as it may be held; and the claim is left alone, because it may have held what is
-    /// claimed, and must find it there to let go of it.
+    /// claimed, and must find it there to let go of it. Where somebody wants to know of allocations, it is left alone, too:
+    /// they are counted where claims begin.
     #[inline(always)]
     pub fn claim_freed(&self, slot: usize, first: impl FnOnce()) {
         let claim = self.claimed();
@@ -242,6 +244,7 @@ impl Slab {
             || claim & (bit - 1) != 0
             || self.is_being_held()
             || self.state_of(slot).load(Relaxed) != DIRTY
+            || probes::wants_allocations()
         {
             return;
         }

@@ -21,6 +21,7 @@ mod reserved;
 #[allow(clippy::module_inception)]
 mod slab;
 mod states;
+mod told;
 #[cfg(not(loom))]
 mod unused;
 #[cfg(not(loom))]

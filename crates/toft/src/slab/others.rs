@@ -2,7 +2,7 @@
 
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
-use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, ZERO_CLEAN};
+use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, TOLD_BIT, ZERO_CLEAN};
 use crate::experiment::VALIDATE;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -14,6 +14,12 @@ impl Slab {
     /// handed over, and nobody changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: usize) -> bool {
+        self.state_of(slot).load(Acquire) & !TOLD_BIT == LIVE
+    }
+
+    /// The same, and no probe was told of it.
+    #[inline]
+    pub fn is_plainly_live(&self, slot: usize) -> bool {
         self.state_of(slot).load(Acquire) == LIVE
     }
 

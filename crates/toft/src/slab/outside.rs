@@ -1,7 +1,7 @@
 //! Where a descriptor's fields lie, for those who read it from outside the process (`stats/root.rs`).
 
 use super::slab::{SLAB_BYTES, Slab};
-use super::states::{LENT, LIVE};
+use super::states::{LENT, LIVE, TOLD_BIT};
 use core::mem::offset_of;
 
 /// Offsets of fields within a descriptor, and what their values mean.
@@ -21,6 +21,8 @@ pub struct SlabFields {
     pub states: usize,
     /// The state of a slot that the program has.
     pub live: u8,
+    /// A bit that may be set in that state.
+    pub told: u8,
     /// The bits that are set in the state of a slot of which another slab has the memory, and in no other.
     pub lent: u8,
 }
@@ -40,6 +42,7 @@ impl Slab {
         remote: offset_of!(Slab, remote),
         states: offset_of!(Slab, states),
         live: LIVE,
+        told: TOLD_BIT,
         lent: LENT,
     };
 }

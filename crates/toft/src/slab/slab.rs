@@ -43,7 +43,7 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 reserved slots are those that were chosen when the slab was opened.
 
-use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, ZERO_FRESH, free_state};
+use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, TOLD, ZERO_FRESH, free_state};
 use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
 use crate::experiment::VALIDATE;
 use crate::policy::HARDENED;
@@ -395,7 +395,7 @@ impl Slab {
         }
         let state = free_state(self.state_of(slot).load(Acquire));
         match if state & HELD == HELD { state & !HELD } else { state } {
-            LIVE => SlotState::Live,
+            LIVE | TOLD => SlotState::Live,
             ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
             _ => SlotState::Free,
         }

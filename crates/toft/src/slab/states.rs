@@ -7,6 +7,11 @@ use crate::policy::HARDENED;
 pub const ZERO_FRESH: u8 = 0;
 /// The program has it.
 pub const LIVE: u8 = 1;
+/// The program has it, and a probe was told of it: who frees it tells that, too, and makes it LIVE first. To every look at
+/// single bits it is as LIVE.
+pub const TOLD: u8 = LIVE | TOLD_BIT;
+/// What tells TOLD from LIVE.
+pub const TOLD_BIT: u8 = 0x80;
 /// There is no such slot. Odd as LIVE is: one bit tells what can be claimed from what cannot.
 pub const NO_SLOT: u8 = 3;
 /// Freed.

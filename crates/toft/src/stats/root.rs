@@ -201,6 +201,8 @@ root! {
     site_first_own,
     /// From here on what stands for a partition is none: the site is one of a wrapper, of which the callers count.
     site_first_code,
+    /// Bits that may be set in `slot_live`: a probe was told of the slot.
+    slot_told,
 }
 
 impl Root {
@@ -266,6 +268,7 @@ impl Root {
             site_partition_bits: u64::from(sites.number_bits),
             site_first_own: sites.first_own as u64,
             site_first_code: sites.first_code as u64,
+            slot_told: u64::from(slab.told),
         }
     }
 }
@@ -279,7 +282,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.site_first_code), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.slot_told), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -7,7 +7,7 @@
 //! ```
 
 use super::Quarantine;
-use crate::bin::{BIN_WORDS, Bins, BinsHead, ROW_WORDS, Taken};
+use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
 use crate::slab::{Class, FLAGS, Slab, Spent};
@@ -118,6 +118,12 @@ impl Heap {
     /// Throws the dice anew from here on. Holder only.
     pub(crate) fn seed(&self, random: u64) {
         self.bins.dice().seed(random);
+    }
+
+    /// How far it is to the next allocation that is told to a probe. Holder only; not of the constant heaps, which are
+    /// not written to.
+    pub fn distance(&self) -> Option<&Distance> {
+        (!self.is_nobodys()).then(|| self.bins.distance())
     }
 
     /// What this heap's thread has freed and what is not free yet. Of the hardened build.

@@ -1,0 +1,107 @@
+//! What is told to probes (`os/probes.rs`) where malloc and free are slow anyway: by chance, in proportion to bytes.
+//!
+//! A claim begins with a slow call, and the others of its slots are had by fast ones: so it is made to end where the next
+//! chosen byte lies, and the call that gets that slot is a slow one again (`bin/distance.rs`). Chosen blocks are marked,
+//! if somebody wants to know of frees: their state is not LIVE, so that a free of theirs is a slow one, too.
+
+use super::allocator::Found;
+use super::{Allocator, Call};
+use crate::large::Block;
+use crate::os::{Os, probes};
+use crate::thread::{Heap, Seat, current_heap};
+
+impl<O: Os> Allocator<O> {
+    /// A claim was begun in a bin, and its first slot, at `address`, handed out: tells what is to be told of it, and has the
+    /// claim end before the next slot of which that is so.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_claim(&self, heap: &Heap, _seat: &Seat, index: usize, address: usize) {
+        let Some(distance) = heap.distance() else { return };
+        let slab = heap.bins().current(index);
+        let size = slab.size();
+        let chosen = distance.pass(size, self.options.probe_interval, heap.address());
+        let claimed = slab.claimed().count_ones() as usize;
+        slab.claim_at_most(distance.pass_slots(claimed, size));
+        // Where a block between guard pages stands for it, nothing is told.
+        if chosen != 0
+            && let Found::Slot(slab, slot) = self.find(address)
+        {
+            if probes::wants_frees() {
+                slab.tell(slot);
+            }
+            self.tell(address, size, chosen);
+        }
+    }
+
+    /// A large block was handed out.
+    #[inline]
+    pub(super) fn tell_large(&self, heap: &Heap, address: usize) {
+        if probes::wants_allocations() {
+            self.tell_large_by_chance(heap, address);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_large_by_chance(&self, heap: &Heap, address: usize) {
+        let Found::Large(block) = self.find(address) else { return };
+        let Some(distance) = heap.distance() else { return };
+        let bytes = block.bytes();
+        let chosen = distance.pass(bytes, self.options.probe_interval, heap.address());
+        if chosen != 0 {
+            if probes::wants_frees() {
+                block.tell();
+            }
+            self.tell(address, bytes, chosen);
+        }
+    }
+
+    fn tell(&self, address: usize, bytes: usize, chosen: u64) {
+        let weight = chosen.saturating_mul(self.options.probe_interval as u64);
+        probes::allocated(address, bytes, weight as usize);
+    }
+
+    /// A large block has another size, or is elsewhere; `told` says whether a probe knew the old one.
+    pub(super) fn tell_resized(&self, heap: &Heap, from: usize, to: usize, told: bool) {
+        if told {
+            probes::freed(from);
+        }
+        self.tell_large(heap, to);
+    }
+
+    /// A large block is about to be freed.
+    #[inline]
+    pub(super) fn tell_large_freed(&self, block: &Block, address: usize) {
+        if probes::THERE && block.take_told() {
+            probes::freed(address);
+        }
+    }
+
+    /// Whatever lies at an address is about to be freed in a way of its own.
+    pub(super) fn tell_freed(&self, address: usize) {
+        let told = probes::THERE
+            && match self.find(address) {
+                Found::Slot(slab, slot) => slab.has_slot_at(slot, address) && slab.take_told(slot),
+                Found::Large(block) => block.take_told(),
+                _ => false,
+            };
+        if told {
+            probes::freed(address);
+        }
+    }
+
+    /// Frees a slot of which a probe was told, and tells that it is freed; says no where none was. `free` comes here with
+    /// whatever is not plainly live.
+    pub(super) fn free_told(&self, address: usize, call: Call) -> bool {
+        if !probes::THERE {
+            return false;
+        }
+        let Found::Slot(slab, slot) = self.find(address) else { return false };
+        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_told(slot) {
+            return false;
+        }
+        probes::freed(address);
+        self.free_found(current_heap(), slab, slot, address, call);
+        true
+    }
+}

@@ -1,0 +1,69 @@
+//! Blocks that a probe was told of: the state says so, and no path pays for it where none are.
+//!
+//! `free` finds a state other than LIVE and asks what it is, on the way on which it would name a double free.
+
+use super::slab::{GROUP_SLOTS, Slab};
+use super::states::{LIVE, TOLD};
+use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
+use crate::sync::compiler_fence;
+
+impl Slab {
+    /// A probe was told of a live slot that nobody has been given yet. By the thread that has taken it.
+    pub fn tell(&self, slot: usize) {
+        self.state_of(slot).store(TOLD, Release);
+    }
+
+    /// Whether a probe was told of a slot, of which that is forgotten. Any thread: of those that free it at the same moment
+    /// one is told so.
+    pub fn take_told(&self, slot: usize) -> bool {
+        self.state_of(slot).compare_exchange(TOLD, LIVE, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Leaves of the claim only so many slots, the lowest: the others are free as before. Owner only, with the heap's
+    /// seat, as in `claim_freed`. Says whether that was done: not while the reclaimer is at the slab.
+    pub fn claim_at_most(&self, count: usize) -> bool {
+        let claim = self.claimed();
+        let rest = (0..count.min(GROUP_SLOTS)).fold(claim, |rest, _| rest & rest.wrapping_sub(1));
+        if rest == 0 || self.is_being_held() {
+            return rest == 0;
+        }
+        // The last look has passed those slots by.
+        self.tidy_at.store(0, Relaxed);
+        self.is_not_counted();
+        self.claim.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        self.claim.store(claim & !rest, Release);
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::{Put, SlotState};
+    use std::boxed::Box;
+    extern crate std;
+
+    #[test]
+    fn what_was_told_is_live_and_taken_once() {
+        let slab = Box::new(Slab::nothing());
+        slab.state_of(3).store(LIVE, Relaxed);
+        assert!(!slab.take_told(3));
+        slab.tell(3);
+        assert_eq!(slab.state(3), SlotState::Live);
+        assert!(slab.is_live(3) && slab.live_bits(0) >> 3 & 1 == 1);
+        assert_eq!(slab.put(3), Put::NotLive);
+        assert!(slab.take_told(3) && !slab.take_told(3));
+        assert_ne!(slab.put(3), Put::NotLive);
+        assert!(!slab.take_told(3) && !slab.is_live(3));
+    }
+
+    #[test]
+    fn a_claim_keeps_its_lowest_slots() {
+        let slab = Box::new(Slab::nothing());
+        slab.claim.store(0b1011_0100, Relaxed);
+        assert!(slab.claim_at_most(9) && slab.claimed() == 0b1011_0100);
+        assert!(slab.claim_at_most(2) && slab.claimed() == 0b0001_0100);
+        assert!(slab.claim_at_most(0) && slab.claimed() == 0);
+    }
+}
