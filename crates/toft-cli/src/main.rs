@@ -1,7 +1,7 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
 //! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and `symbols`), `rss` (with `resident`), `purge`,
-//! `profile/` (`heap`, `report`, `diff` and `top`), //! `options`, `doctor`, `bench`, `explain`.
+//! `profile/` (`heap`, `report`, `diff` and `top`), `metrics/`, `options`, `doctor`, `bench`, `explain`.
 
 mod bench;
 mod doctor;
@@ -9,6 +9,7 @@ mod explain;
 mod launch;
 mod leaks;
 mod library;
+mod metrics;
 mod options;
 mod profile;
 mod purge;
@@ -57,6 +58,7 @@ enum Verb {
     Top(profile::Top),
     Report(profile::View),
     Diff(profile::Difference),
+    Metrics(metrics::Metrics),
     Purge(purge::Purge),
     Explain(explain::Explain),
     Options(options::Options),
@@ -88,6 +90,7 @@ fn main() {
         Ok(Toft { verb: Verb::Top(args) }) => profile::top(&args),
         Ok(Toft { verb: Verb::Report(args) }) => profile::report(&args),
         Ok(Toft { verb: Verb::Diff(args) }) => profile::diff(&args),
+        Ok(Toft { verb: Verb::Metrics(args) }) => metrics::metrics(&args),
         Ok(Toft { verb: Verb::Purge(args) }) => purge::purge(&args),
         Ok(Toft { verb: Verb::Explain(args) }) => explain::explain(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),

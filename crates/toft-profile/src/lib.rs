@@ -17,6 +17,7 @@
 //! | `sites.rs` | the table of call sites, where each has a partition of its own |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
 //! | `control.rs` | what is asked of a process: [`purge`] |
+//! | `figures.rs` | what there is of everything, [`Figures`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
 //! | `profile/` | who has how much live memory, by call site: [`Profile`] |
 //! | `format/` | a profile in the forms that other programs and people read |
@@ -30,6 +31,7 @@ mod account;
 mod control;
 mod core_file;
 mod error;
+mod figures;
 pub mod format;
 mod kernel;
 mod memory;
@@ -47,11 +49,13 @@ pub use account::{Account, Pin, Split, Thread, account};
 pub use control::purge;
 pub use core_file::Core;
 pub use error::Error;
+pub use figures::Figures;
 pub use kernel::{Area, Counts, Kernel, Task};
 pub use memory::{Mapping, Memory, Run};
 pub use process::{Process, read};
 pub use profile::{
     Change, Diff, FileError, Frame, Profile, Row, Share, Source, VERSION as PROFILE_VERSION, take,
+    take_with_figures,
 };
 pub use regular::read_file;
 pub use root::{Found, find};

@@ -146,9 +146,8 @@ impl<'a> Slab<'a> {
 
     /// Slots that the program has.
     pub fn live(&self) -> u64 {
-        let bits = (self.root.slot_live.try_into(), self.root.slot_told.try_into());
-        let (Ok(live), Ok(told)) = bits else { return 0 };
-        let told: u8 = told;
+        let bits = [self.root.slot_live, self.root.slot_told].map(u8::try_from);
+        let [Ok(live), Ok(told)] = bits else { return 0 };
         let live = |state: u8| state & !told == live;
         let states = self.root.slab_states as usize;
         let states = self.bytes.get(states..states + self.slots).unwrap_or(&[]);

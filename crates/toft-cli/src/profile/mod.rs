@@ -23,5 +23,7 @@ mod top;
 pub use at_exit::AtExit;
 pub use diff::{Difference, diff};
 pub use heap::{Heap, heap};
+pub use names::Names;
+pub use output::print;
 pub use report::{View, report};
 pub use top::{Top, top};

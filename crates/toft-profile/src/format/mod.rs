@@ -7,6 +7,7 @@
 //! | `folded.rs` | a stack a line, for every flame graph program |
 //! | `flame.rs` | a flame graph: one SVG file |
 //! | `html.rs` | a page to search, sort and drill down in: one HTML file, with `page.html` |
+//! | `prometheus.rs` | figures as Prometheus reads them |
 //!
 //! None of them has a byte from elsewhere: what is written here can be sent to somebody as it is.
 
@@ -14,11 +15,13 @@ mod flame;
 mod folded;
 mod html;
 mod pprof;
+mod prometheus;
 mod text;
 pub mod units;
 
 use crate::Profile;
 
+pub use prometheus::{CONTENT_TYPE, Scrape, prometheus};
 pub use text::{Shown, diff_text, text};
 
 /// A form.

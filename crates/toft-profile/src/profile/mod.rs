@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use diff::{Change, Diff};
 pub use file::{FileError, VERSION};
-pub use take::take;
+pub use take::{take, take_with_figures};
 
 /// Whose memory a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::module::Modules;
 use crate::profile::{Profile, Row, Share, Source};
-use crate::{Error, Memory, Tables, find};
+use crate::{Error, Figures, Memory, Tables, find};
 
 /// Live slots of one site, size and partition.
 type Key = (u64, u64, u32);
@@ -13,6 +13,12 @@ type Key = (u64, u64, u32);
 /// Counts what is live in a process or in a core file, by call site. Nothing is stopped; the name, the time
 /// and what else is known of the process is the caller's to fill in.
 pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
+    take_with_figures(memory).map(|(profile, _)| profile)
+}
+
+/// The same, with the figures of the whole, as of the same look.
+pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Error> {
+    let mut figures = Figures::default();
     let found = find(memory)?;
     let mappings = memory.mappings()?;
     let tables = Tables { root: found.root };
@@ -23,6 +29,7 @@ pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
         let (site, partition) = (slab.site(), slab.partition());
         sites.entry(partition).or_default().insert(site);
         let live = slab.live();
+        figures.add_slab(slab, live);
         if live > 0 {
             let count = counts.entry((site, slab.size, partition)).or_default();
             count.0 += live;
@@ -31,6 +38,9 @@ pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
     })?;
     let mut large: HashMap<(u64, u32), (u64, u64)> = HashMap::new();
     let (blocks, more) = tables.blocks(memory, &mappings)?;
+    blocks.iter().for_each(|block| figures.add_block(block));
+    tables.heaps(memory).iter().for_each(|heap| figures.add_heap(heap));
+    figures.descriptors = slabs.read + more.read;
     for block in blocks.iter().filter(|block| block.live) {
         let count = large.entry((block.site, block.partition)).or_default();
         count.0 += 1;
@@ -95,5 +105,5 @@ pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
         rows,
     };
     profile.finish();
-    Ok(profile)
+    Ok((profile, figures))
 }

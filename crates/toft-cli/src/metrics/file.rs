@@ -1,0 +1,61 @@
+//! Figures into a file, which is always a whole one: written beside it, and renamed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::Source;
+use crate::run::say;
+
+/// Writes the first, and then, if they are wanted again and again, one after the other until the process ends.
+pub fn write(
+    path: &Path,
+    first: String,
+    every: Option<Duration>,
+    source: &mut Source,
+) -> Result<(), String> {
+    replace(path, &first)?;
+    let Some(every) = every else {
+        say(&format!("wrote {}; next: --every 15 keeps it fresh", path.display()));
+        return Ok(());
+    };
+    say(&format!(
+        "writing {} every {} s until the process ends",
+        path.display(),
+        every.as_secs_f64()
+    ));
+    let mut next = Instant::now() + every;
+    loop {
+        // In short steps, so that old figures do not stay for long.
+        while Instant::now() < next && source.is_there() {
+            sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(200)));
+        }
+        next += every;
+        match source.text() {
+            Ok(text) => replace(path, &text)?,
+            Err(error) => {
+                let _ = fs::remove_file(path);
+                if source.is_there() {
+                    return Err(error.to_string());
+                }
+                say(&format!("the process has ended, and {} with it", path.display()));
+                return Ok(());
+            }
+        }
+        next = next.max(Instant::now());
+    }
+}
+
+fn replace(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+    let name = path.file_name().ok_or_else(|| format!("{} is no file", path.display()))?;
+    // A collector that reads all files with an ending must not read this one.
+    let beside: PathBuf =
+        path.with_file_name(format!(".{}.{}.new", name.to_string_lossy(), std::process::id()));
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written.map_err(failed)
+}

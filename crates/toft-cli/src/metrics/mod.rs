@@ -1,0 +1,180 @@
+//! `toft metrics`: a running process's figures for monitoring, once, into a file again and again, or to whoever asks at a
+//! socket. `toft-profile` reads and writes the text; this says when and where to.
+
+mod file;
+mod listen;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Value, json};
+use toft_profile::format::{Scrape, prometheus};
+use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
+
+use crate::profile::{Names, print};
+use crate::run::{REFUSED, say};
+use listen::Place;
+
+const HELP: &str = "\
+Examples:
+  toft metrics 1234                                       print them once
+  toft metrics 1234 --every 15 -o /var/lib/node_exporter/toft.prom
+                                                          for node_exporter's textfile collector
+  toft metrics 1234 --listen 127.0.0.1:9464               for Prometheus itself: http://127.0.0.1:9464/metrics
+  toft metrics 1234 --listen /run/toft.sock               at a local socket:
+                                                          curl --unix-socket /run/toft.sock http://toft/metrics
+  toft metrics 1234 | grep '^toft_live_bytes'
+
+Nothing runs in the process and nothing stops it; it needs the permission that a debugger needs. With --every and with
+--listen it goes on until the process ends, or until it is interrupted; the file and the socket go with the process, so that
+nobody takes old figures for new ones.
+
+Exit status: 0, also when the process has ended meanwhile; 125 if it cannot be looked at, or the figures cannot be written.";
+
+/// Print a running process's figures for Prometheus, or serve them.
+///
+/// Live bytes and blocks, free memory, slabs, threads, and the call sites with most live memory, in Prometheus' text format.
+/// All of it is read from outside, exact, as of `toft heap`.
+#[derive(Args, Debug)]
+#[command(name = "metrics", after_help = HELP, after_long_help = HELP)]
+pub struct Metrics {
+    /// Print one JSON object
+    #[arg(long, conflicts_with_all = ["output", "listen"])]
+    json: bool,
+    /// Write to a file, which is replaced as a whole
+    #[arg(short, long, value_name = "FILE", visible_alias = "file", conflicts_with = "listen")]
+    output: Option<PathBuf>,
+    /// Write it anew every so many seconds, until the process ends
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "output")]
+    every: Option<f64>,
+    /// Answer HTTP at a local socket, by the name of a file or by an address of this machine alone
+    #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Place::parse)]
+    listen: Option<Place>,
+    /// How many call sites are told apart; the others are one
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    top: u16,
+    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    #[arg(long, value_name = "FOLDER")]
+    symbols: Vec<PathBuf>,
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("not a number of seconds from 0.05 to 86400".into()),
+    }
+}
+
+/// The verb.
+pub fn metrics(args: &Metrics) -> i32 {
+    match serve(args) {
+        Ok(()) => 0,
+        Err(why) => {
+            say(&why);
+            REFUSED
+        }
+    }
+}
+
+fn serve(args: &Metrics) -> Result<(), String> {
+    let mut source = Source::of(args);
+    if args.json {
+        let look = source.look().map_err(|error| error.to_string())?;
+        return print(format!("{}\n", object(&look, args.top.into())).as_bytes());
+    }
+    // What cannot be read at all is told before a file or a socket is made.
+    let first = source.text().map_err(|error| error.to_string())?;
+    match (&args.output, &args.listen) {
+        (Some(path), _) => {
+            let every = args.every.map(Duration::from_secs_f64);
+            file::write(path, first, every, &mut source)
+        }
+        (None, Some(place)) => listen::answer(place, &mut source),
+        (None, None) => print(first.as_bytes()),
+    }
+}
+
+/// A look at the process.
+struct Look {
+    profile: Profile,
+    figures: Figures,
+    seconds: f64,
+}
+
+/// Where figures are from: the process, for as long as it is the same one.
+pub struct Source {
+    pid: i32,
+    top: usize,
+    names: Names,
+    /// When it began, in the kernel's clock ticks: another process may get its number.
+    began: Option<String>,
+}
+
+impl Source {
+    fn of(args: &Metrics) -> Source {
+        let root = PathBuf::from(format!("/proc/{}/root", args.pid));
+        let folders = args.symbols.iter().cloned().chain([root]).collect();
+        let (pid, top) = (args.pid, args.top.into());
+        Source { pid, top, names: Names::new(folders), began: began(pid) }
+    }
+
+    /// Whether the process is still there.
+    pub fn is_there(&self) -> bool {
+        self.began.is_some() && began(self.pid) == self.began
+    }
+
+    fn look(&mut self) -> Result<Look, Error> {
+        if self.began.is_some() && !self.is_there() {
+            return Err(Error::Ended(self.pid));
+        }
+        let start = Instant::now();
+        let (mut profile, figures) = take_with_figures(&Process::open(self.pid)?)?;
+        (profile.name, profile.resident) = Kernel::name_and_resident(self.pid)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.names.give(&mut profile);
+        Ok(Look { profile, figures, seconds })
+    }
+
+    /// What is to be read.
+    pub fn text(&mut self) -> Result<String, Error> {
+        let top = self.top;
+        let Look { profile, figures, seconds } = &self.look()?;
+        Ok(prometheus(&Scrape { profile, figures, top, seconds: *seconds }))
+    }
+}
+
+/// The 22nd field of a process's `stat`; none where it has ended, a zombie included.
+fn began(pid: i32) -> Option<String> {
+    let stat = toft_profile::read(pid, "stat").ok()?;
+    // Behind the name, which may have anything in it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    (!matches!(state, "Z" | "X")).then(|| fields.nth(18).map(str::to_owned))?
+}
+
+fn object(look: &Look, top: usize) -> Value {
+    let Look { profile, figures, seconds } = look;
+    let places = profile.by_place();
+    let sites = places.iter().take(top).map(|row| {
+        json!({ "site": row.place(), "file": row.module, "bytes": row.bytes, "blocks": row.objects })
+    });
+    let others = places.iter().skip(top);
+    let (bytes, blocks) =
+        others.fold((0, 0), |(bytes, blocks), row| (bytes + row.bytes, blocks + row.objects));
+    json!({
+        "pid": profile.pid, "process": profile.name, "version": profile.toft, "seconds": seconds,
+        "live_bytes": profile.bytes, "live_blocks": profile.objects,
+        "large_live_bytes": figures.large_live_bytes, "large_blocks": figures.large_blocks,
+        "free_slab_bytes": figures.slot_bytes - figures.slot_live_bytes,
+        "empty_slab_bytes": figures.pooled_bytes, "free_large_bytes": figures.large_kept_bytes,
+        "slabs": figures.slabs, "empty_slabs": figures.pooled_slabs,
+        "threads": figures.threads, "ended_threads": figures.ended_threads,
+        "resident": profile.resident, "partitions": profile.partitions,
+        "descriptors": figures.descriptors, "doubts": profile.doubts,
+        "sites": sites.collect::<Vec<_>>(), "other_sites": { "bytes": bytes, "blocks": blocks },
+    })
+}

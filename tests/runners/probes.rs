@@ -1,0 +1,254 @@
+//! The probes of `otel_memory`, as tracers see them: the notes in the file, and what gdb is told at each.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use toft_tests::compile::compiler;
+use toft_tests::library::{is_hardened, library, scratch_dir};
+use toft_tests::process::command;
+use toft_tests::trials::{main as run, needing};
+
+/// Bytes from one allocation that is told to the next, on average, in these tests.
+const INTERVAL: u64 = 16 << 10;
+
+/// Name, arguments, and address of the semaphore.
+fn notes(library: &Path) -> Result<Vec<(String, String, u64)>, String> {
+    let mut readelf = Command::new("readelf");
+    let out = readelf.arg("-n").arg(library).env("LC_ALL", "C").output();
+    let out = out.map_err(|e| e.to_string())?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let mut notes = Vec::new();
+    let mut lines = text.lines().map(str::trim);
+    while let Some(line) = lines.next() {
+        if line != "Provider: otel_memory" {
+            continue;
+        }
+        let mut field = |name: &str| {
+            let line = lines.next().unwrap_or("");
+            let value = line.strip_prefix(name).ok_or(format!("{name} expected: {line}"))?;
+            Ok::<_, String>(value.trim().to_owned())
+        };
+        let (name, place, arguments) = (field("Name:")?, field("Location:")?, field("Arguments:")?);
+        let number = |word: &str| {
+            let behind = place.split(word).nth(1)?.trim().split(',').next()?;
+            u64::from_str_radix(behind.trim_start_matches("0x"), 16).ok()
+        };
+        if number("Base:").is_none_or(|base| base == 0) {
+            return Err(format!("{name}: gdb needs a base: {place}"));
+        }
+        notes.push((name, arguments, number("Semaphore:").ok_or("no semaphore")?));
+    }
+    notes.sort();
+    Ok(notes)
+}
+
+fn the_notes_name_every_probe(library: &Path) -> Result<(), String> {
+    let found = notes(library)?;
+    let shown: Vec<_> =
+        found.iter().map(|(name, args, _)| (name.as_str(), args.as_str())).collect();
+    let wanted = [
+        ("alloc", "8@%rdi 8@%rsi 8@%rdx"),
+        ("free", "8@%rdi"),
+        ("mmap", "8@%rdi 8@%rsi"),
+        ("munmap", "8@%rdi 8@%rsi"),
+    ];
+    if shown != wanted {
+        return Err(format!("{shown:?}"));
+    }
+    let semaphores: HashSet<u64> = found.iter().map(|&(_, _, at)| at).collect();
+    if semaphores.len() == wanted.len() && !semaphores.contains(&0) {
+        return Ok(());
+    }
+    Err(format!("each has a semaphore of its own: {found:?}"))
+}
+
+/// The program, compiled.
+fn told() -> Result<PathBuf, String> {
+    let binary = scratch_dir("probes").join("told");
+    let next = scratch_dir("probes").join(format!("told-{}", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes/told.c");
+    let mut compile = compiler(false);
+    compile.arg("-pthread").arg(&source).arg("-o").arg(&next);
+    let out = compile.output().map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(format!("{compile:?}\n{}", String::from_utf8_lossy(&out.stderr)));
+    }
+    std::fs::rename(&next, &binary).map_err(|e| e.to_string())?;
+    Ok(binary)
+}
+
+/// Runs the program in gdb on the library, with these commands once `main` is reached; what gdb and the program said,
+/// and what the program recorded.
+fn in_gdb(
+    library: &Path,
+    name: &str,
+    interval: u64,
+    commands: &str,
+) -> Result<[String; 2], String> {
+    let (script, record) =
+        (scratch_dir("probes").join(format!("{name}.gdb")), scratch_dir("probes").join(name));
+    let begin = format!(
+        "set pagination off\nset confirm off\nset startup-with-shell off\nset debuginfod enabled off\n\
+         set environment LD_PRELOAD {}\nset environment TOFT_PROBE_INTERVAL {interval}\n\
+         break main\nrun {} {name}\n{commands}\n",
+        library.display(),
+        record.display()
+    );
+    std::fs::write(&script, begin).map_err(|e| e.to_string())?;
+    let mut gdb = command("gdb");
+    gdb.args(["-q", "-nx", "-batch", "-x"]).arg(&script).arg(told()?);
+    let out = gdb.output().map_err(|e| e.to_string())?;
+    let said = [out.stdout, out.stderr].concat();
+    let record =
+        std::fs::read_to_string(&record).map_err(|e| format!("{}: {e}", record.display()))?;
+    Ok([String::from_utf8_lossy(&said).into_owned(), record])
+}
+
+/// What gdb is to print at a probe, and go on.
+fn at(probe: &str, arguments: usize) -> String {
+    let (forms, values): (Vec<_>, Vec<_>) =
+        (0..arguments).map(|i| ("%lx", format!("$_probe_arg{i}"))).unzip();
+    format!(
+        "break -probe-stap otel_memory:{probe}\ncommands\nsilent\nprintf \"{probe}: {}\\n\", {}\ncontinue\nend\n",
+        forms.join(" "),
+        values.join(", ")
+    )
+}
+
+/// The numbers of each line that begins with a word.
+fn numbers(text: &str, word: &str) -> Vec<Vec<u64>> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(word));
+    lines
+        .map(|l| l.split_whitespace().filter_map(|n| u64::from_str_radix(n, 16).ok()).collect())
+        .collect()
+}
+
+/// Each allocation that is told is one, with its size; what they stand for adds up; each block that was told and is freed
+/// is told of once more, and no other.
+fn gdb_is_told(library: &Path) -> Result<(), String> {
+    let commands = at("alloc", 3) + &at("free", 1) + &at("mmap", 2) + "continue";
+    let [said, record] = in_gdb(library, "all", INTERVAL, &commands)?;
+    let mut live: HashMap<u64, u64> = HashMap::new();
+    let (mut bytes, mut size_of) = (0, HashMap::new());
+    let mut frees = Vec::new();
+    for line in record.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let address = u64::from_str_radix(words[1], 16).map_err(|e| e.to_string())?;
+        if words[0] == "a" {
+            let size: u64 = words[2].parse().map_err(|_| line.to_owned())?;
+            bytes += size;
+            size_of.entry(address).or_insert_with(HashSet::new).insert(size);
+            live.insert(address, size);
+        } else {
+            frees.push(address);
+            live.remove(&address);
+        }
+    }
+    let told = numbers(&said, "alloc: ");
+    let mut weight = 0;
+    for event in &told {
+        let [address, size, stands_for] = event[..] else { return Err(format!("{event:?}")) };
+        if !size_of.get(&address).is_some_and(|sizes| sizes.contains(&size)) {
+            return Err(format!("{address:x} of {size} bytes is none of the program's\n{said}"));
+        }
+        if stands_for == 0 || stands_for % INTERVAL != 0 {
+            return Err(format!("{stands_for} is no multiple of the interval"));
+        }
+        weight += stands_for;
+    }
+    // Six standard deviations of a Poisson process.
+    let expected = bytes as f64 / INTERVAL as f64;
+    let off = (weight as f64 / INTERVAL as f64 - expected).abs();
+    if off > 6.0 * expected.sqrt() {
+        return Err(format!("{weight} bytes are told of, and there were {bytes}\n{said}"));
+    }
+    // In the order in which they came: a free is of what was told and not freed since.
+    let mut known = HashSet::new();
+    let (mut freed, mut by_another) = (0, 0);
+    let events = said.lines().filter(|l| l.starts_with("alloc: ") || l.starts_with("free: "));
+    for line in events {
+        let address = line.split(' ').nth(1).and_then(|n| u64::from_str_radix(n, 16).ok());
+        let address = address.ok_or(line)?;
+        if line.starts_with("alloc") {
+            if !known.insert(address) {
+                return Err(format!("{address:x} is told of twice without a free\n{said}"));
+            }
+        } else if known.remove(&address) {
+            freed += 1;
+            by_another += u32::from(frees.iter().filter(|&&f| f == address).count() == 1);
+        } else {
+            return Err(format!("{address:x} is freed and was not told of\n{said}"));
+        }
+    }
+    let kept: Vec<_> = known.iter().filter(|address| !live.contains_key(address)).collect();
+    if !kept.is_empty() {
+        return Err(format!("frees of these were not told: {kept:x?}\n{said}"));
+    }
+    if freed < 20 || by_another < 5 || known.is_empty() {
+        return Err(format!(
+            "{freed} frees, {by_another} of what was had once, {} live",
+            known.len()
+        ));
+    }
+    if numbers(&said, "mmap: ").iter().any(|event| event.len() == 2 && event[1] >= 3 << 20) {
+        return Ok(());
+    }
+    Err(format!("the mapping of 3 MiB is not told\n{said}"))
+}
+
+/// A breakpoint on the nop that raises no semaphore is never reached; with the semaphore it is.
+fn nothing_is_told_to_nobody(library: &Path) -> Result<(), String> {
+    let at_alloc =
+        notes(library)?.into_iter().find(|(name, ..)| name == "alloc").ok_or("no alloc")?.2;
+    let place = "python\nimport re\ntext = gdb.execute('info probes stap otel_memory alloc', to_string=True)\n\
+                 gdb.execute('set $place = ' + re.search(r'alloc +(0x[0-9a-f]+)', text).group(1))\n\
+                 base = [l for l in open('/proc/%d/maps' % gdb.selected_inferior().pid) if 'libtoft' in l][0]\n\
+                 gdb.execute('set $base = 0x' + base.split('-')[0])\nend\n";
+    let stop = "break *$place\ncommands\nsilent\nprintf \"alloc: %lx\\n\", $rdi\ncontinue\nend\n";
+    let [said, _] = in_gdb(library, "nobody", INTERVAL, &format!("{place}{stop}continue"))?;
+    if !said.contains("exited normally") || said.contains("alloc: ") {
+        return Err(format!("nobody had asked\n{said}"));
+    }
+    let raised = format!("{place}{stop}set {{short}}($base + {at_alloc:#x}) = 1\ncontinue");
+    let [said, _] = in_gdb(library, "somebody", INTERVAL, &raised)?;
+    if said.contains("exited normally") && numbers(&said, "alloc: ").len() > 20 {
+        return Ok(());
+    }
+    Err(format!("somebody had asked\n{said}"))
+}
+
+/// A second free of a block that was told is named as any other's. Every block is told here.
+fn a_told_block_is_not_freed_twice(library: &Path) -> Result<(), String> {
+    let commands = format!("{}{}continue", at("alloc", 1), at("free", 1));
+    let [said, _] = in_gdb(library, "twice", 1, &commands)?;
+    let named = said.lines().find_map(|line| line.split("toft: double free: free(0x").nth(1));
+    let address = named.and_then(|rest| rest.split(')').next());
+    let events = |address| format!("alloc: {address}\nfree: {address}\n");
+    match address {
+        Some(address) if events(address).lines().all(|event| said.contains(event)) => Ok(()),
+        _ => Err(said),
+    }
+}
+
+type Body = fn(&Path) -> Result<(), String>;
+
+fn main() {
+    let needs: Vec<_> =
+        ["readelf", "gdb", "cc"].into_iter().zip(["binutils", "gdb", "gcc"]).collect();
+    let needs: Vec<_> = needs.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+    let all: [(&str, Body); 4] = [
+        ("the_notes_name_every_probe", the_notes_name_every_probe),
+        ("gdb_is_told", gdb_is_told),
+        ("nothing_is_told_to_nobody", nothing_is_told_to_nobody),
+        ("a_told_block_is_not_freed_twice", a_told_block_is_not_freed_twice),
+    ];
+    // The hardened build has no probes.
+    let path = library().path().filter(|_| !is_hardened());
+    let trials = path.into_iter().flat_map(|path| {
+        all.map(|(name, body)| {
+            let path = path.to_owned();
+            needing(name, &needs, move || body(&path))
+        })
+    });
+    run(trials.collect())
+}
