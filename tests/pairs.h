@@ -22,11 +22,19 @@ HELPER size_t shared(void)
     return n;
 }
 
+/* The one place from which sites are called. */
+NOINLINE void *ask(int n, size_t size)
+{
+    void *p = site[n](size);
+    NO_TAIL_CALL();
+    return p;
+}
+
 HELPER size_t pair(int a, int b, size_t size)
 {
     size_t reused = 0;
     for (int i = 0; i < N; i++)
-        from_a[i] = site[a](size);
+        from_a[i] = ask(a, size);
     qsort(from_a, N, sizeof from_a[0], by_address);
     /* Half of A's blocks live; then none; then none and trimmed. */
     for (int phase = 0; phase < 3; phase++) {
@@ -36,7 +44,7 @@ HELPER size_t pair(int a, int b, size_t size)
         if (phase == 2)
             malloc_trim(0);
         for (int i = 0; i < N; i++)
-            from_b[i] = site[b](size);
+            from_b[i] = ask(b, size);
         reused += shared();
         for (int i = 0; i < N; i++)
             free(from_b[i]);

@@ -187,7 +187,13 @@ impl Stats {
                 n => style.bad(&format!("{} came later and share", style::count(n))),
             };
             let own = style::count(self.number("own_sites"));
-            line("sites", &[format!("{own} with a partition of their own"), merged]);
+            let mut parts = vec![format!("{own} with a partition of their own"), merged];
+            if self.number("found_wrappers") != 0 {
+                let found = style::count(self.number("found_wrappers"));
+                // What they have handed out until then is still told as theirs.
+                parts.push(format!("{found} found to be in wrappers of malloc"));
+            }
+            line("sites", &parts);
         }
         line("threads", &[self.number("threads").to_string()]);
         line(

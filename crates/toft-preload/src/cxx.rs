@@ -47,9 +47,29 @@ extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
 
 /// `new!(name, target, register for the site)`: saves both arguments, so that they are there again
 /// for the C++ library. The frame is described for the unwinder, because the call below may run a
-/// signal handler that walks the stack.
+/// signal handler that walks the stack. Where wrappers are looked through, it asks who called, as `shim!` does.
 macro_rules! new {
     ($name:ident, $target:path, $register:literal) => {
+        new!($name, $target, $register, [
+            "cmp qword ptr [rip + {global} + {through}], 0",
+            "jne 3f",
+            concat!("mov ", $register, ", [rsp + 24]"),
+            "jmp 4f",
+            "3:",
+            "lea rdi, [rsp + 24]",
+            "mov rsi, rbp",
+            "call {behind}",
+            "mov rdi, [rsp + 16]",
+            "mov rsi, [rsp + 8]",
+            concat!("mov ", $register, ", rax"),
+            "4:"
+        ], {
+            global = sym toft_core::entry::process::GLOBAL,
+            through = const toft_core::entry::process::LOOKS_THROUGH,
+            behind = sym toft_core::entry::doors::site_behind,
+        });
+    };
+    ($name:ident, $target:path, $register:literal, [$($site:expr),*], { $($operands:tt)* }) => {
         #[doc = concat!("`", stringify!($name), "`, a form of `operator new`.")]
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
@@ -68,9 +88,9 @@ macro_rules! new {
                 ".cfi_adjust_cfa_offset 8",
                 "push rsi",
                 ".cfi_adjust_cfa_offset 8",
-                concat!("mov ", $register, ", [rsp + 16]"),
                 "sub rsp, 8",
                 ".cfi_adjust_cfa_offset 8",
+                $($site,)*
                 "call {target}",
                 "test rax, rax",
                 "jz 2f",
@@ -90,6 +110,7 @@ macro_rules! new {
                 ".cfi_adjust_cfa_offset -8",
                 "jmp rax",
                 ".cfi_endproc",
+                $($operands)*
                 target = sym $target,
                 text = sym TEXT,
                 library = sym library_function,
@@ -125,6 +146,16 @@ macro_rules! new {
     };
 }
 
+/// The same, as short as can be: for a target that looks through wrappers itself.
+#[cfg(not(feature = "hardened"))]
+macro_rules! short_new {
+    ($name:ident, $target:path, $register:literal) => {
+        new!($name, $target, $register, [concat!("mov ", $register, ", [rsp + 24]")], {});
+    };
+}
+#[cfg(feature = "hardened")]
+use new as short_new;
+
 /// A C string's address in a static.
 #[repr(transparent)]
 struct Name(*const u8);
@@ -134,10 +165,10 @@ unsafe impl Sync for Name {}
 #[cfg(target_arch = "x86_64")]
 mod forms {
     use super::*;
-    new!(_Znwm, new_at, "rsi");
-    new!(_Znam, new_at, "rsi");
-    new!(_ZnwmRKSt9nothrow_t, new_at, "rsi");
-    new!(_ZnamRKSt9nothrow_t, new_at, "rsi");
+    short_new!(_Znwm, new_at, "rsi");
+    short_new!(_Znam, new_at, "rsi");
+    short_new!(_ZnwmRKSt9nothrow_t, new_at, "rsi");
+    short_new!(_ZnamRKSt9nothrow_t, new_at, "rsi");
     new!(_ZnwmSt11align_val_t, new_aligned_at, "rdx");
     new!(_ZnamSt11align_val_t, new_aligned_at, "rdx");
 }

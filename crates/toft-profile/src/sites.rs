@@ -29,8 +29,38 @@ impl Tables {
     pub fn sites(&self, memory: &impl Memory) -> Result<Vec<Site>, Error> {
         let root = &self.root;
         let mut sites = Vec::new();
+        self.for_each_site(memory, |address, partition| {
+            // A site in a wrapper allocates nothing for itself.
+            if partition < root.site_first_code {
+                let own = partition >= root.site_first_own;
+                sites.push(Site { partition: partition as u32, address, own });
+            }
+        })?;
+        sites.sort_unstable();
+        Ok(sites)
+    }
+
+    /// The call sites in wrappers of malloc, of which the callers count. What is told as theirs was allocated before
+    /// that was found out.
+    pub fn wrappers(&self, memory: &impl Memory) -> Result<Vec<u64>, Error> {
+        let mut sites = Vec::new();
+        self.for_each_site(memory, |address, partition| {
+            if partition >= self.root.site_first_code {
+                sites.push(address);
+            }
+        })?;
+        Ok(sites)
+    }
+
+    /// Each call site, and its partition or its code; none where sites are hashed.
+    fn for_each_site(
+        &self,
+        memory: &impl Memory,
+        mut each: impl FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        let root = &self.root;
         if !self.sites_are_exact() {
-            return Ok(sites);
+            return Ok(());
         }
         let nonsense = |what| Error::Nonsense(memory.pid(), what);
         let mapped = read_word(memory, root.sites_mapped)
@@ -50,19 +80,12 @@ impl Tables {
             for entry in bytes.chunks_exact(root.site_bytes as usize) {
                 let word = entry.first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
                 let partition = word & ((1 << root.site_partition_bits) - 1);
-                // Nobody's, or a site in a wrapper, which allocates nothing for itself.
-                if word == 0 || partition >= root.site_first_code {
-                    continue;
+                if word != 0 {
+                    each(word >> root.site_partition_bits, partition);
                 }
-                sites.push(Site {
-                    partition: partition as u32,
-                    address: word >> root.site_partition_bits,
-                    own: partition >= root.site_first_own,
-                });
             }
             at += step;
         }
-        sites.sort_unstable();
-        Ok(sites)
+        Ok(())
     }
 }

@@ -15,6 +15,10 @@ pub const PARTITION: bool = !cfg!(feature = "experiment-no-partitions");
 /// finds free slots by.
 pub const VALIDATE: bool = !cfg!(feature = "experiment-no-validation");
 
+/// Whether wrappers of malloc are looked through by what the unwind tables say. Without
+/// (`experiment-frame-pointers`) only by frame pointers.
+pub const UNWIND_TABLES: bool = !cfg!(feature = "experiment-frame-pointers");
+
 /// Slots that malloc may claim at a time, at most 64, which is all of a group: the size of the
 /// magazine. Another number is for `experiment-claim-limit` only, which reads it from the variable
 /// `TOFT_EXPERIMENT_CLAIM` when it is compiled.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::format::units;
 use crate::module::Modules;
 use crate::profile::{Profile, Row, Share, Source};
 use crate::{Error, Figures, Memory, Tables, find};
@@ -71,6 +72,7 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         );
         Vec::new()
     });
+    let wrappers: HashSet<u64> = tables.wrappers(memory).unwrap_or_default().into_iter().collect();
     let own: HashSet<u32> =
         known.iter().filter(|site| site.own).map(|site| site.partition).collect();
     let share = |partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
@@ -90,6 +92,14 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
             .iter()
             .map(|((site, partition), count)| row(*site, *partition, 0, *count, Share::Exact)),
     );
+    let early: Vec<&Row> = rows.iter().filter(|row| wrappers.contains(&row.site)).collect();
+    if !early.is_empty() {
+        let early = early.iter().map(|row| row.bytes).sum::<u64>();
+        notes.push(format!(
+            "{} are told as of wrappers of malloc: they were allocated before these were found to be such",
+            units::bytes(early)
+        ));
+    }
     let mut profile = Profile {
         toft: found.version,
         source: Source::Process,

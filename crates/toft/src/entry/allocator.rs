@@ -14,7 +14,7 @@ use crate::policy::HARDENED;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
-use crate::site::{STEP_FIRST, SiteHash, Sites, Wrappers};
+use crate::site::{STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::thread::{Heap, Heaps, Quarantine, thread_block};
@@ -53,6 +53,7 @@ pub struct Allocator<O> {
     pub sites: Sites,
     /// Functions whose callers are the call sites.
     pub(super) wrappers: Wrappers,
+    pub(super) watch: Watch,
     /// Sampled blocks between guard pages.
     pub(super) guarded: Guarded,
     /// Whether slow paths have something to do with blocks that they hand out.
@@ -146,6 +147,7 @@ impl<O> Allocator<O> {
             hash: SiteHash::single(),
             sites: Sites::none(),
             wrappers: Wrappers::none(),
+            watch: Watch::none(),
             guarded: Guarded::none(),
             watchful: false,
             secret: Secret::none(),
@@ -191,7 +193,8 @@ impl<O: Os> Allocator<O> {
         let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
         let sites_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
         let wrappers_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
-        let zones_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
+        let watch_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
+        let zones_at = (watch_at + Watch::TABLE_BYTES).next_multiple_of(64);
         let end = zones_at + Zones::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
@@ -211,6 +214,12 @@ impl<O: Os> Allocator<O> {
             unsafe { Wrappers::new(wrappers_window, wrappers_at) }
         } else {
             Wrappers::none()
+        };
+        let watch = if exact && options.wrappers.is_some_and(|names| names.finds()) {
+            // SAFETY: (1), (2) as above.
+            unsafe { Watch::new((layout.notes, layout.notes + layout.notes_span), watch_at) }
+        } else {
+            Watch::none()
         };
         let secret = Secret::new(&os)?;
         let keep = options.large_keep;
@@ -280,6 +289,7 @@ impl<O: Os> Allocator<O> {
             hash,
             sites,
             wrappers,
+            watch,
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
             secret,
@@ -431,7 +441,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
-        let number = match self.learn(heap, site) {
+        let number = match self.learn(heap, site, None) {
             // Whoever knows where the call came from has looked through it.
             STEP_FIRST.. => self.sites.shared_number(site),
             number => number,
@@ -439,20 +449,14 @@ impl<O: Os> Allocator<O> {
         number * ROW_WORDS
     }
 
-    /// The number or code of a site, which is remembered in `heap`, where it can be.
-    pub(super) fn learn(&self, heap: &Heap, site: usize) -> usize {
-        let number = self.sites.number(&self.os, site, || {
-            let names = self.options.wrappers.as_ref().filter(|_| self.wrappers.are_there())?;
-            let _permit = self.permit()?;
-            self.wrappers.code_of(&self.os, names, site)
-        });
-        heap.remember(site, number);
-        number
-    }
-
     /// Call sites in wrappers, of which the callers count.
     pub fn wrapper_sites(&self) -> usize {
-        self.wrappers.count()
+        self.wrappers.count() + self.watch.count()
+    }
+
+    /// Those of them that nobody has named: what they had handed out before is counted as theirs.
+    pub fn found_wrappers(&self) -> usize {
+        self.watch.count()
     }
 
     /// Where everything lies.
@@ -494,7 +498,7 @@ impl<O: Os> Allocator<O> {
         let (medium, medium_metadata) = self.medium.mapped_bytes();
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
         let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
-        let metadata = metadata + self.zones.table_bytes();
+        let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
         (small + medium, metadata)
     }
 
@@ -552,6 +556,7 @@ impl<O: Os> Allocator<O> {
         self.zones.repair(&self.os, thread_block());
         self.written().repair();
         self.wrappers.repair(&self.os);
+        self.watch.repair(&self.os);
         self.pool.repair();
         self.limit.repair();
         self.pool.set_lean(false);

@@ -1,6 +1,7 @@
 //! malloc: the fast path, and what happens when a bin is empty.
 
 use super::limit::{Grant, slot_bytes};
+use super::through::LARGE;
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os, probes};
@@ -119,6 +120,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
+        self.watch_sizes(heap, class, site);
         let index = self.row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
             return self.refill_and_arm(heap, &seat, index, site);
@@ -293,6 +295,7 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX || align > SIZE_MAX {
             return None;
         }
+        self.watch_sizes(heap, LARGE, site);
         let partition = self.row(heap, site) / ROW_WORDS;
         let grant = Grant::new(self, heap);
         let admit = |bytes| grant.admit(bytes);

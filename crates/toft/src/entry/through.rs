@@ -1,23 +1,44 @@
-//! Who called the wrapper of malloc that called.
+//! Who called the wrapper of malloc that called; and which functions are such wrappers, where that is to be found
+//! out (`TOFT_WRAPPERS=auto`).
 
 use super::Allocator;
 use crate::os::Os;
-use crate::site::{Place, REACH, STEP_FIRST};
+use crate::report::{extent_of, is_return, module_of};
+use crate::site::{BY_FRAME, CODE_MOST, Note, Place, REACH, STEP_FIRST, Way, code_in};
+use crate::slab::CLASSES;
 use crate::thread::Heap;
 
 /// Wrappers of wrappers that are looked through: a `Vec` that grows in a debug build has seven.
 const LEVELS: usize = 12;
+
+/// The class that large blocks count for here.
+pub(super) const LARGE: usize = CLASSES - 1;
+
+/// Where a return address was met that is not remembered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Met {
+    place: Place,
+    /// No return address is looked for further up.
+    limit: usize,
+}
 
 impl<O: Os> Allocator<O> {
     /// The first return address, from the one at `place` upwards, that does not lie in a wrapper; or the last that
     /// can be reached. What is learnt is remembered in `heap`, which the caller holds.
     pub(super) fn site_behind(&self, heap: &Heap, mut place: Place) -> usize {
         let limit = place.stack.saturating_add(REACH);
+        let mut below = None;
         for _ in 0..LEVELS {
             // SAFETY: (1) the call's own place, or what was made of it below.
             let site = unsafe { place.site() };
             let code = match heap.known_code(site) {
-                0 => self.learn(heap, site),
+                0 => {
+                    if let Some(wrapper) = below.filter(|_| self.is_nothing(site)) {
+                        self.unlearn(heap, wrapper);
+                        return wrapper;
+                    }
+                    self.learn(heap, site, Some(Met { place, limit }))
+                }
                 code => code,
             };
             if code < STEP_FIRST {
@@ -25,11 +46,182 @@ impl<O: Os> Allocator<O> {
             }
             // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
             match unsafe { place.above(code, limit) } {
-                Some(above) => place = above,
+                Some(above) => (place, below) = (above, Some(site)),
                 None => return site,
             }
         }
         // SAFETY: (1) as above.
         unsafe { place.site() }
+    }
+
+    /// Whether a word that is to be a return address is none: nobody has seen it yet, and no call stands before it. Then
+    /// what led to it was learnt of code that is no more.
+    #[cold]
+    fn is_nothing(&self, word: usize) -> bool {
+        self.sites.find(word).is_none() && self.permit().is_some_and(|_permit| !is_return(word))
+    }
+
+    /// What was learnt of a site in a wrapper does not hold. From now on it is a site as any other.
+    #[cold]
+    fn unlearn(&self, heap: &Heap, site: usize) {
+        heap.forget(site);
+        let Some(known) = self.sites.find(site).filter(|known| known.0 >= STEP_FIRST) else {
+            return;
+        };
+        if let Some(note) = self.watch.note_for(&self.os, known.1) {
+            note.suspect(Way::Never);
+        }
+        if self.sites.turn_back(known, site) {
+            self.watch.lost();
+        }
+    }
+
+    /// The number or code of a site, which is remembered in `heap`, where it can be.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn learn(&self, heap: &Heap, site: usize, met: Option<Met>) -> usize {
+        let number = self.sites.number(&self.os, site, || {
+            let names = self.options.wrappers.as_ref().filter(|names| names.name_any())?;
+            if !self.wrappers.are_there() {
+                return None;
+            }
+            let _permit = self.permit()?;
+            // SAFETY: (1) the place where it was met: whoever called is still in its call.
+            let by_frame = || met.is_some_and(|met| unsafe { met.place.has_frame(met.limit) });
+            self.wrappers.code_of(&self.os, names, site, by_frame)
+        });
+        if self.watch.is_on() && number < STEP_FIRST {
+            match self.look(site, met) {
+                Look::Nothing => {}
+                // The next call is to come here, too.
+                Look::Again => return number,
+                Look::Wrapper(code) => {
+                    heap.remember(site, code);
+                    return code;
+                }
+            }
+        }
+        heap.remember(site, number);
+        number
+    }
+
+    /// A call of a site that may be one of a wrapper: who stands above it.
+    fn look(&self, site: usize, met: Option<Met>) -> Look {
+        let Some(known) = self.sites.find(site) else { return Look::Nothing };
+        let Some(note) = self.watch.note(known.1).filter(|note| note.is_suspect()) else {
+            return Look::Nothing;
+        };
+        let Some(met) = met else { return Look::Again };
+        let code = match note.way() {
+            Way::Code(code) => code,
+            Way::Guess if self.has_frame(met) => BY_FRAME,
+            _ => {
+                note.suspect(Way::Never);
+                return Look::Nothing;
+            }
+        };
+        // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
+        let Some(above) = (unsafe { met.place.above(code, met.limit) }) else { return Look::Again };
+        let caller = self.long_one_above(note, Met { place: above, ..met });
+        if !note.called_by(caller) {
+            return Look::Again;
+        }
+        if self.sites.turn_into_code(known, site, code) {
+            self.watch.found();
+        }
+        // Or another thread has done that, with the same code.
+        Look::Wrapper(code)
+    }
+
+    /// The first return address, from where one was met upwards, that lies in a long function; or the last that can be
+    /// reached.
+    fn long_one_above(&self, note: &Note, mut met: Met) -> usize {
+        for _ in 0..LEVELS {
+            // SAFETY: (1) a place that `above` has made.
+            let caller = unsafe { met.place.site() };
+            let unknown = || self.permit().map_or(Way::Never, |_permit| way_above(caller));
+            let code = match self.sites.find(caller) {
+                // One that is looked through already.
+                Some((code, _)) if code >= STEP_FIRST => code,
+                _ => match note.way_from(caller, unknown) {
+                    Way::Code(code) => code,
+                    Way::Guess if self.has_frame(met) => BY_FRAME,
+                    _ => return caller,
+                },
+            };
+            // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
+            match unsafe { met.place.above(code, met.limit) } {
+                Some(above) => met.place = above,
+                None => return caller,
+            }
+        }
+        // SAFETY: (1) as above.
+        unsafe { met.place.site() }
+    }
+
+    /// Whether the frame pointer leads on from where a return address was met.
+    fn has_frame(&self, met: Met) -> bool {
+        // SAFETY: (1) where it was met, in a call that has not returned.
+        self.permit().is_some_and(|_permit| unsafe { met.place.has_frame(met.limit) })
+    }
+
+    /// A bin of a site had nothing more; or it asks for a large block. If many sizes come to it, its calls are looked
+    /// at from now on.
+    #[inline]
+    pub(super) fn watch_sizes(&self, heap: &Heap, class: usize, site: usize) {
+        if self.watch.is_on() {
+            self.note_size(heap, class, site);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_size(&self, heap: &Heap, class: usize, site: usize) {
+        let Some((number, entry)) = self.sites.find(site) else { return };
+        if number >= STEP_FIRST {
+            // Another thread has found it out, and this one remembers what it was.
+            return heap.forget(site);
+        }
+        let Some(note) = self.watch.note_for(&self.os, entry) else { return };
+        if note.came(class) {
+            self.suspect(note, site);
+        }
+        if note.is_suspect() {
+            heap.forget(site);
+        }
+    }
+
+    /// Finds out how the callers of a site are come by, once.
+    fn suspect(&self, note: &Note, site: usize) {
+        let way = match note.way() {
+            Way::Unknown => match self.permit() {
+                Some(_permit) => way_above(site),
+                // Nothing is looked up where there may be a filter of system calls.
+                None => Way::Never,
+            },
+            way => way,
+        };
+        note.suspect(way);
+    }
+}
+
+/// What has come of a look.
+enum Look {
+    /// The site is as any other, as far as is known.
+    Nothing,
+    /// It is not known yet.
+    Again,
+    /// It is one of a wrapper, with this code.
+    Wrapper(usize),
+}
+
+/// How whoever stands above a call of a function is come by, if the function may be a wrapper.
+fn way_above(site: usize) -> Way {
+    // A token of the program's own is the code of no file; nor is what was made at run time.
+    let Some(module) = module_of(site) else { return Way::Never };
+    match (extent_of(&module, site), code_in(&module, site)) {
+        (Some((_, bytes)), _) if bytes > CODE_MOST => Way::Never,
+        (_, Some(code)) => Way::Code(code),
+        (_, None) => Way::Guess,
     }
 }

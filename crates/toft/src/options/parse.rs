@@ -98,7 +98,8 @@ impl FileName {
 }
 
 /// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands for
-/// anything, and `rust` for what allocates in every Rust program.
+/// anything, and `rust` for what allocates in every Rust program. `auto` is none of a function: it says that more are
+/// to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     list: FileName,
@@ -119,11 +120,25 @@ const RUST: [&[u8]; 10] = [
 ];
 
 impl Names {
+    fn patterns(&self) -> impl Iterator<Item = &[u8]> {
+        self.list.as_c_str().to_bytes().split(|&byte| byte == b',')
+    }
+
+    /// Whether functions are to be found that are not named.
+    pub fn finds(&self) -> bool {
+        self.patterns().any(|pattern| pattern == b"auto")
+    }
+
+    /// Whether any is named.
+    pub fn name_any(&self) -> bool {
+        self.patterns().any(|pattern| pattern != b"auto")
+    }
+
     /// Whether one of them fits a function's name.
     pub fn fit(&self, name: &[u8]) -> bool {
-        let mut patterns = self.list.as_c_str().to_bytes().split(|&byte| byte == b',');
-        patterns.any(|pattern| match pattern {
+        self.patterns().any(|pattern| match pattern {
             b"rust" => RUST.iter().any(|pattern| fits(pattern, name)),
+            b"auto" => false,
             pattern => fits(pattern, name),
         })
     }
@@ -191,6 +206,16 @@ mod tests {
         assert!(fit("*ab*ab", "abxabab") && !fit("*ab*ab", "ab") && !fit("x*d", "xmalloc"));
         assert!(fit("rust", "__rust_alloc") && fit("a,rust", "_ZN5alloc7raw_vec11finish_grow17hE"));
         assert!(!fit("rust", "rust") && !fit("rust", "malloc"));
+        assert!(!fit("auto", "auto") && fit("auto,auto*", "auto"));
+        let of = |list: &str| {
+            let names = parse_names(list.as_bytes()).unwrap();
+            (names.finds(), names.name_any())
+        };
+        assert_eq!(
+            (of("auto"), of("x"), of("x,auto")),
+            ((true, false), (false, true), (true, true))
+        );
+        assert_eq!(of("auto*"), (false, true));
         for bad in ["", ",", "a,", "*", "a,**,b"] {
             assert!(parse_names(bad.as_bytes()).is_none(), "{bad}");
         }

@@ -114,7 +114,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_WRAPPERS",
         default: "none",
         kind: Kind::Names,
-        doc: "functions that only hand on what malloc gives them, as xmalloc,g_*,rust: for a call from one of them whoever called it counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by. Turns TOFT_SITES=auto into exact (docs/sites.md)",
+        doc: "functions that only hand on what malloc gives them, as xmalloc,g_*,rust: for a call from one of them whoever called it counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. Turns TOFT_SITES=auto into exact (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",

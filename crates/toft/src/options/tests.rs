@@ -24,6 +24,7 @@ const EXAMPLES: &[&str] = &[
     "TOFT_SITES=exact",
     "TOFT_SITES=hash",
     "TOFT_WRAPPERS=xmalloc",
+    "TOFT_WRAPPERS=auto",
     "TOFT_LARGE_KEEP=1k",
     "TOFT_SLAB_KEEP=1k",
     "TOFT_RECLAIM=calls",
@@ -112,6 +113,7 @@ fn sites_are_exact_where_that_is_asked_for_or_usual() {
     assert_eq!(of(&["TOFT_SITES=exact"]), (true, 2048));
     assert_eq!(of(&["TOFT_SITES=hash"]), (false, 64));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc"]), (true, 2048));
+    assert_eq!(of(&["TOFT_WRAPPERS=auto"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_SITES=hash"]), (false, 64));
 }
 

@@ -9,6 +9,8 @@ use crate::policy::{HARDENED, NOTHING_SPAN, SLAB_BYTES};
 const HEAPS_SPAN: usize = 1 << 36;
 /// The most bytes of wrappers of malloc.
 const WRAPPERS_SPAN: usize = 1 << 28;
+/// The most bytes of notes on call sites.
+const NOTES_SPAN: usize = 1 << 32;
 /// The most bytes of call sites.
 const SITES_SPAN: usize = 1 << 33;
 /// Smallest useful span of a tier: below this the address space is too small for Toft.
@@ -50,6 +52,10 @@ pub struct Layout {
     pub wrappers: usize,
     /// Bytes of address space for them.
     pub wrappers_span: usize,
+    /// What is noted of call sites, to find wrappers.
+    pub notes: usize,
+    /// Bytes of address space for that.
+    pub notes_span: usize,
     /// Heaps, by number.
     pub heaps: usize,
     /// The end of the metadata window.
@@ -119,7 +125,9 @@ impl Layout {
         let sites_span = SITES_SPAN.min(span / 64) & !(page - 1);
         let wrappers = sites + sites_span + gap;
         let wrappers_span = WRAPPERS_SPAN.min(span / 256) & !(page - 1);
-        let heaps = wrappers + wrappers_span + gap;
+        let notes = wrappers + wrappers_span + gap;
+        let notes_span = NOTES_SPAN.min(span / 128) & !(page - 1);
+        let heaps = notes + notes_span + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout {
             windows,
@@ -132,6 +140,8 @@ impl Layout {
             sites_span,
             wrappers,
             wrappers_span,
+            notes,
+            notes_span,
             heaps,
             end,
         }

@@ -26,7 +26,7 @@ pub use frames::{
     DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
 };
 pub use module::{Desk, Module, module_of};
-pub use stack::{FRAMES, Stack};
+pub use stack::{FRAMES, Stack, is_return};
 pub use symbols::for_each_function;
-pub use unwind::{Base, Frame, Pointer, frame_of};
+pub use unwind::{Base, Frame, Pointer, extent_of, frame_of};
 pub use writer::Writer;

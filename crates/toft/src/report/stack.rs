@@ -334,7 +334,7 @@ fn called_by(_address: usize) -> Option<usize> {
 
 /// Whether an address lies behind an instruction that calls.
 #[cfg(target_arch = "x86_64")]
-fn is_return(address: usize) -> bool {
+pub fn is_return(address: usize) -> bool {
     // The lowest page is never mapped, and the upper half is the kernel's.
     if !(0x1000..1 << 47).contains(&address) {
         return false;
@@ -350,7 +350,7 @@ fn is_return(address: usize) -> bool {
 
 /// The same. (Untested.)
 #[cfg(target_arch = "aarch64")]
-fn is_return(address: usize) -> bool {
+pub fn is_return(address: usize) -> bool {
     let mut before = [0u8; 4];
     if address < 0x1000 || peek(address - before.len(), &mut before) != before.len() {
         return false;

@@ -90,6 +90,22 @@ pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
     Some(Frame { base, pointer: state.pointer })
 }
 
+/// Where the function begins that the call returns to at `address` in `module`, and how many bytes of code it has: a
+/// part of it, where the compiler has split it.
+pub fn extent_of(module: &Module, address: usize) -> Option<(usize, usize)> {
+    let (table, _) = module.segment(EH_FRAME)?;
+    let place = address.checked_sub(1)?;
+    let (function, description) = search(table, place)?;
+    let mut bytes = [0u8; 64];
+    let mut fde = Bytes::at(description, &mut bytes)?;
+    let common = description.wrapping_add(4).wrapping_sub(fde.word()? as usize);
+    let mut common_bytes = [0u8; 256];
+    let cie = Cie::read(Bytes::at(common, &mut common_bytes)?)?;
+    fde.skip(cie.pointer_bytes)?;
+    let length = usize::try_from(fde.number(cie.pointer_bytes)?).ok()?;
+    (place.wrapping_sub(function) < length).then_some((function, length))
+}
+
 /// The last entry of the search table that begins at or before `place`: a function and its description.
 fn search(table: usize, place: usize) -> Option<(usize, usize)> {
     let mut header = [0u8; 12];
@@ -458,6 +474,17 @@ mod tests {
         let frame = of(Base::AboveFrame(16), Pointer::Below(16));
         assert_eq!(frame_at(&unwind_test_frame_site), frame);
         assert_eq!(frame_at(&unwind_test_none_site), None);
+        let extent = |site: &u8| {
+            let address = (&raw const *site).addr();
+            extent_of(&module_of(address).unwrap(), address).map(|(start, bytes)| {
+                assert!((start..start + bytes).contains(&(address - 1)));
+                bytes
+            })
+        };
+        // push rax; call; pop rax, as the assembler writes them; a return address belongs to the call before it.
+        assert_eq!(extent(&unwind_test_saves_site), Some(1 + 1 + 5 + 1 + 1 + 1));
+        assert!(extent(&unwind_test_stack_site).is_some_and(|bytes| bytes > 20));
+        assert_eq!(extent(&unwind_test_none_site), None);
     }
 
     #[test]

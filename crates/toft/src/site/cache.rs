@@ -57,6 +57,13 @@ impl Cache {
         if code <= NUMBER_MAX { code as usize } else { 0 }
     }
 
+    /// Forgets a site: the next call at it looks into the table.
+    pub fn forget(&self, site: usize) {
+        if self.code(site) != 0 {
+            self.place(site).store(0, Relaxed);
+        }
+    }
+
     /// Remembers a site's partition.
     pub fn remember(&self, site: usize, number: usize) {
         debug_assert!(number >> NUMBER_BITS == 0);
@@ -88,6 +95,10 @@ mod tests {
         cache.remember(0x5555_5555_1234, STEP_FIRST + 3);
         assert_eq!(cache.number(0x5555_5555_1234), 0);
         assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3);
+        cache.forget(rival.unwrap());
+        assert_eq!(cache.code(0x5555_5555_1234), STEP_FIRST + 3, "it is another's place");
+        cache.forget(0x5555_5555_1234);
+        assert_eq!(cache.code(0x5555_5555_1234), 0);
     }
 
     #[test]

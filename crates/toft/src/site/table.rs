@@ -13,7 +13,8 @@
 //! of their own are given out: they share these by a keyed hash, and no other site ever does. The rest are
 //! given out in order.
 //!
-//! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its caller's.
+//! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its caller's. Where that is
+//! found out late, the number is exchanged for such a one, once; the partition is never given out again.
 //!
 //! Invariants:
 //! - T1 a site is in the table once at most.
@@ -60,7 +61,7 @@ pub const fn site_of_token(token: u64) -> usize {
 #[repr(C)]
 #[derive(Debug)]
 struct Entry {
-    /// The site and its number. Any thread, once, by compare and exchange.
+    /// The site and its number. Any thread, by compare and exchange: once from nobody's, and the number seldom again.
     word: AtomicU64,
     /// Nothing yet.
     more: AtomicU64,
@@ -234,6 +235,68 @@ impl Sites {
             self.take_back(number);
         }
         Err(Error::NoMemory)
+    }
+
+    /// The number or code of a site that is in the table, and which entry it has.
+    pub fn find(&self, site: usize) -> Option<(usize, usize)> {
+        if !self.is_exact() {
+            return None;
+        }
+        let key = key_of(site);
+        let mapped = self.state().entries.mapped();
+        let mut before = 0;
+        for level in 0..self.levels {
+            let count = FIRST << level;
+            if mapped < (before + count) * size_of::<Entry>() {
+                return None;
+            }
+            let first = first_place(key) >> (64 - count.trailing_zeros());
+            for step in 0..WINDOW {
+                let number = before + ((first as usize + step) & (count - 1));
+                // find site: pairs with the exchanges of `find_or_add` and `turn`.
+                match self.entry(number).word.load(Acquire) {
+                    0 => return None,
+                    word if word & !NUMBER_MAX == key => {
+                        return Some(((word & NUMBER_MAX) as usize, number));
+                    }
+                    _ => {}
+                }
+            }
+            before += count;
+        }
+        None
+    }
+
+    /// A site turns out to be one of a wrapper, which `code` looks through. The partition that it had so far stays as
+    /// it is, and is nobody else's. Says whether it was this call that said so.
+    pub fn turn_into_code(
+        &self,
+        (number, entry): (usize, usize),
+        site: usize,
+        code: usize,
+    ) -> bool {
+        debug_assert!(number < STEP_FIRST && code >= STEP_FIRST);
+        let turned = self.turn(entry, site, number as u64, code as u64);
+        if turned && number <= self.shared as usize {
+            self.state().merged.fetch_sub(1, Relaxed);
+        }
+        turned
+    }
+
+    /// The same backwards, with a partition that nobody has had. Says whether it was this call that said so.
+    pub fn turn_back(&self, (code, entry): (usize, usize), site: usize) -> bool {
+        debug_assert!(code >= STEP_FIRST);
+        let number = self.give(site);
+        let turned = self.turn(entry, site, code as u64, number);
+        if !turned {
+            self.take_back(number);
+        }
+        turned
+    }
+
+    fn turn(&self, entry: usize, site: usize, from: u64, to: u64) -> bool {
+        let (word, key) = (&self.entry(entry).word, key_of(site));
+        word.compare_exchange(key | from, key | to, AcqRel, Relaxed).is_ok()
     }
 
     /// A partition for a site that is not in the table: its own, while there are such.
@@ -450,6 +513,29 @@ mod tests {
         assert_eq!((code, sites.counts(), sites.rows(64)), (STEP_FIRST + 5, (0, 0), 2));
         assert_eq!(sites.number(&fake, 0x1000, || panic!("it is known")), STEP_FIRST + 5);
         assert_eq!(number(&sites, &fake, 0x2000), 2);
+        sites.check().unwrap();
+    }
+
+    #[test]
+    fn a_site_that_turns_out_to_be_a_wrapper_s_leaves_its_partition_to_nobody() {
+        let (fake, sites) = table(64, 1 << 24);
+        assert_eq!((number(&sites, &fake, 0x1000), sites.find(0x2000)), (2, None));
+        let known = sites.find(0x1000).unwrap();
+        assert!(sites.turn_into_code(known, 0x1000, STEP_FIRST + 5));
+        assert!(!sites.turn_into_code(known, 0x1000, STEP_FIRST + 6), "another was faster");
+        assert_eq!(number(&sites, &fake, 0x1000), STEP_FIRST + 5);
+        assert_eq!((number(&sites, &fake, 0x2000), sites.rows(64)), (3, 4));
+        sites.check().unwrap();
+        // And back: never to the partition that it had.
+        let known = sites.find(0x1000).unwrap();
+        assert!(sites.turn_back(known, 0x1000) && !sites.turn_back(known, 0x1000));
+        assert_eq!((number(&sites, &fake, 0x1000), number(&sites, &fake, 0x3000)), (4, 5));
+        sites.check().unwrap();
+        // One that shares does not count among those that do any more.
+        (0..100).for_each(|i| assert_ne!(number(&sites, &fake, 0x9000 + i), 0));
+        let ((own, merged), last) = (sites.counts(), sites.find(0x9000 + 99).unwrap());
+        assert!(last.0 == 1 && sites.turn_into_code(last, 0x9000 + 99, STEP_FIRST));
+        assert_eq!(sites.counts(), (own, merged - 1));
         sites.check().unwrap();
     }
 

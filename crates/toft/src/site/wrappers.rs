@@ -1,6 +1,6 @@
 //! Functions that only hand on what malloc gives them: `xmalloc`, `g_malloc`, `__rust_alloc`.
 //!
-//! Their names are given (`TOFT_WRAPPERS`). When a call site is seen for the first time, the symbols of the file
+//! Their names are given (`TOFT_WRAPPERS`), or they are [found](super::Watch). When a call site is seen for the first time, the symbols of the file
 //! that it lies in are read, once for each file, and the functions that fit are kept here. A site in one of them
 //! does not tell who wanted the memory: the caller of that function does. Where its return address lies is a
 //! distance from the stack pointer that the file's unwind tables state, so that from then on it is one load.
@@ -12,10 +12,13 @@
 //! Records are only ever added; one that is zero is not written yet. Two threads may both read a file: its records
 //! are there twice then, and that is all.
 
+use crate::experiment::UNWIND_TABLES;
 use crate::options::Names;
 use crate::os::Os;
 use crate::region::{Carve, STEP};
-use crate::report::{Base, Frame, Module, Pointer, for_each_function, frame_of, module_of};
+use crate::report::{
+    Base, Frame, Module, Pointer, for_each_function, frame_of, is_return, module_of,
+};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -27,7 +30,7 @@ use Ordering::{Acquire, Relaxed, Release};
 /// ```
 pub const STEP_FIRST: usize = 0x8000;
 /// The return address lies where the frame pointer leads.
-const BY_FRAME: usize = 0xffff;
+pub const BY_FRAME: usize = 0xffff;
 const DISTANCE_BITS: u32 = 11;
 /// The largest distance in words: a frame of 16 KiB.
 const WORDS_MOST: usize = (1 << DISTANCE_BITS) - 1;
@@ -82,6 +85,16 @@ impl Place {
         // SAFETY: duty 1: the unwind tables say that the function has its frame there.
         let frame = unsafe { *core::ptr::with_exposed_provenance::<usize>(self.frame) };
         Some(Place { stack: self.frame + WORD, frame })
+    }
+
+    /// Whether the frame pointer leads to a return address from here, not above `limit`: then [`BY_FRAME`] is a code for
+    /// the site, though nothing says so. Makes an unusual system call: the caller holds a permit.
+    ///
+    /// # Safety
+    /// 1. A place that a call has been given, or that `above` has made of one.
+    pub unsafe fn has_frame(self, limit: usize) -> bool {
+        // SAFETY: (1) words of the thread's stack between the place and the limit, whatever they are.
+        unsafe { self.above(BY_FRAME, limit).is_some_and(|above| is_return(above.site())) }
     }
 
     /// The return address that lies there.
@@ -207,11 +220,18 @@ impl Wrappers {
         known
     }
 
-    /// The code of a site that is new, if it lies in a wrapper that can be looked through. Makes unusual system
-    /// calls: the caller holds a permit.
+    /// The code of a site that is new, if it lies in a wrapper that was named and can be looked through. `by_frame` says
+    /// whether the frame pointer leads on, where the unwind tables do not say how. Makes unusual system calls: the caller
+    /// holds a permit.
     #[cold]
     #[inline(never)]
-    pub fn code_of(&self, os: &impl Os, names: &Names, site: usize) -> Option<usize> {
+    pub fn code_of(
+        &self,
+        os: &impl Os,
+        names: &Names,
+        site: usize,
+        by_frame: impl FnOnce() -> bool,
+    ) -> Option<usize> {
         let module = match self.of_site(site) {
             Some(false) => return None,
             Some(true) => module_of(site)?,
@@ -223,7 +243,7 @@ impl Wrappers {
                 module
             }
         };
-        let code = code_of_frame(frame_of(&module, site)?)?;
+        let code = code_in(&module, site).or_else(|| by_frame().then_some(BY_FRAME))?;
         self.state().sites.fetch_add(1, Relaxed);
         Some(code)
     }
@@ -245,6 +265,12 @@ impl Wrappers {
             self.state().records.repair(os, self.base);
         }
     }
+}
+
+/// The code of a site, as the unwind tables of its module say; `None` where they do not, or it is none that can be
+/// looked through. Makes unusual system calls: the caller holds a permit.
+pub fn code_in(module: &Module, site: usize) -> Option<usize> {
+    if UNWIND_TABLES { code_of_frame(frame_of(module, site)?) } else { None }
 }
 
 /// The code of a frame; `None` where it is none that can be looked through.
@@ -322,10 +348,10 @@ mod tests {
         let full = unsafe { Wrappers::new((4096, 4096), tables.as_ptr().expose_provenance()) };
         let site = code_of_frame as *const () as usize + 1;
         let names = options.wrappers.unwrap();
-        assert_eq!(full.code_of(&os, &names, site), None);
+        assert_eq!(full.code_of(&os, &names, site, || true), None);
         let tried = full.state().count.load(Relaxed);
         assert!(tried > 0, "the marker was to be added");
-        assert_eq!(full.code_of(&os, &names, site), None);
+        assert_eq!(full.code_of(&os, &names, site, || true), None);
         assert_eq!(full.state().count.load(Relaxed), tried);
     }
 

@@ -108,6 +108,13 @@ impl Heap {
         self.cache().map_or(0, |cache| cache.code(site))
     }
 
+    /// Forgets what is remembered of a site. Holder only.
+    pub(crate) fn forget(&self, site: usize) {
+        if let Some(cache) = self.cache() {
+            cache.forget(site);
+        }
+    }
+
     /// Remembers the partition of a site. Holder only.
     pub(crate) fn remember(&self, site: usize, number: usize) {
         if let Some(cache) = self.cache() {

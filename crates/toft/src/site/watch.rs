@@ -1,0 +1,340 @@
+//! What tells a wrapper of malloc that nobody has named (`TOFT_WRAPPERS=auto`).
+//!
+//! Blocks of several sizes are asked for at one return address, and many callers stand above it: then it is the
+//! callers who want the memory. Both is counted where malloc is slow anyway, for each site beside its entry in the table:
+//!
+//! ```text
+//! a bin has nothing more      the class is noted               several classes: the function's frame is looked up once
+//! such a site's next calls    who stands above is noted        many callers: the site is a wrapper's from now on
+//! ```
+//!
+//! A function that is long is none, however many call it: it does something of its own, and is what a person looks for.
+//! So those above it are the first that are long; of short ones in between there may be a few, where one wrapper calls
+//! another.
+//! What the site has handed out until then stays where it is, in a partition that nobody else ever gets.
+//!
+//! The words of a note are written by any thread, one by one: what is lost where two write at a time is counted a
+//! little later.
+
+use crate::os::Os;
+use crate::region::{Carve, STEP};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use Ordering::Relaxed;
+
+/// So many classes make a site suspect.
+pub const CLASSES_LEAST: u32 = 4;
+/// So many callers of a suspect one make it a wrapper's.
+pub const CALLERS_LEAST: u32 = 4;
+/// Bytes of code that a wrapper has at most.
+pub const CODE_MOST: usize = 512;
+/// Calls of a suspect site that are looked at, until it is let go for some time.
+const LOOKS: u32 = 64;
+
+/// How the caller of a suspect site is come by, in place of a code.
+const NOBODY_KNOWS: u32 = 0;
+/// By frame pointers, if they prove to be there.
+const BY_GUESS: u32 = 1;
+/// Not at all.
+const NEVER: u32 = 2;
+
+/// Short functions above a site of which is kept how their callers are come by.
+const KEPT: usize = 6;
+const WAY_BITS: u32 = 16;
+
+/// How whoever stands above a site is come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It was not looked up yet.
+    Unknown,
+    /// By a code.
+    Code(usize),
+    /// By the frame pointer, if that leads to a return address.
+    Guess,
+    /// The site is none of a wrapper.
+    Never,
+}
+
+/// What came to one site. All zero at first.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Note {
+    /// A bit for each class.
+    classes: AtomicU64,
+    /// A bit for each of those above it, by its hash: several may have the same.
+    callers: AtomicU64,
+    /// A code, or one of the words above.
+    way: AtomicU32,
+    /// Calls that are still to be looked at.
+    left: AtomicU32,
+    /// How often a bin had nothing more.
+    refills: AtomicU32,
+    /// Not before so many refills is it suspect again.
+    next: AtomicU32,
+    /// Return addresses in short functions above it, each with its way.
+    kept: [AtomicU64; KEPT],
+}
+
+impl Way {
+    fn of(word: u32) -> Way {
+        match word {
+            NOBODY_KNOWS => Way::Unknown,
+            BY_GUESS => Way::Guess,
+            NEVER => Way::Never,
+            code => Way::Code(code as usize),
+        }
+    }
+
+    fn word(self) -> u32 {
+        match self {
+            Way::Unknown => NOBODY_KNOWS,
+            Way::Guess => BY_GUESS,
+            Way::Never => NEVER,
+            Way::Code(code) => code as u32,
+        }
+    }
+}
+
+impl Note {
+    /// A bin of a class had nothing more. Whether calls of the site are to be looked at from now on.
+    pub fn came(&self, class: usize) -> bool {
+        let bit = 1 << (class % 64);
+        let classes = self.classes.load(Relaxed) | bit;
+        self.classes.store(classes, Relaxed);
+        let refills = self.refills.load(Relaxed).saturating_add(1);
+        self.refills.store(refills, Relaxed);
+        let due = classes.count_ones() >= CLASSES_LEAST
+            && refills >= self.next.load(Relaxed)
+            && self.left.load(Relaxed) == 0
+            && self.way() != Way::Never;
+        if due {
+            // Later and later: whoever calls may come late.
+            self.next.store(refills.saturating_mul(2), Relaxed);
+        }
+        due
+    }
+
+    /// How its caller is come by.
+    pub fn way(&self) -> Way {
+        Way::of(self.way.load(Relaxed))
+    }
+
+    /// How to go on from a return address above it: what is kept of that, or what `way` says; not at all, where no more
+    /// can be kept.
+    pub fn way_from(&self, caller: usize, way: impl FnOnce() -> Way) -> Way {
+        let key = (caller as u64) << WAY_BITS;
+        for place in &self.kept {
+            let word = place.load(Relaxed);
+            if word == 0 {
+                let way = way();
+                place.store(key | u64::from(way.word()), Relaxed);
+                return way;
+            }
+            if word >> WAY_BITS == key >> WAY_BITS {
+                return Way::of(word as u32 & ((1 << WAY_BITS) - 1));
+            }
+        }
+        Way::Never
+    }
+
+    /// Says how, and that calls are to be looked at from now on.
+    pub fn suspect(&self, way: Way) {
+        self.way.store(way.word(), Relaxed);
+        self.left.store(if way == Way::Never { 0 } else { LOOKS }, Relaxed);
+    }
+
+    /// Whether calls are to be looked at.
+    #[inline]
+    pub fn is_suspect(&self) -> bool {
+        self.left.load(Relaxed) != 0
+    }
+
+    /// A call has been looked at: who stands above it. Whether there were many by now.
+    pub fn called_by(&self, caller: usize) -> bool {
+        let left = self.left.load(Relaxed);
+        self.left.store(left.saturating_sub(1), Relaxed);
+        let bit = (caller as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        let callers = self.callers.load(Relaxed) | 1 << bit;
+        self.callers.store(callers, Relaxed);
+        callers.count_ones() >= CALLERS_LEAST
+    }
+}
+
+/// Lives in the metadata tables, zero at first.
+#[derive(Debug)]
+struct State {
+    /// Sites that were found to be of wrappers. Any thread.
+    found: AtomicU32,
+    /// Those of which that turned out to be wrong: code that is no more. Any thread.
+    lost: AtomicU32,
+    notes: Carve,
+}
+
+/// The notes of all sites.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    base: usize,
+    limit: usize,
+    state: *const State,
+}
+
+// SAFETY: the pointer leads to atomics that live for ever.
+unsafe impl Sync for Watch {}
+// SAFETY: as above; nothing is tied to a thread.
+unsafe impl Send for Watch {}
+
+impl Watch {
+    /// Bytes of tables that `new` needs, zeroed.
+    pub const TABLE_BYTES: usize = size_of::<State>();
+
+    /// Nothing is noted.
+    pub const fn none() -> Watch {
+        Watch { base: 0, limit: 0, state: core::ptr::null() }
+    }
+
+    /// Notes in the address space from `start` to `end`: for as many entries of the table of sites as there is room.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object
+    ///    alone.
+    /// 2. `start..end` is address space for this object alone.
+    pub unsafe fn new((start, end): (usize, usize), tables: usize) -> Watch {
+        let limit = (end - start) / size_of::<Note>();
+        Watch { base: start, limit, state: core::ptr::with_exposed_provenance(tables) }
+    }
+
+    /// Whether anything is noted.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        !self.state.is_null()
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: `new` duty 1; all-zero is a `State`. Nobody asks where nothing is noted.
+        unsafe { &*self.state }
+    }
+
+    /// The note of an entry, if there is one.
+    pub fn note(&self, entry: usize) -> Option<&Note> {
+        let bytes = entry.checked_add(1)?.checked_mul(size_of::<Note>())?;
+        if !self.is_on() || self.state().notes.mapped() < bytes {
+            return None;
+        }
+        let address = self.base + entry * size_of::<Note>();
+        // SAFETY: `new` duty 2, below what is mapped; all-zero is a `Note`.
+        Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
+    }
+
+    /// The same, which is made if there is none. `None` without memory: then nothing is found there.
+    pub fn note_for(&self, os: &impl Os, entry: usize) -> Option<&Note> {
+        if let Some(note) = self.note(entry) {
+            return Some(note);
+        }
+        if !self.is_on() || entry >= self.limit {
+            return None;
+        }
+        let bytes = (entry + 1) * size_of::<Note>();
+        self.state().notes.reach(os, self.base, self.base + bytes, STEP).ok()?;
+        self.note(entry)
+    }
+
+    /// A site was found to be of a wrapper.
+    pub fn found(&self) {
+        self.state().found.fetch_add(1, Relaxed);
+    }
+
+    /// What was learnt of a wrapper's site, found or named, is no longer so.
+    pub fn lost(&self) {
+        if self.is_on() {
+            self.state().lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// How many sites were found to be of wrappers.
+    pub fn count(&self) -> usize {
+        if self.is_on() { self.state().found.load(Relaxed) as usize } else { 0 }
+    }
+
+    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    pub fn repair(&self, os: &impl Os) {
+        if self.is_on() {
+            self.state().notes.repair(os, self.base);
+        }
+    }
+
+    /// Bytes of metadata mapped for notes.
+    pub fn mapped_bytes(&self) -> usize {
+        if self.is_on() { self.state().notes.mapped() } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::fake::{Fake, Machine};
+
+    fn fresh() -> Note {
+        // SAFETY: all-zero is a `Note`.
+        unsafe { core::mem::zeroed() }
+    }
+
+    #[test]
+    fn many_classes_make_a_site_suspect_and_many_callers_a_wrapper_s() {
+        let note = fresh();
+        for class in 0..CLASSES_LEAST as usize - 1 {
+            // However often the same comes.
+            for _ in 0..10 {
+                assert!(!note.came(class));
+            }
+        }
+        assert!(note.came(40) && !note.is_suspect());
+        note.suspect(Way::Code(0x8002));
+        assert!(note.is_suspect() && note.way() == Way::Code(0x8002));
+        assert!(!note.came(41), "it is being looked at");
+        for _ in 0..10 {
+            assert!(!note.called_by(0x5555_0000_1000), "one caller, however often");
+        }
+        let callers = (1..).map(|i| 0x5555_0000_1000 + 0x35 * i);
+        assert!(callers.take(20).any(|caller| note.called_by(caller)));
+    }
+
+    #[test]
+    fn a_site_with_one_caller_is_let_go_and_looked_at_again_later_and_later() {
+        let note = fresh();
+        let mut due = Vec::new();
+        for refill in 0..1000 {
+            if note.came(refill % 8) {
+                due.push(refill);
+                note.suspect(Way::Guess);
+                let looks = (0..1000).take_while(|_| note.is_suspect());
+                assert_eq!(looks.map(|_| assert!(!note.called_by(7))).count(), LOOKS as usize);
+            }
+        }
+        assert!((5..12).contains(&due.len()), "{due:?}");
+        let way = |caller, way| note.way_from(caller, || way);
+        for caller in 1..=KEPT {
+            assert_eq!(way(caller, Way::Code(0x8000 + caller)), Way::Code(0x8000 + caller));
+        }
+        assert_eq!(way(2, Way::Never), Way::Code(0x8002), "it is kept");
+        assert_eq!(way(99, Way::Guess), Way::Never, "no more can be kept");
+        note.suspect(Way::Never);
+        assert!(!note.is_suspect() && (0..10_000).all(|_| !note.came(9)));
+    }
+
+    #[test]
+    fn there_is_a_note_for_each_entry_as_far_as_there_is_room() {
+        assert!(Watch::none().note(0).is_none() && Watch::none().count() == 0);
+        let fake = Fake::new(Machine::LARGE);
+        let tables = fake.address_space().start.next_multiple_of(1 << 40);
+        fake.map(tables, 4096).unwrap();
+        let start = tables + (1 << 30);
+        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        let watch = unsafe { Watch::new((start, start + (1 << 20)), tables) };
+        assert!(watch.note(5).is_none(), "nothing is mapped yet");
+        let note = watch.note_for(&fake, 5).unwrap();
+        note.suspect(Way::Guess);
+        assert!(watch.note(5).unwrap().is_suspect() && !watch.note(6).unwrap().is_suspect());
+        let last = (1 << 20) / size_of::<Note>() - 1;
+        assert!(watch.note_for(&fake, last).is_some() && watch.note_for(&fake, last + 1).is_none());
+        assert!(watch.note(usize::MAX).is_none() && watch.mapped_bytes() == 1 << 20);
+    }
+}

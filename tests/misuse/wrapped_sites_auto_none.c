@@ -1,0 +1,71 @@
+// The twin: functions that are none are not taken for wrappers, however much comes through them. One that asks for
+// many sizes for one caller, one that many callers have and that asks for one size, and one that is long.
+// env: TOFT_WRAPPERS=auto
+// run: 0
+// run: 1
+// run: 2
+// libc: skip it has no statistics
+// promise: 16
+#include "many_sites.h"
+#define SITES_ARE_THERE
+
+enum { SITES = 16 };
+
+NOINLINE void *many_sizes_of_one(size_t size)
+{
+    void *p = malloc(size);
+    NO_TAIL_CALL();
+    return p;
+}
+
+NOINLINE void *one_size_of_many(size_t size)
+{
+    void *p = malloc(size ? 100 : 0);
+    NO_TAIL_CALL();
+    return p;
+}
+
+NOINLINE void *long_one(size_t size)
+{
+    void *p = malloc(size);
+    __asm__ volatile(".fill 600, 1, 0x90");
+    return p;
+}
+
+static int shape;
+
+NOINLINE void *only_caller(size_t size)
+{
+    void *p = many_sizes_of_one(size);
+    NO_TAIL_CALL();
+    return p;
+}
+
+#define SITE(n)                                                                                    \
+    NOINLINE void *site_##n(size_t size)                                                           \
+    {                                                                                              \
+        void *p = shape == 0   ? only_caller(size)                                                 \
+                  : shape == 1 ? one_size_of_many(size)                                            \
+                               : long_one(size);                                                   \
+        NO_TAIL_CALL();                                                                            \
+        return p;                                                                                  \
+    }
+SITE(0) SITE(1) SITE(2) SITE(3) SITE(4) SITE(5) SITE(6) SITE(7)
+SITE(8) SITE(9) SITE(10) SITE(11) SITE(12) SITE(13) SITE(14) SITE(15)
+
+static void *(*const site[SITES])(size_t) = {
+    site_0, site_1, site_2, site_3, site_4, site_5, site_6, site_7,
+    site_8, site_9, site_10, site_11, site_12, site_13, site_14, site_15,
+};
+#include "found.h"
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2);
+    shape = atoi(argv[1]);
+    many_sizes();
+    CHECK(statistic("found_wrappers") == 0);
+    CHECK(statistic("own_sites") > 0);
+    CHECK(disjoint_pairs(64) == 0);
+    return 0;
+}
