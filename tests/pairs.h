@@ -22,11 +22,11 @@ HELPER size_t shared(void)
     return n;
 }
 
-/* The one place from which sites are called. */
+/* The one place from which sites are called: a long function, so that no site is taken for a wrapper of it. */
 NOINLINE void *ask(int n, size_t size)
 {
     void *p = site[n](size);
-    NO_TAIL_CALL();
+    __asm__ volatile(".skip 600, 0x90");
     return p;
 }
 

@@ -4,6 +4,7 @@ mod arena;
 mod markdown;
 mod parallel;
 mod release;
+mod sites;
 
 use crate::{bench, step};
 use clap::Subcommand;
@@ -18,6 +19,8 @@ pub enum Experiment {
     Parallel(parallel::Arguments),
     /// Giving memory back: madvise, process_madvise, io_uring
     Release(release::Arguments),
+    /// How many call sites each rung of the ladder tells apart in real programs, and what it costs
+    Sites(sites::Arguments),
     /// What each idea costs
     Cost {
         /// For example --quick, --runs N, --again
@@ -38,6 +41,7 @@ pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
         Experiment::Arena(arguments) => arena::run(arguments),
         Experiment::Parallel(arguments) => parallel::run(arguments),
         Experiment::Release(arguments) => release::run(arguments),
+        Experiment::Sites(arguments) => sites::run(arguments),
         Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),
         Experiment::Smallbin { arguments } => {
             step::passed_on(bench().arg("smallbin").args(arguments))

@@ -139,7 +139,7 @@ impl<O: Os> Allocator<O> {
         for _ in 0..LEVELS {
             // SAFETY: (1) a place that `above` has made.
             let caller = unsafe { met.place.site() };
-            let unknown = || self.permit().map_or(Way::Never, |_permit| way_above(caller));
+            let unknown = || self.permit().map_or(Way::Never, |_permit| way_above(caller, false));
             let code = match self.sites.find(caller) {
                 // One that is looked through already.
                 Some((code, _)) if code >= STEP_FIRST => code,
@@ -195,7 +195,7 @@ impl<O: Os> Allocator<O> {
     fn suspect(&self, note: &Note, site: usize) {
         let way = match note.way() {
             Way::Unknown => match self.permit() {
-                Some(_permit) => way_above(site),
+                Some(_permit) => way_above(site, true),
                 // Nothing is looked up where there may be a filter of system calls.
                 None => Way::Never,
             },
@@ -215,13 +215,15 @@ enum Look {
     Wrapper(usize),
 }
 
-/// How whoever stands above a call of a function is come by, if the function may be a wrapper.
-fn way_above(site: usize) -> Way {
+/// How whoever stands above a call of a function is come by, if the function may be a wrapper; `blind`, also where
+/// nobody knows how long it is.
+fn way_above(site: usize, blind: bool) -> Way {
     // A token of the program's own is the code of no file; nor is what was made at run time.
     let Some(module) = module_of(site) else { return Way::Never };
     match (extent_of(&module, site), code_in(&module, site)) {
         (Some((_, bytes)), _) if bytes > CODE_MOST => Way::Never,
         (_, Some(code)) => Way::Code(code),
+        (None, None) if !blind => Way::Never,
         (_, None) => Way::Guess,
     }
 }

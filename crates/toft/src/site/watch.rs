@@ -22,9 +22,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use Ordering::Relaxed;
 
 /// So many classes make a site suspect.
-pub const CLASSES_LEAST: u32 = 4;
+pub const CLASSES_LEAST: u32 = 2;
 /// So many callers of a suspect one make it a wrapper's.
-pub const CALLERS_LEAST: u32 = 4;
+pub const CALLERS_LEAST: u32 = 2;
 /// Bytes of code that a wrapper has at most.
 pub const CODE_MOST: usize = 512;
 /// Calls of a suspect site that are looked at, until it is let go for some time.

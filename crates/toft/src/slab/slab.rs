@@ -427,6 +427,15 @@ impl Slab {
         frees + u64::from(spent) + u64::from(self.held())
     }
 
+    /// Offset and bytes of what `allocations` is made of beside the slots that are held: what the credit was set to, the
+    /// credit, two counts of frees. For measurements from outside by the same version.
+    pub const COUNTS: [(usize, usize); 4] = [
+        (core::mem::offset_of!(Slab, credit_start), 4),
+        (core::mem::offset_of!(Slab, credit), 4),
+        (core::mem::offset_of!(Slab, frees), 8),
+        (core::mem::offset_of!(Slab, absorbed), 8),
+    ];
+
     /// Slots that were ever handed out.
     #[inline(never)]
     pub fn touched_slots(&self) -> usize {
