@@ -92,6 +92,13 @@ HELPER void announce_number(const char *name, size_t n)
     CHECK(write(1, text, (size_t)length) == length);
 }
 
+HELPER void announce_word(const char *name, const char *word)
+{
+    char text[100];
+    int length = snprintf(text, sizeof text, "%s=%s\n", name, word);
+    CHECK(write(1, text, (size_t)length) == length);
+}
+
 /* A live block's address and size, for messages about it. */
 HELPER void announce_block(void *p)
 {

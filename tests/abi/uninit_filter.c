@@ -3,7 +3,6 @@
 // flags: -pthread
 // env: TOFT_UNINIT=1
 // libc: skip it has no such option
-// build: default it refuses the option
 #include "filter.h"
 
 int main(void)

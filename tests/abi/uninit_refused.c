@@ -3,7 +3,6 @@
 // flags: -pthread
 // stderr: toft: TOFT_UNINIT: the system does not allow userfaultfd with the kernel's accesses; it is off
 // libc: skip it has no such option
-// build: default it refuses the option
 #include "filter.h"
 
 #ifndef SYS_userfaultfd

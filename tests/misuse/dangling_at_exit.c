@@ -7,7 +7,6 @@
 // expect: exit 0
 // twin: clears it
 // promise: 28
-// build: default it refuses the option
 #include "common.h"
 
 static char *global = (char *)1;

@@ -5,7 +5,6 @@
 // libc: skip it has no such option
 // twin: clears it
 // promise: 28
-// build: default it refuses to look from within malloc
 #include "common.h"
 
 static char *global = (char *)1;

@@ -11,7 +11,6 @@
 // libc: skip it has no such option
 // twin: reads what it has written
 // promise: 28
-// build: default it refuses the option
 #include "common.h"
 
 static int mode;

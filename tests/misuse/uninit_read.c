@@ -12,7 +12,6 @@
 // stderr: toft:   process {n}, thread {n}; `toft explain` says where that is in the source, and what to do
 // libc: skip it has no such option
 // promise: 28
-// build: default it refuses the option
 #include "common.h"
 
 NOINLINE char *make(void)

@@ -5,7 +5,6 @@
 // libc: skip it has no such option
 // twin: writes it first
 // promise: 28
-// build: default it refuses the option
 #include "common.h"
 
 int main(void)

@@ -60,7 +60,7 @@ pub const DEFAULT_BUILD: [u32; 20] =
     [1, 2, 3, 4, 6, 10, 15, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30];
 
 /// The promises that only the hardened build keeps, as far as slots are concerned.
-pub const HARDENED_BUILD: [u32; 7] = [5, 7, 8, 11, 12, 13, 14];
+pub const HARDENED_BUILD: [u32; 8] = [5, 7, 8, 11, 12, 13, 14, 18];
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@
 // run: 1
 // run: 4
 // timeout: 120
-// build: default it refuses the option
 #include "common.h"
 #include <sys/random.h>
 

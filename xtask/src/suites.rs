@@ -28,6 +28,7 @@ const HARDENED_CORE: &[&str] = &[
     "wishes",
     "model",
     "fuzz_smoke",
+    "failures",
     "laws",
     "limit",
     "cold",

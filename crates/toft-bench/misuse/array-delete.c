@@ -2,6 +2,7 @@
 // sizes: 3 10 100 4000
 // languages: c++
 // toft: caught inside
+// secure: caught inside
 #include "corpus.h"
 
 #ifndef __cplusplus

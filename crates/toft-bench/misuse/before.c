@@ -3,10 +3,12 @@
 // variants: 1-byte
 // toft: missed
 // toft size=24,100,1000: prevented
+// secure: caught underflow
 // class: 6 Write before a large block, then free it
 // sizes: 262144 1048576
 // variants: 1-byte 32-bytes
 // toft: caught SIGSEGV
+// secure: caught SIGSEGV
 #include "corpus.h"
 
 static unsigned char *p;
@@ -20,8 +22,9 @@ static void prepare(void)
 
 static void fault(void)
 {
+    /* Zero is what may be there of a block that is free. */
     for (int i = 1; i <= (is("32-bytes") ? 32 : 1); i++)
-        p[-i] ^= 0xFF;
+        p[-i] = p[-i] == 0x41 ? 0x42 : 0x41;
     give(p);
 }
 

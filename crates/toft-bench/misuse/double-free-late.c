@@ -1,6 +1,7 @@
 // class: 12 Free a block again after a million other calls
 // sizes: 24 100 1000 4000 200000
 // toft: caught double-free
+// secure: caught double-free
 #include "corpus.h"
 
 static unsigned char *p;

@@ -4,6 +4,7 @@
 // variants: strangers owner
 // repeat: 20
 // toft: caught|late race
+// secure: caught|late race
 #include "corpus.h"
 
 static unsigned char *p;

@@ -3,6 +3,7 @@
 // threads: same
 // variants: stranger-stranger stranger-owner owner-stranger
 // toft: caught double-free
+// secure: caught double-free
 #include "corpus.h"
 
 static unsigned char *p;

@@ -2,10 +2,12 @@
 // sizes: 1 24 100 1000 4000
 // variants: first later
 // toft: caught double-free
+// secure: caught double-free
 // class: 13 Free a large block twice in a row
 // sizes: 262144 1048576
 // variants: first later
 // toft: caught double-free
+// secure: caught double-free
 #include "corpus.h"
 
 static unsigned char *p;

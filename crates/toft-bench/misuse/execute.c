@@ -1,6 +1,7 @@
 // class: 33 Execute the content of a block
 // sizes: 100 1000 200000
 // toft: caught SIGSEGV
+// secure: caught SIGSEGV
 #include "corpus.h"
 
 static unsigned char *p;

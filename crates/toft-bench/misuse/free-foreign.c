@@ -2,6 +2,7 @@
 // sizes: 4096
 // variants: stack stack-crafted static static-crafted constant code mapping mapping-crafted one wild non-canonical
 // toft: caught no-block
+// secure: caught no-block
 #include "corpus.h"
 
 static unsigned char in_data[8192] __attribute__((aligned(64)));

@@ -2,6 +2,7 @@
 // sizes: 500 20000 262144
 // variants: 64-by-16 64-by-64 4096-by-4096
 // toft: caught inside
+// secure: caught inside
 #include "corpus.h"
 
 static unsigned char *p, *q;

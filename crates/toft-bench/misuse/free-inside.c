@@ -2,6 +2,7 @@
 // sizes: 100 1000 40000 262144
 // variants: 1-in 8-in 16-in crafted
 // toft: caught inside
+// secure: caught inside
 #include "corpus.h"
 
 static unsigned char *p, *q;

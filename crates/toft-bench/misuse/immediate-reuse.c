@@ -2,6 +2,7 @@
 // sizes: 24 100 1000 4000 200000
 // toft: prevented
 // toft size=4000,200000: missed
+// secure: prevented
 #include "corpus.h"
 
 enum { TRIALS = 1000 };

@@ -4,6 +4,9 @@
 // variants: memcpy-write memcpy-read memmove-write memset-write
 // toft: missed
 // toft size=200000: caught SIGSEGV
+// secure: late overflow-of-one
+// secure variant=memcpy-read: missed
+// secure size=200000: caught SIGSEGV
 #include "corpus.h"
 
 /* Calls that the compiler does not know, so that they go where the loader says. */

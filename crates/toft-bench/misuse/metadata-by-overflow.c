@@ -2,6 +2,7 @@
 // sizes: 24 200 1000
 // variants: zeros header
 // toft: prevented
+// secure: caught overflow-of-one
 #include "corpus.h"
 
 enum { LARGER = 8 };

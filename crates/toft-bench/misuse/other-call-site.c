@@ -4,6 +4,8 @@
 // repeat: 20
 // toft: prevented 15/20
 // toft variant=wrapper: missed
+// secure: prevented
+// secure variant=wrapper: missed
 #include "corpus.h"
 
 enum { BLOCKS = 4000 };

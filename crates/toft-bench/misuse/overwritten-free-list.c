@@ -2,6 +2,7 @@
 // sizes: 24 64 1000
 // variants: plain masked
 // toft: prevented
+// secure: caught written-to-one
 #include "corpus.h"
 
 enum { BLOCKS = 2000, AREA = 1 << 20 };

@@ -2,6 +2,8 @@
 // sizes: 1 8 16 24 25 64 100 1000 1024 4000 4096 40000 200000
 // toft: prevented
 // toft size=16,64,1024,4096: missed
+// secure: caught overflow
+// secure size=200000: caught SIGSEGV
 #include "corpus.h"
 
 static unsigned char *p;

@@ -2,10 +2,12 @@
 // sizes: 24 100 1000 4000
 // variants: 1-byte 8-bytes
 // toft: missed
+// secure: caught overflow
 // class: 3 Write past the usable size of a large block, then free
 // sizes: 262144 1048576
 // variants: 1-byte 8-bytes
 // toft: caught SIGSEGV
+// secure: caught SIGSEGV
 #include "corpus.h"
 
 static unsigned char *p;

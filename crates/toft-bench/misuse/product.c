@@ -3,6 +3,7 @@
 // languages: c
 // variants: calloc reallocarray
 // toft: prevented
+// secure: prevented
 #include "corpus.h"
 
 static unsigned char *p;

@@ -2,10 +2,12 @@
 // sizes: 24 100 1000 4000
 // variants: first later
 // toft: missed
+// secure: prevented
 // class: 8 Read a large block after it was freed
 // sizes: 262144 1048576
 // variants: first later
 // toft: missed
+// secure: caught SIGSEGV
 #include "corpus.h"
 
 static unsigned char *p, seen[1 << 20];

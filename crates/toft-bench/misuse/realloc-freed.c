@@ -2,6 +2,7 @@
 // sizes: 1 8 24 25 100 1000 4000 40000 200000
 // languages: c
 // toft: caught double-free
+// secure: caught double-free
 #include "corpus.h"
 
 static unsigned char *p, *result;

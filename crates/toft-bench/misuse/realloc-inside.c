@@ -3,6 +3,7 @@
 // languages: c
 // variants: same-size twice
 // toft: caught inside
+// secure: caught inside
 #include "corpus.h"
 
 static unsigned char *p, *q, *result;

@@ -2,6 +2,7 @@
 // sizes: 64 1000 20000 262144
 // toft: missed
 // toft size=262144: caught SIGSEGV
+// secure: caught SIGSEGV
 #include "corpus.h"
 
 /* Four times as much as is written over. */

@@ -2,6 +2,7 @@
 // sizes: 100
 // variants: largest minus-8 minus-4096 half realloc-minus-8 memalign-minus-8
 // toft: prevented
+// secure: prevented
 #include "corpus.h"
 
 static unsigned char *p;

@@ -4,6 +4,8 @@
 // variants: freed inside
 // toft variant=freed: caught double-free
 // toft variant=inside: caught inside
+// secure variant=freed: caught double-free
+// secure variant=inside: caught inside
 #include "corpus.h"
 
 static unsigned char *p, *q;

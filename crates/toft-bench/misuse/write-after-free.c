@@ -3,10 +3,13 @@
 // variants: first-word second-word middle last-byte
 // toft: missed
 // toft size=4000: prevented|missed
+// secure: caught written-after-free
+// secure thread=cross: caught|prevented written-after-free
 // class: 10 Write to a large block after it was freed, until it is handed out again
 // sizes: 262144 1048576
 // variants: first-word middle last-byte
 // toft: missed
+// secure: caught SIGSEGV
 #define OWN_THREADS
 #include "corpus.h"
 

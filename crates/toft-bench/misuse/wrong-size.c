@@ -2,6 +2,7 @@
 // sizes: 24 100 1000 5000 262144
 // variants: too-small too-large
 // toft: prevented
+// secure: caught size
 #include "corpus.h"
 
 static unsigned char *p;

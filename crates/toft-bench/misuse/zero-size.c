@@ -3,6 +3,7 @@
 // variants: write read
 // toft variant=write: prevented
 // toft variant=read: missed
+// secure: caught SIGSEGV
 #include "corpus.h"
 
 enum { BLOCKS = 256, BEFORE = 4000 };

@@ -3,14 +3,14 @@
 
 mod common;
 
-use common::plain::{allocator, birth, with_slab};
+use common::plain::{allocator, birth, slot, with_slab};
 use common::shadow::bytes_of;
 use common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
 use toft::entry::{Call, Resized};
 use toft::options::Options;
-use toft::os::fake::Fake;
+use toft::os::fake::{Fake, PageState};
 use toft::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use toft::slab::{Class, Slab};
 use toft::thread::Heap;
@@ -203,14 +203,73 @@ fn a_write_is_seen_on_demand() {
     let program = Program::new();
     let blocks = program.fill(100);
     let place = program.place(&blocks, 100);
+    let other = birth(&program.allocator);
+    for heap in [other, program.heap] {
+        assert!(program.allocator.verify(heap));
+        program.silent();
+        write(place.address + 30);
+        assert!(!program.allocator.verify(heap));
+        program.one_report("verify", place, 30);
+        if core::ptr::eq(heap, other) {
+            // Only its owner may write there.
+            assert!(!program.allocator.verify(heap));
+            program.one_report("verify", place, 30);
+            write(place.address + 30);
+        }
+        // It is whole again, or written anew.
+        assert!(program.allocator.verify(heap));
+        program.silent();
+    }
+}
+
+impl Program {
+    /// All blocks of a size were freed, and their slabs are nobody's: a reserved slot of one of these that is armed.
+    fn pooled_place(&self, size: usize) -> Place {
+        let blocks = self.fill(size);
+        let places: BTreeSet<usize> = blocks.iter().flat_map(|&b| self.reserved(b)).collect();
+        blocks.iter().for_each(|&block| self.free(block));
+        self.allocator.release_quarantine(self.heap);
+        let pooled = |&&place: &&usize| {
+            with_slab(&self.allocator, place, |slab, slot| !slab.has_owner() && slab.is_armed(slot))
+        };
+        let address = *places.iter().find(pooled).expect("a slab is nobody's");
+        Place { address, before: 0 }
+    }
+}
+
+/// While a slab is nobody's it is compared with nothing: who takes it looks, also where its pages were to go meanwhile.
+#[test]
+fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
+    for (written, trimmed) in [(true, false), (true, true), (false, true), (false, false)] {
+        let program = Program::new();
+        let place = program.pooled_place(100);
+        program.silent();
+        if written {
+            write(place.address + 9);
+        }
+        if trimmed {
+            program.allocator.purge(Some(program.heap));
+        }
+        program.silent();
+        let there = program.fake.page(place.address) == PageState::Mapped
+            && bytes_of(place.address, 64).iter().any(|&byte| byte != 0);
+        assert_eq!(there, written || !trimmed);
+        program.fill(100);
+        if written {
+            program.one_report("malloc", place, 9);
+        }
+        program.silent();
+    }
+}
+
+#[test]
+fn a_write_to_a_pooled_slab_is_seen_on_demand() {
+    let program = Program::new();
+    let place = program.pooled_place(100);
     assert!(program.allocator.verify(program.heap));
-    program.silent();
-    write(place.address + 30);
+    write(place.address + 9);
     assert!(!program.allocator.verify(program.heap));
-    program.one_report("verify", place, 30);
-    // It was named, and written anew.
-    assert!(program.allocator.verify(program.heap));
-    program.silent();
+    program.one_report("verify", place, 9);
 }
 
 /// Pages go all the same where everything around is free, and what was written there before is seen first.
@@ -242,38 +301,52 @@ fn pages_of_reserved_slots_go_and_come_back() {
     program.one_report("verify", place, 63);
 }
 
-/// On demand, canaries of live blocks and what is free are looked at as well.
+/// On demand, canaries of live blocks and what is free are looked at as well, whosever they are.
 #[test]
 fn canaries_and_free_slots_are_seen_on_demand() {
     let program = Program::new();
+    let other = birth(&program.allocator);
     for size in [1, 15, 100, 1000, 5000, 60_000] {
         let (block, freed, left) = (program.take(size), program.take(size), program.take(size));
         program.free(left);
         program.allocator.purge(Some(program.heap));
         program.free(freed);
-        assert!(program.allocator.verify(program.heap), "{size}");
-        program.silent();
-        bytes_of(block + size, 1)[0] ^= 0x5A;
-        assert!(!program.allocator.verify(program.heap), "{size}");
-        let reports = program.fake.take_reports();
-        let words = format!(
-            "toft: heap overflow: verify({block:#x}): byte 0 behind this {size}-byte block"
-        );
-        assert!(reports.len() == 1 && reports[0].starts_with(&words), "{reports:?}");
-        bytes_of(block + size, 1)[0] ^= 0x5A;
-        // One that waits, and one that is free.
-        for stale in [freed, left] {
-            let byte = &mut bytes_of(stale + size / 2, 1)[0];
-            *byte = 1;
-            assert!(!program.allocator.verify(program.heap), "{size}");
+        let verify = |heap: &Heap, finds: Option<&str>| {
+            assert_eq!(program.allocator.verify(heap), finds.is_none(), "{size}");
             let reports = program.fake.take_reports();
-            let words = format!("toft: write after free: verify({stale:#x}): byte {}", size / 2);
-            assert!(reports.len() == 1 && reports[0].starts_with(&words), "{reports:?}");
-            *byte = 0;
+            let as_it_must_be = match finds {
+                None => reports.is_empty(),
+                Some(words) => reports.len() == 1 && reports[0].starts_with(words),
+            };
+            assert!(as_it_must_be, "{finds:?}: {reports:?}");
+        };
+        for heap in [program.heap, other] {
+            verify(heap, None);
+            for place in [0, 7.min(slot(size) - size - 1), slot(size) - size - 1] {
+                let byte = &mut bytes_of(block + size + place, 1)[0];
+                // A slack whose last byte is zero is not armed.
+                let mask = if *byte == 0x5A { 1 } else { 0x5A };
+                *byte ^= mask;
+                let words = format!(
+                    "toft: heap overflow: verify({block:#x}): byte {place} behind this {size}-byte block"
+                );
+                verify(heap, Some(&words));
+                *byte ^= mask;
+            }
+            // One that waits, and one that is free.
+            for stale in [freed, left] {
+                for place in [0, size / 2, size - 1] {
+                    bytes_of(stale + place, 1)[0] = 1;
+                    let words =
+                        format!("toft: write after free: verify({stale:#x}): byte {place} of");
+                    verify(heap, Some(&words));
+                    bytes_of(stale + place, 1)[0] = 0;
+                }
+            }
         }
         let to = program.allocator.resize(program.heap, block, size + 1, code_address(SITE));
         assert!(matches!(to, Resized::At(_)));
-        assert!(program.allocator.verify(program.heap));
-        program.silent();
+        verify(program.heap, None);
+        verify(other, None);
     }
 }

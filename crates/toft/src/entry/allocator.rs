@@ -259,7 +259,7 @@ impl<O: Os> Allocator<O> {
                     zones_at,
                     [data..data + 2 * span + large_span, layout.tables..layout.end],
                 ),
-                Pool::new(pool_at, partitions, layout.small_slabs),
+                Pool::new(pool_at, partitions, layout.small_slabs, secret),
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
                 Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),

@@ -1,8 +1,8 @@
 //! What was left in slots that nobody has, verified while their threads go on: who writes there has a pointer to what
 //! was freed.
 //!
-//! In the hardened build such a slot is zero. In the default build it has the pattern of `TOFT_FILL=free`, or is zero
-//! where its pages have gone; without the pattern there is nothing to compare.
+//! Such a slot has the pattern of `TOFT_FILL=free`, or is zero where its pages have gone; without the pattern there is
+//! nothing to compare. In the hardened build it is zero, which is looked at in `verify_slots.rs` and `verify_others.rs`.
 //!
 //! A slot may be handed out, written and freed while it is looked at. So its state is read before and after its bytes,
 //! which the kernel reads (the page may go); and a byte counts as overwritten only when it is found so for a fifth of a second,
@@ -18,23 +18,12 @@ use crate::slab::{Rest, Slab};
 /// Bytes read at a time.
 const PIECE: usize = 4096;
 
-/// What a slot must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Must {
-    /// Anything: somebody has it, or nothing is known.
-    Anything,
-    /// Zeros.
-    BeZero,
-    /// The pattern, or zeros, page by page; where pages came from another slab, byte by byte.
-    BeStale,
-}
-
 impl<O: Os> Allocator<O> {
     /// Looks into all slots that nobody has, and names the first byte that was overwritten; says whether there is
     /// none. Nothing, where the kernel may not read for us.
     pub(super) fn verify_contents(&self) -> bool {
-        let stale = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
-        if !(HARDENED || stale && super::start::calls_are_looked_at()) {
+        let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
+        if HARDENED || !filled || !super::start::calls_are_looked_at() {
             return true;
         }
         let Some(_permit) = self.filter().permit(&self.os, true) else { return true };
@@ -55,7 +44,7 @@ impl<O: Os> Allocator<O> {
         while at < end && !slab.is_dormant() {
             let slots = at / size..=((at + PIECE - 1) / size).min(slab.slots() - 1);
             let mut bytes = [0u8; PIECE];
-            let mut wanted = slots.clone().filter(|&slot| self.must(slab, slot) != Must::Anything);
+            let mut wanted = slots.clone().filter(|&slot| is_left(slab, slot));
             if let Some(first) = wanted.next()
                 && peek(slab.base() + at, &mut bytes) == PIECE
             {
@@ -65,7 +54,7 @@ impl<O: Os> Allocator<O> {
                     // So it seems. The state was asked after the bytes here, and will be before them as well.
                     let looks_bad = || {
                         let mut bytes = [0u8; PIECE];
-                        let bad = self.must(slab, slot) != Must::Anything
+                        let bad = is_left(slab, slot)
                             && peek(slab.base() + at, &mut bytes) == PIECE
                             && self.is_bad(slab, slot, at, &bytes);
                         if bad { self.place_of(slab, slot, at, &bytes) } else { None }
@@ -82,19 +71,10 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    /// What a slot must hold now.
-    fn must(&self, slab: &Slab, slot: usize) -> Must {
-        match slab.rest(slot) {
-            Rest::Left if HARDENED => Must::BeZero,
-            Rest::Left => Must::BeStale,
-            Rest::Other => Must::Anything,
-        }
-    }
-
     /// Whether the bytes of a slot among those that were read at an offset are not what they must be, now that they
     /// were read.
     fn is_bad(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
-        self.place_of(slab, slot, at, bytes).is_some() && self.must(slab, slot) != Must::Anything
+        self.place_of(slab, slot, at, bytes).is_some() && is_left(slab, slot)
     }
 
     /// The first of them, by its place in the slot.
@@ -103,13 +83,14 @@ impl<O: Os> Allocator<O> {
         let first = begin.max(at);
         let end = (begin + slab.size()).min(at + PIECE);
         let part = bytes.get(first.checked_sub(at)?..end.checked_sub(at)?)?;
-        let bad = match self.must(slab, slot) {
-            Must::Anything => None,
-            Must::BeZero => part.iter().position(|&byte| byte != 0),
-            Must::BeStale => stale(part, slab.has_received()),
-        };
+        let bad = if is_left(slab, slot) { stale(part, slab.has_received()) } else { None };
         bad.map(|place| first - begin + place)
     }
+}
+
+/// Whether what was done to a slot when it was freed is still there.
+fn is_left(slab: &Slab, slot: usize) -> bool {
+    slab.rest(slot) == Rest::Left
 }
 
 /// The first byte that is neither of the pattern nor of a page that has gone.

@@ -69,7 +69,8 @@ impl<O: Os> Allocator<O> {
     ) {
         // From here on the slot is this call's alone. A wild pointer may lie in a slab that its owner is
         // just opening, and then the slot was found with half of the numbers.
-        let taken = if heap.owns(slab) {
+        let own = heap.owns(slab);
+        let taken = if own {
             slab.take_own(slot)
         } else {
             slab.has_slot_at(slot, address) && slab.take_others(slot)
@@ -81,6 +82,10 @@ impl<O: Os> Allocator<O> {
         if WIPE {
             // SAFETY: (1) the slot of a live block, which the program has given back.
             unsafe { wipe(address, slab.size(), self.long_vectors) };
+        }
+        if !own && !slab.has_taken(slot) {
+            // Its owner has freed it at the same moment, and has put it into a quarantine.
+            return self.misused(call, address);
         }
         self.wait(heap, slab, slot);
     }

@@ -18,7 +18,7 @@
 
 use super::{Allocator, Which};
 use crate::os::{Os, wait_for};
-use crate::reclaim::{Promise, Turn, is_tight, release};
+use crate::reclaim::{Promise, Turn, is_tight};
 use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState, Seat};
@@ -305,7 +305,7 @@ impl<O: Os> Allocator<O> {
 
     /// Gives the pages of an empty slab of a heap that the caller holds back, and its address space.
     pub(super) fn release_own(&self, slab: &Slab) {
-        release(&self.os, slab, true);
+        self.pool.release(&self.os, slab, true);
         if slab.is_awake() {
             self.pool.call_back(slab);
         }

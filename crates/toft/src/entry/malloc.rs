@@ -278,6 +278,8 @@ impl<O: Os> Allocator<O> {
         self.note_growth();
         // Racing threads that free a slot twice may leave its bit behind.
         slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
+        // While it was nobody's, nobody has looked.
+        self.verify_reserved(slab, Call::Malloc);
         heap.bins().list(index, slab);
         true
     }

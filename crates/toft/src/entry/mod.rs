@@ -46,6 +46,7 @@ mod through;
 mod unset;
 mod unused;
 mod verify;
+mod verify_others;
 mod verify_slots;
 mod walls;
 mod wishes;

@@ -1,8 +1,8 @@
 //! What reserved slots carry (`slab/reserved.rs`), and who looks at it, in the hardened build.
 //!
 //! Each word is made from the secret and its own address, so one that is known tells nothing of another. It is compared
-//! when a block beside the slot is freed and when that block leaves the quarantine, when the slab becomes empty, before
-//! its pages are given back, and on demand.
+//! when a block beside the slot is freed and when that block leaves the quarantine, when the slab becomes empty and when
+//! somebody takes it again, before its pages are given back, and on demand.
 
 use super::damage::Damage;
 use super::{Allocator, Call};
@@ -13,10 +13,10 @@ use crate::slab::Slab;
 const WORD: usize = size_of::<u64>();
 
 impl<O: Os> Allocator<O> {
-    /// The word that a reserved slot carries at an address. No canary has the same address.
-    #[inline]
-    fn reserved_word(&self, address: usize) -> u64 {
-        self.secret.word(!address)
+    /// The byte that a reserved slot carries at an address.
+    pub(super) fn reserved_byte(&self, address: usize) -> u8 {
+        let word = self.secret.reserved_word(address & !(WORD - 1));
+        (word >> (8 * (address % WORD))) as u8
     }
 
     /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern from here
@@ -39,19 +39,13 @@ impl<O: Os> Allocator<O> {
             let word: *mut u64 = core::ptr::with_exposed_provenance_mut(address);
             // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped: it has claimed
             // slots, or what it carries was read a moment ago. Both ends are multiples of 16.
-            unsafe { word.write_volatile(self.reserved_word(address)) };
+            unsafe { word.write_volatile(self.secret.reserved_word(address)) };
         }
     }
 
     /// Which byte of an armed slot is not as it must be, if one is not.
     fn reserved_damage(&self, slab: &Slab, slot: usize) -> Option<usize> {
-        let begin = slab.base() + slot * slab.size();
-        (begin..begin + slab.size()).step_by(WORD).find_map(|address| {
-            let word: *const u64 = core::ptr::with_exposed_provenance(address);
-            // SAFETY: as above. Whoever writes there is the mistake that is looked for.
-            let wrong = unsafe { word.read_volatile() } ^ self.reserved_word(address);
-            (wrong != 0).then(|| address - begin + wrong.trailing_zeros() as usize / 8)
-        })
+        slab.reserved_damage(slot, |address| self.secret.reserved_word(address))
     }
 
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.

@@ -10,6 +10,8 @@
 //! large blocks                             each by itself (L1), and in the hardened build what lies beside it
 //! the pool of guarded blocks               all
 //! slots that nobody has                    what was left there (`contents.rs`)
+//! slots of the calling thread              in the hardened build (`verify_slots.rs`)
+//! slots of others, and reserved ones       in the hardened build (`verify_others.rs`)
 //! ```
 //!
 //! A look at what others change may fall between two of their steps. So an invariant counts as broken only when it stays
@@ -35,7 +37,7 @@ impl<O: Os> Allocator<O> {
             && self.verify_large()
             && self.slots_are_whole(heap);
         drop(seat);
-        tables && self.verify_contents()
+        tables && self.verify_contents() && self.others_are_whole(heap)
     }
 
     /// Whether something holds now, or at any time soon.

@@ -119,14 +119,41 @@ impl Canary {
     pub unsafe fn disarm(self, begin: usize, size: usize, slot_bytes: usize) {
         let slack = slot_bytes - size;
         let (covered, _) = self.tail(slack);
-        // SAFETY: duty 1, as in `arm`.
+        // SAFETY: duty 1, as in `arm`. The last byte first: who looks from outside takes what has none for not
+        // armed, wherever this thread is stopped.
         unsafe {
+            let last = word_at(begin + slot_bytes - 8);
+            last.write_volatile(last.read() & !covered);
             if slack > 8 {
                 word_at(begin + size).write_unaligned(0);
             }
-            let last = word_at(begin + slot_bytes - 8);
-            last.write_volatile(last.read() & !covered);
         }
+    }
+
+    /// The byte that lies behind a block so far from its end, in a slack of so many bytes; nothing, where any may.
+    fn byte_at(self, place: usize, slack: usize) -> Option<u8> {
+        let (_, tail) = self.tail(slack);
+        let from_end = slack - place;
+        match (place, from_end) {
+            (_, 1..=8) => tail.to_le_bytes().get(8 - from_end).copied(),
+            (0..8, _) => self.head().to_le_bytes().get(place).copied(),
+            _ => None,
+        }
+    }
+
+    /// As `damage`, by bytes that are read as the caller likes, each by its place behind the block's end: of what it
+    /// cannot read nothing is said, nor of a slack that is not armed.
+    pub fn damage_read(self, slack: usize, read: impl Fn(usize) -> Option<u8>) -> Option<usize> {
+        let last = slack.checked_sub(1)?;
+        if read(last)? == 0 {
+            return None;
+        }
+        let mut places = (0..slack.min(8)).chain(slack.saturating_sub(8).max(8)..slack);
+        let differs = |&place: &usize| {
+            let must = self.byte_at(place, slack);
+            must.is_some_and(|must| read(place).is_some_and(|byte| byte != must))
+        };
+        places.find(differs)
     }
 
     /// Which byte behind the `size` bytes asked for is not as `arm` has left it, if one is not.
@@ -302,6 +329,31 @@ mod tests {
                     assert_eq!(whole, wrong.is_none(), "byte {place} of {size}");
                     quick.0[place] ^= 0x10;
                 }
+            }
+        }
+    }
+
+    /// What is read byte by byte says the same, of every slack and every byte, but where there is no last byte.
+    #[test]
+    fn reading_from_outside_says_the_same() {
+        for size in 0..SLOT {
+            for word in [0, 0x1122_3344_5566_7788, u64::MAX] {
+                let (mut slot, canary) = slot(size, word);
+                for place in 0..SLOT {
+                    slot.0[place] ^= 0x10;
+                    let wrong = damage(&mut slot, canary, size);
+                    let read = |place| slot.0.get(size + place).copied();
+                    assert_eq!(
+                        canary.damage_read(SLOT - size, read),
+                        wrong,
+                        "byte {place} of {size}"
+                    );
+                    assert_eq!(canary.damage_read(SLOT - size, |_| None), None);
+                    slot.0[place] ^= 0x10;
+                }
+                slot.0[SLOT - 1] = 0;
+                let read = |place| slot.0.get(size + place).copied();
+                assert_eq!(canary.damage_read(SLOT - size, read), None, "{size} is not armed");
             }
         }
     }

@@ -42,6 +42,12 @@ impl Secret {
         let product = u128::from(address as u64 ^ self.add) * u128::from(self.times);
         product as u64 ^ (product >> 64) as u64
     }
+
+    /// The word that a reserved slot carries at an address. No canary has the same.
+    #[inline]
+    pub fn reserved_word(&self, address: usize) -> u64 {
+        self.word(!address)
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::Block;
 use super::blocks::Blocks;
 use super::canary::Damage;
 use super::resize::Resize;
-use crate::os::Os;
+use crate::os::{Error, Os};
 use crate::sync::Ordering::Relaxed;
 
 impl Blocks {
@@ -59,9 +59,10 @@ impl Blocks {
             self.cut_walled(os, block, span, old_span);
             done = Resize::InPlace;
         } else if !self.is_shared(block) && admit(span) {
-            if span <= self.room(block) && self.map_to(os, block, span).is_ok() {
+            let opened = self.open_walled(os, block, span).is_ok();
+            if opened && span <= self.room(block) && self.map_to(os, block, span).is_ok() {
                 done = Resize::InPlace;
-            } else if let Some(to) = self.relocate(os, block, bytes) {
+            } else if opened && let Some(to) = self.relocate(os, block, bytes) {
                 return Resize::Moved(to);
             }
         }
@@ -96,6 +97,27 @@ impl Blocks {
             return;
         }
         block.resident.store(span, Relaxed);
+    }
+
+    /// Lets a held, live block with a mapping of its own have its pages again up to `bytes`, as far as they are mapped: what
+    /// could not be unmapped when it was made smaller has guards, which would lie within it when it grows, or go with it when
+    /// it moves.
+    pub(super) fn open_walled(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let (start, first) = (self.start(block), block.resident.load(Relaxed));
+        let end = block.mapped().min(bytes);
+        if first == 0 || first >= end {
+            return Ok(());
+        }
+        // SAFETY: (1) the block's own mapping, of which nobody needs the end; without guards there are none.
+        match unsafe { os.unguard(start + first, end - first) } {
+            Ok(()) | Err(Error::Unsupported) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The address and the length of a block's mapping.

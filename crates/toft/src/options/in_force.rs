@@ -315,12 +315,10 @@ impl Options {
                 _ => return bad,
             },
             "TOFT_DANGLING" => match parse_number(value) {
-                Some(2..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= DANGLING_MAX => self.dangling = n,
                 _ => return bad,
             },
             "TOFT_UNINIT" => match parse_number(value) {
-                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(n) if n <= GUARDED_MAX => self.uninit = n,
                 _ => return bad,
             },

@@ -55,19 +55,15 @@ const EXAMPLES: &[&str] = &[
     #[cfg(feature = "experiment-parallel")]
     "TOFT_EXPERIMENT_ARENAS=1",
     "TOFT_DANGLING=1",
+    "TOFT_DANGLING=2",
+    "TOFT_UNINIT=1",
 ];
 
 /// What the hardened build tells, and does not need.
 const NEEDLESS: &[&str] = &["TOFT_FILL=alloc", "TOFT_FILL=free"];
 
 /// What the hardened build tells, and does not do.
-const WEAKER: &[&str] = &[
-    "TOFT_ON_MISUSE=warn",
-    "TOFT_ON_MISUSE=ignore",
-    "TOFT_COMPACT=1",
-    "TOFT_DANGLING=2",
-    "TOFT_UNINIT=1",
-];
+const WEAKER: &[&str] = &["TOFT_ON_MISUSE=warn", "TOFT_ON_MISUSE=ignore", "TOFT_COMPACT=1"];
 
 fn take(text: &str) -> (Result<(), Problem>, bool) {
     let mut options = Options::DEFAULT;

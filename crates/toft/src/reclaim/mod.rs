@@ -22,7 +22,7 @@ mod warmth;
 pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};
-pub use pool::{Pool, release};
+pub use pool::Pool;
 pub use sort::{heap_sort, sort};
 pub use tight::is_tight;
 pub use warmth::Warmth;

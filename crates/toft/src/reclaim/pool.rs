@@ -17,6 +17,7 @@
 //!   are uncounted.
 //! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its pages.
 
+use crate::harden::Secret;
 use crate::os::Os;
 use crate::slab::{CLASSES, SLAB_BYTES, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, stack};
@@ -62,6 +63,8 @@ pub struct Pool {
     pub(super) partitions: usize,
     /// Address of the descriptor with number 0.
     slabs: usize,
+    /// What reserved slots carry is made from it.
+    secret: Secret,
 }
 
 impl Pool {
@@ -80,6 +83,7 @@ impl Pool {
             rows: core::ptr::null(),
             partitions: 0,
             slabs: 0,
+            secret: Secret::none(),
         }
     }
 
@@ -90,7 +94,7 @@ impl Pool {
     ///    aligned to 64, and belong to this object alone.
     /// 2. The slabs that are put here are of partitions below `partitions`; their descriptors live
     ///    for ever, at multiples of `SLAB_BYTES` from `slabs` on, less than 2^32 of them.
-    pub unsafe fn new(tables: usize, partitions: usize, slabs: usize) -> Pool {
+    pub unsafe fn new(tables: usize, partitions: usize, slabs: usize, secret: Secret) -> Pool {
         let stacks = tables + size_of::<State>().next_multiple_of(64);
         Pool {
             state: core::ptr::with_exposed_provenance(tables),
@@ -100,6 +104,7 @@ impl Pool {
             ),
             partitions,
             slabs,
+            secret,
         }
     }
 
@@ -142,7 +147,7 @@ impl Pool {
 
     /// As `put`, of a slab that is not worth keeping: its pages go.
     pub fn put_clean(&self, os: &impl Os, slab: &Slab) {
-        release(os, slab, false);
+        self.release(os, slab, false);
         self.call_back(slab);
         self.state().total.fetch_sub(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
@@ -225,7 +230,7 @@ impl Pool {
 
     /// Gives the pages of a slab back that was kept; says how many bytes.
     pub(super) fn clean_out(&self, os: &impl Os, slab: &Slab, unmap: bool) -> usize {
-        release(os, slab, unmap);
+        self.release(os, slab, unmap);
         self.shelve(slab)
     }
 
@@ -238,6 +243,33 @@ impl Pool {
         self.state().total.fetch_sub(bytes, Relaxed);
         self.push(&self.stacks_of(slab).clean, slab);
         bytes
+    }
+
+    /// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it is
+    /// dormant. The caller holds the slab.
+    pub fn release(&self, os: &impl Os, slab: &Slab, unmap: bool) {
+        // What the reclaimer holds it is about to discard, and what shares pages others need.
+        if slab.is_dormant() || slab.is_engaged() {
+            return;
+        }
+        // Then it is as if the system had refused to take the pages.
+        let damaged = slab.has_reserved_damage(|address| self.secret.reserved_word(address));
+        let stays = damaged || slab.has_been_written();
+        let armed = slab.armed_slots();
+        slab.lie_dormant();
+        let (base, bytes) = (slab.base(), slab.tier().slab_bytes());
+        // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
+        if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
+            return;
+        }
+        // Even giving address space back can fail, at the limit of mappings: the pages at least can go.
+        // SAFETY: (1) as above.
+        let zero = !stays && unsafe { os.discard(base, bytes) }.is_ok();
+        slab.wake(zero);
+        if stays {
+            // Who takes the slab looks.
+            armed.for_each(|slot| slab.arm(slot));
+        }
     }
 
     pub(super) fn push(&self, head: &AtomicU64, slab: &Slab) {
@@ -287,27 +319,6 @@ impl Pool {
         }
         Ok(())
     }
-}
-
-/// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it is
-/// dormant. The caller holds the slab.
-pub fn release(os: &impl Os, slab: &Slab, unmap: bool) {
-    // What the reclaimer holds it is about to discard, and what shares pages others need.
-    if slab.is_dormant() || slab.is_engaged() {
-        return;
-    }
-    // Then it is as if the system had refused to take the pages.
-    let stays = slab.has_been_written();
-    slab.lie_dormant();
-    let (base, bytes) = (slab.base(), slab.tier().slab_bytes());
-    // SAFETY: (1) no slot of the slab is live, and none can be claimed while it is dormant.
-    if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
-        return;
-    }
-    // Even giving address space back can fail, at the limit of mappings: the pages at least can go.
-    // SAFETY: (1) as above.
-    let zero = !stays && unsafe { os.discard(base, bytes) }.is_ok();
-    slab.wake(zero);
 }
 
 /// Whether there is a slab that has its pages.

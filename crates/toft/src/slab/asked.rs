@@ -5,7 +5,7 @@
 //! its whole slot.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
+use super::states::{ARMED, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
 use crate::policy::{HARDENED, SLACK_MIN};
 use crate::sync::AtomicU16;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
@@ -66,8 +66,9 @@ impl Slab {
     }
 
     /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone, but for another
-    /// thread that frees it at the same moment. Then both do; and it is named when both leave their quarantines.
-    /// An exchange would tell at once, and cost every free as much as all of its checks. Owner of the slab.
+    /// thread that frees it at the same moment. That one finds out, in `has_taken`, as a rule; else it is named when both
+    /// leave their quarantines. An exchange would tell always, and cost every free as much as all of its checks. Owner
+    /// of the slab.
     #[inline(always)]
     pub fn take_own(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
@@ -78,10 +79,18 @@ impl Slab {
         live
     }
 
-    /// The same, for any thread.
+    /// The same, for any thread; `has_taken` comes behind it.
     #[inline(always)]
     pub fn take_others(&self, slot: usize) -> bool {
-        self.state_of(slot).compare_exchange(LIVE, QUARANTINED, AcqRel, Relaxed).is_ok()
+        self.state_of(slot).compare_exchange(LIVE, BEING_FREED, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Whoever has taken a slot by `take_others` has cleared it. Says no where its owner has freed it as well: it had seen
+    /// it live, and has written over the state since.
+    #[inline(always)]
+    pub fn has_taken(&self, slot: usize) -> bool {
+        let state = self.state_of(slot);
+        state.compare_exchange(BEING_FREED, QUARANTINED, AcqRel, Relaxed).is_ok()
     }
 }
 
@@ -92,12 +101,14 @@ pub enum SlotCare {
     Canary(usize),
     /// Zero: the program had it, and has given it back.
     Zero,
+    /// It is reserved, and carries its pattern.
+    Pattern,
     /// Nothing is known.
     Any,
 }
 
 impl Slab {
-    /// What may be verified of a slot. Holder of the owning heap, of a slab with its pages.
+    /// What may be verified of a slot, at this moment, of a slab with its pages. Any thread.
     pub fn care(&self, slot: usize) -> SlotCare {
         match self.state_of(slot).load(Acquire) {
             LIVE if !self.is_remote(slot) && self.was_handed_out(slot) => {
@@ -106,6 +117,7 @@ impl Slab {
             // Of another thread's frees, those that have left its quarantine: what goes in may not be clear yet.
             QUARANTINED if self.is_remote(slot) => SlotCare::Zero,
             DIRTY | ZERO_CLEAN if self.was_handed_out(slot) => SlotCare::Zero,
+            ARMED => SlotCare::Pattern,
             _ => SlotCare::Any,
         }
     }

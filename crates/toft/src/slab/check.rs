@@ -4,8 +4,8 @@ use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{
-    ARMED, DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD, RESERVED,
-    TAKEN, TOLD, ZERO_CLEAN, ZERO_FRESH,
+    ARMED, BEING_FREED, DIRTY, GONE, HELD, LEFT, LENT, LIVE, NO_SLOT, REMOTE_CLEAN, REMOTE_HELD,
+    RESERVED, TAKEN, TOLD, ZERO_CLEAN, ZERO_FRESH,
 };
 #[cfg(not(loom))]
 use super::{CLASSES, Class};
@@ -23,8 +23,9 @@ fn is_state(state: u8) -> bool {
     // Held and lent slots are taken as well; what is neither is not.
     let idle = idle && held == (state & TAKEN != 0);
     let reserved = HARDENED && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
+    let leaves = state == LEFT || HARDENED && state == BEING_FREED;
     idle || reserved
-        || state == LEFT
+        || leaves
         || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | GONE)
 }
 
@@ -154,6 +155,7 @@ mod tests {
             let both = free.map(|free| free | HELD | LENT).contains(&state);
             let other = [LIVE, TOLD, LEFT, REMOTE_HELD, REMOTE_CLEAN, GONE].contains(&state);
             let reserved = [RESERVED, ARMED].into_iter().flat_map(|state| [state, state | HELD]);
+            let other = other || HARDENED && state == BEING_FREED;
             let other = other || HARDENED && reserved.into_iter().any(|there_is| there_is == state);
             assert_eq!(is_state(state), plain || lent || held || both || other, "{state:#x}");
         }

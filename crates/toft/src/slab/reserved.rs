@@ -14,7 +14,7 @@
 
 use super::slab::{SLOTS_MAX, Slab};
 use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
-use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
+use crate::policy::{HARDENED, RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// Reserved slots of a slab, at most: so many numbers fit beside their count in a word.
@@ -72,10 +72,42 @@ impl Slab {
         self.states.0.get(slot).is_some_and(|state| state.load(Acquire) == ARMED)
     }
 
+    /// The reserved slots that carry what they must at this moment.
+    pub fn armed_slots(&self) -> impl Iterator<Item = usize> + use<> {
+        let armed = self.reserved_slots().map(|slot| (slot, self.is_armed(slot)));
+        let mut slots = [None; RESERVED_MOST];
+        for (place, (slot, is_armed)) in slots.iter_mut().zip(armed) {
+            *place = is_armed.then_some(slot);
+        }
+        slots.into_iter().flatten()
+    }
+
     /// The reserved slots that were armed until they were held. Who holds them.
     pub fn held_armed_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let held = |slot: &usize| self.state_of(*slot).load(Acquire) == ARMED | HELD;
         self.reserved_slots().filter(held)
+    }
+
+    /// Which byte of an armed slot is not as it must be, if one is not, by the word that each address must have.
+    ///
+    /// The slab is not dormant; of a slot that is not armed any more the answer means nothing.
+    #[cfg(not(loom))]
+    pub fn reserved_damage(&self, slot: usize, word_at: impl Fn(usize) -> u64) -> Option<usize> {
+        let begin = self.base() + slot * self.size();
+        (begin..begin + self.size()).step_by(size_of::<u64>()).find_map(|address| {
+            let word: *const u64 = core::ptr::with_exposed_provenance(address);
+            // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped; both ends are multiples
+            // of 16. Whoever writes there is the mistake that is looked for.
+            let wrong = unsafe { word.read_volatile() } ^ word_at(address);
+            (wrong != 0).then(|| address - begin + wrong.trailing_zeros() as usize / 8)
+        })
+    }
+
+    /// Whether an armed slot is not as it must be.
+    #[cfg(not(loom))]
+    pub fn has_reserved_damage(&self, word_at: impl Fn(usize) -> u64) -> bool {
+        let damaged = |slot| self.is_armed(slot) && self.reserved_damage(slot, &word_at).is_some();
+        HARDENED && self.reserved_slots().any(damaged)
     }
 
     /// Whether a slot beside this one is armed.

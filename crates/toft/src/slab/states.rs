@@ -24,6 +24,8 @@ pub const ZERO_CLEAN: u8 = 4;
 /// Freed by the program and not free yet: in quarantine, or marked in its slab by another thread. Of the
 /// hardened build only.
 pub const QUARANTINED: u8 = 0x53;
+/// A thread that is not the owner is just freeing it; QUARANTINED comes next. Of the hardened build only.
+pub const BEING_FREED: u8 = 0x80 | QUARANTINED;
 /// What a slot is that the program has freed, when it becomes free.
 pub const LEFT: u8 = if HARDENED { QUARANTINED } else { LIVE };
 

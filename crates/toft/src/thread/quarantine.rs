@@ -192,7 +192,8 @@ impl Quarantine {
         // SAFETY: `exchange_first` writes rows, from the shapes, whose places end with the last there is.
         let place = unsafe { self.places.get_unchecked(place) };
         let before = place.load(Relaxed);
-        place.store(entry, Relaxed);
+        // put in: who looks from outside finds the block cleared.
+        place.store(entry, Release);
         before
     }
 
@@ -204,6 +205,18 @@ impl Quarantine {
                 each(entry);
             }
         }
+    }
+
+    /// What is in it at this moment, each by the number of its place. Any thread.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let entry = |place: usize| (place, self.entry_at(place));
+        (0..self.places.len()).map(entry).filter(|(_, entry)| *entry != 0)
+    }
+
+    /// What is at a place at this moment, or zero. Any thread: what its holder has done to the block before, it sees.
+    pub(crate) fn entry_at(&self, place: usize) -> usize {
+        // pairs: put in.
+        self.places.get(place).map_or(0, |place| place.load(Acquire))
     }
 
     /// Takes everything out, an entry at a time. Holder of the heap with its seat, or who has shut it.
@@ -237,6 +250,7 @@ mod tests {
     use crate::sync::Busy;
     use std::boxed::Box;
     use std::collections::VecDeque;
+    use std::vec::Vec;
     extern crate std;
 
     fn quarantine() -> Box<Quarantine> {
@@ -296,6 +310,62 @@ mod tests {
             let other = 1.0 - chance;
             let entropy = -(other * other.log2() + chance * chance.log2()) / chance;
             assert!(entropy >= 8.0, "{class:?}: {entropy}");
+        }
+    }
+
+    /// For how many frees each of many blocks stays at a random place: all that pass, but for those in line.
+    fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
+        let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
+        dice.seed(seed);
+        let line = SHAPES[class.index()].line as usize;
+        let mut stays = Vec::new();
+        for entry in 1.. {
+            let seat = busy.sit().unwrap();
+            let left = quarantine.exchange(&seat, class.index(), entry, WHOLE, &dice).unwrap();
+            // Of those that came before the line was full, some passed it faster.
+            if left > 20_000 {
+                stays.push(entry - left - line);
+            }
+            if stays.len() == blocks {
+                return stays;
+            }
+        }
+        stays
+    }
+
+    /// Promise 13: the stays are as they must be, by a chi-square test over 32 intervals that are equally likely. Of 31
+    /// degrees of freedom one in ten thousand is above 70.
+    #[test]
+    fn how_long_blocks_stay_is_distributed_as_it_must_be() {
+        const CELLS: usize = 32;
+        const BLOCKS: usize = 64_000;
+        let chi_square = |stays: &[usize], places: usize| {
+            let other = 1.0 - 1.0 / places as f64;
+            let after = |stay: usize| 1.0 - other.powi(stay as i32);
+            let (mut counts, mut chances) = ([0usize; CELLS], [0.0; CELLS]);
+            let cell = |stay: usize| ((after(stay) * CELLS as f64) as usize).min(CELLS - 1);
+            stays.iter().for_each(|&stay| counts[cell(stay)] += 1);
+            // The intervals are of whole numbers, so not quite equally likely.
+            (1..100 * places).for_each(|stay| {
+                chances[cell(stay)] += after(stay) - after(stay - 1);
+            });
+            let term = |(&count, chance): (&usize, f64)| {
+                let expected = chance * stays.len() as f64;
+                (count as f64 - expected) * (count as f64 - expected) / expected
+            };
+            counts.iter().zip(chances).map(term).sum::<f64>()
+        };
+        for class in Class::all().filter(|class| class.size() <= SMALLEST) {
+            let places = SHAPES[class.index()].random as usize;
+            for seed in [3, 1 << 40, u64::MAX / 7] {
+                let stays = stays(class, seed, BLOCKS);
+                let sum = chi_square(&stays, places);
+                assert!(sum < 70.0, "{class:?}, seed {seed}: {sum}");
+                // One place more or less would be seen: the test is as sharp as that.
+                assert!(chi_square(&stays, places + 4) > 70.0, "{class:?}, seed {seed}");
+                let mean = stays.iter().sum::<usize>() as f64 / BLOCKS as f64;
+                assert!((mean - places as f64).abs() < 2.0, "{class:?}, seed {seed}: {mean}");
+            }
         }
     }
 
