@@ -6,6 +6,7 @@
 // env: TOFT_FOO=1
 // env: TOFT_REPORT=full
 // env: TOFT_REPORT_FILE=/tmp/toft-at-secure
+// env: TOFT_HINTS=/tmp/toft-at-secure
 // env: TOFT_STATS=1
 // expect: signal ABRT
 // stderr: toft: double free: free(0x?): this 64-byte block is already free (small slab, slot {n}, partition {n}; call site 0x?)

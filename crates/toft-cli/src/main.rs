@@ -1,11 +1,12 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
 //! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and `symbols`), `rss` (with `resident`), `purge`,
-//! `profile/` (`heap`, `report`, `diff` and `top`), `metrics/`, `options`, `doctor`, `bench`, `explain`.
+//! `profile/` (`heap`, `report`, `diff` and `top`), `hints`, `metrics/`, `options`, `doctor`, `bench`, `explain`.
 
 mod bench;
 mod doctor;
 mod explain;
+mod hints;
 mod launch;
 mod leaks;
 mod library;
@@ -59,6 +60,7 @@ enum Verb {
     Report(profile::View),
     Diff(profile::Difference),
     Metrics(metrics::Metrics),
+    Hints(hints::Make),
     Purge(purge::Purge),
     Explain(explain::Explain),
     Options(options::Options),
@@ -91,6 +93,7 @@ fn main() {
         Ok(Toft { verb: Verb::Report(args) }) => profile::report(&args),
         Ok(Toft { verb: Verb::Diff(args) }) => profile::diff(&args),
         Ok(Toft { verb: Verb::Metrics(args) }) => metrics::metrics(&args),
+        Ok(Toft { verb: Verb::Hints(args) }) => hints::hints(&args),
         Ok(Toft { verb: Verb::Purge(args) }) => purge::purge(&args),
         Ok(Toft { verb: Verb::Explain(args) }) => explain::explain(&args),
         Ok(Toft { verb: Verb::Options(args) }) => options::options(&args),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
+use crate::hints;
 use crate::launch::{self, Launch, Outcome};
 use crate::leaks::Leaks;
 use crate::library::{self, Library};
@@ -64,6 +65,9 @@ pub struct Run {
     /// .svg, .pb.gz, .folded, .json, .txt). Look at it with `toft report`
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Follow hints that `toft hints` has made of profiles of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "leaks"])]
+    hints: Option<PathBuf>,
     /// Print it as one JSON object instead (with --dry-run: what was found, as JSON)
     #[arg(long)]
     json: bool,
@@ -164,6 +168,14 @@ pub fn run(run: &Run) -> i32 {
                 return REFUSED;
             }
         };
+    match run.hints.as_deref().map(hints::variable) {
+        None => {}
+        Some(Ok(variable)) => environment.push(("TOFT_HINTS".into(), variable)),
+        Some(Err(why)) => {
+            say(&why);
+            return REFUSED;
+        }
+    }
     let launch = Launch {
         program: vetted.program.clone(),
         name: vetted.name.clone(),

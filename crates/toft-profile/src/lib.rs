@@ -20,6 +20,7 @@
 //! | `figures.rs` | what there is of everything, [`Figures`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
 //! | `profile/` | who has how much live memory, by call site: [`Profile`] |
+//! | `hints.rs` | what the next run can make of that: [`Hints`] |
 //! | `format/` | a profile in the forms that other programs and people read |
 //!
 //! What is read changes meanwhile. So nothing that is read is believed: every number is compared with
@@ -33,6 +34,7 @@ mod core_file;
 mod error;
 mod figures;
 pub mod format;
+mod hints;
 mod kernel;
 mod memory;
 mod module;
@@ -50,6 +52,7 @@ pub use control::purge;
 pub use core_file::Core;
 pub use error::Error;
 pub use figures::Figures;
+pub use hints::{HINTS_VERSION, HintModule, Hints, OwnSite};
 pub use kernel::{Area, Counts, Kernel, Task};
 pub use memory::{Mapping, Memory, Run};
 pub use process::{Process, read};

@@ -14,7 +14,7 @@ use crate::policy::HARDENED;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
-use crate::site::{STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
+use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::thread::{Heap, Heaps, Quarantine, thread_block};
@@ -54,6 +54,8 @@ pub struct Allocator<O> {
     /// Functions whose callers are the call sites.
     pub(super) wrappers: Wrappers,
     pub(super) watch: Watch,
+    /// What an earlier run showed of call sites.
+    pub(super) hints: Hints,
     /// Sampled blocks between guard pages.
     pub(super) guarded: Guarded,
     /// Whether slow paths have something to do with blocks that they hand out.
@@ -148,6 +150,7 @@ impl<O> Allocator<O> {
             sites: Sites::none(),
             wrappers: Wrappers::none(),
             watch: Watch::none(),
+            hints: Hints::none(),
             guarded: Guarded::none(),
             watchful: false,
             secret: Secret::none(),
@@ -290,6 +293,7 @@ impl<O: Os> Allocator<O> {
             sites,
             wrappers,
             watch,
+            hints: Hints::none(),
             guarded: Guarded::none(),
             watchful: options.is_watchful(),
             secret,
@@ -308,6 +312,12 @@ impl<O: Os> Allocator<O> {
     /// The same allocator with a pool of sampled blocks.
     pub(super) fn with_guarded(self, guarded: Guarded) -> Allocator<O> {
         Allocator { guarded, ..self }
+    }
+
+    /// The same allocator, that follows these hints. Before it is used.
+    pub(super) fn with_hints(self, hints: Hints) -> Allocator<O> {
+        self.sites.reserve(hints.groups());
+        Allocator { hints, ..self }
     }
 
     /// The same allocator, which may have a thread of its own.

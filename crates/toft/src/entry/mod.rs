@@ -21,6 +21,7 @@ mod global;
 mod gone;
 mod guarded;
 mod harden;
+mod hints;
 mod hot;
 mod huge;
 mod leaks;

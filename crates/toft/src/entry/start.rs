@@ -8,7 +8,7 @@ use super::Allocator;
 use super::doors::inside;
 use super::fault;
 use super::misuse::Line;
-use super::{scope, stray};
+use super::{hints, scope, stray};
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, process};
@@ -243,6 +243,7 @@ fn build() -> bool {
         options.partitions = options.partitions.max(PARTITIONS_EXACT);
         options.sites = SiteMode::Exact;
     }
+    let hints = hints::read(&mut options);
     let os = Linux::detect().with_key(table_key(&options));
     let allocator = match Allocator::new(os, options, secure) {
         Ok(allocator) => allocator,
@@ -255,6 +256,7 @@ fn build() -> bool {
         }
         Err(_) => return false,
     };
+    let allocator = allocator.with_hints(hints);
     let allocator = match guarded(&allocator) {
         Some(guarded) => allocator.with_guarded(guarded),
         None => allocator,

@@ -80,7 +80,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn learn(&self, heap: &Heap, site: usize, met: Option<Met>) -> usize {
-        let number = self.sites.number(&self.os, site, || {
+        let wrapper = || {
             let names = self.options.wrappers.as_ref().filter(|names| names.name_any())?;
             if !self.wrappers.are_there() {
                 return None;
@@ -89,7 +89,8 @@ impl<O: Os> Allocator<O> {
             // SAFETY: (1) the place where it was met: whoever called is still in its call.
             let by_frame = || met.is_some_and(|met| unsafe { met.place.has_frame(met.limit) });
             self.wrappers.code_of(&self.os, names, site, by_frame)
-        });
+        };
+        let number = self.sites.number(&self.os, site, || wrapper().or_else(|| self.hinted(site)));
         if self.watch.is_on() && number < STEP_FIRST {
             match self.look(site, met) {
                 Look::Nothing => {}

@@ -26,6 +26,8 @@ pub struct Options {
     pub sites: SiteMode,
     /// Functions whose callers are the call sites.
     pub wrappers: Option<Names>,
+    /// Where hints come from.
+    pub hints: Option<FileName>,
     /// Whether misuse is only named, not fatal.
     pub warn_only: bool,
     /// Whether it is not even named, where it is not fatal.
@@ -103,6 +105,7 @@ impl Options {
         partitions: 0,
         sites: SiteMode::Auto,
         wrappers: None,
+        hints: None,
         warn_only: false,
         in_silence: false,
         large_keep: 32 << 20,
@@ -216,6 +219,11 @@ impl Options {
             },
             "TOFT_WRAPPERS" => match parse_names(value) {
                 Some(names) => self.wrappers = Some(names),
+                None => return bad,
+            },
+            "TOFT_HINTS" => match parse_file(value) {
+                Some(_) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(name) => self.hints = Some(name),
                 None => return bad,
             },
             "TOFT_RECLAIM" => match parse_word(value, RECLAIM) {

@@ -129,6 +129,12 @@ pub const TABLE: &[Entry] = &[
         doc: "milliseconds that free memory must have lain idle before it goes back; at most three times as long passes",
     },
     Entry {
+        name: "TOFT_HINTS",
+        default: "none",
+        kind: Kind::File,
+        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and TOFT_SITES=hash come before it. Not for the hardened build, in which each call site is apart (docs/hints.md)",
+    },
+    Entry {
         name: "TOFT_COMPACT",
         default: "0",
         kind: Kind::Flag,

@@ -63,7 +63,12 @@ const EXAMPLES: &[&str] = &[
 const NEEDLESS: &[&str] = &["TOFT_FILL=alloc", "TOFT_FILL=free"];
 
 /// What the hardened build tells, and does not do.
-const WEAKER: &[&str] = &["TOFT_ON_MISUSE=warn", "TOFT_ON_MISUSE=ignore", "TOFT_COMPACT=1"];
+const WEAKER: &[&str] = &[
+    "TOFT_ON_MISUSE=warn",
+    "TOFT_ON_MISUSE=ignore",
+    "TOFT_COMPACT=1",
+    "TOFT_HINTS=/tmp/hints",
+];
 
 fn take(text: &str) -> (Result<(), Problem>, bool) {
     let mut options = Options::DEFAULT;
@@ -146,6 +151,7 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_SITES=",
         "TOFT_WRAPPERS=",
         "TOFT_WRAPPERS=xmalloc,",
+        "TOFT_HINTS=",
         "TOFT_RECLAIM=never",
         "TOFT_DECAY=1s",
         "TOFT_DECAY=86400001",

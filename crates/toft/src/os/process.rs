@@ -127,6 +127,64 @@ pub fn read_file_with(path: &core::ffi::CStr, buffer: &mut [u8], mut each: impl 
     close(file as c_int);
 }
 
+/// Reads a whole regular file into memory that stays for as long as the process lives; of one that grows meanwhile, what
+/// it had. The reason, where it is none, cannot be read, or has more than so many bytes.
+pub fn read_whole(path: &core::ffi::CStr, most: usize) -> Result<&'static [u8], &'static str> {
+    // Without waiting for whoever writes to a pipe.
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as usize;
+    let at = libc::AT_FDCWD as isize as usize;
+    // SAFETY: the path is a C string and the kernel only reads it.
+    let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
+    if file == -(libc::ENOENT as isize) {
+        return Err("there is no such file");
+    }
+    if file < 0 {
+        return Err("it cannot be opened");
+    }
+    let text = read_open(file as c_int, most);
+    close(file as c_int);
+    text
+}
+
+fn read_open(file: c_int, most: usize) -> Result<&'static [u8], &'static str> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    let args = [file as usize, status.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes one `stat`, which on this platform is libc's.
+    if unsafe { syscall(libc::SYS_fstat, args) } != 0 {
+        return Err("it cannot be read");
+    }
+    // SAFETY: written, as the code says.
+    let status = unsafe { status.assume_init() };
+    if status.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err("it is no regular file");
+    }
+    let bytes = usize::try_from(status.st_size).unwrap_or(usize::MAX);
+    if bytes > most {
+        return Err("it is too large");
+    }
+    let address = scratch(bytes.max(1)).ok_or("there is no memory for it")?;
+    let mut len = 0;
+    while len < bytes {
+        let args = [file as usize, address + len, bytes - len, 0, 0, 0];
+        // SAFETY: the kernel writes at most to what was mapped above.
+        let got = unsafe { syscall(libc::SYS_read, args) };
+        if got == -(libc::EINTR as isize) {
+            continue;
+        }
+        if got < 0 {
+            give_back(address, bytes.max(1));
+            return Err("it cannot be read");
+        }
+        if got == 0 {
+            break;
+        }
+        len += got as usize;
+    }
+    let first = core::ptr::with_exposed_provenance(address);
+    // SAFETY: mapped above, as many bytes at least, for nobody else; written by nobody any more, and never unmapped.
+    Ok(unsafe { core::slice::from_raw_parts(first, len) })
+}
+
 /// Maps a file for as long as `body` looks at it. Nothing, where that is not possible.
 pub fn with_file(path: &core::ffi::CStr, body: impl FnOnce(&[u8])) {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;

@@ -11,12 +11,14 @@
 
 mod cache;
 mod hash;
+mod hints;
 mod table;
 mod watch;
 mod wrappers;
 
 pub use cache::Cache;
 pub use hash::SiteHash;
+pub use hints::{Hints, Rule};
 pub use table::{Sites, SitesPlaces, site_of_token};
 pub use watch::{CODE_MOST, Note, Watch, Way};
 pub use wrappers::{BY_FRAME, Place, REACH, STEP_FIRST, Wrappers, code_in};

@@ -11,15 +11,16 @@
 //!
 //! Row 0 is nobody's (see the [module](super)). The next ones are for sites that come when all partitions
 //! of their own are given out: they share these by a keyed hash, and no other site ever does. The rest are
-//! given out in order.
+//! given out in order, the first of them to the groups of sites that [hints](super::Hints) tell of.
 //!
 //! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its caller's. Where that is
 //! found out late, the number is exchanged for such a one, once; the partition is never given out again.
 //!
 //! Invariants:
 //! - T1 a site is in the table once at most.
-//! - T2 a number above the shared ones is in the table once at most.
-//! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites that share.
+//! - T2 a number above the shared ones and those of groups is in the table once at most.
+//! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites that share one of the
+//!   first, `grouped` those that share one of a group.
 
 use super::SiteHash;
 use super::wrappers::STEP_FIRST;
@@ -74,6 +75,10 @@ struct State {
     given: AtomicU32,
     /// Sites that share a partition. Any thread.
     merged: AtomicU32,
+    /// Numbers that are those of groups, the first given out. Written at the start.
+    groups: AtomicU32,
+    /// Sites of groups. Any thread.
+    grouped: AtomicU32,
     /// How often a site was not found for lack of memory. Any thread.
     unknown: AtomicU32,
     entries: Carve,
@@ -179,8 +184,35 @@ impl Sites {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The number of a site's partition, which it gets if it has none yet; or the code that `code` says at that
-    /// moment. Without memory for the table it shares one, this time.
+    /// Sets numbers aside for so many groups, or as many as there are. Before any site comes.
+    pub fn reserve(&self, groups: usize) {
+        if self.is_exact() {
+            let groups = (groups as u32).min(self.own);
+            self.state().groups.store(groups, Relaxed);
+            self.state().given.store(groups, Relaxed);
+        }
+    }
+
+    fn groups(&self) -> usize {
+        self.state().groups.load(Relaxed) as usize
+    }
+
+    /// The first number that one site has for itself.
+    fn first_own(&self) -> usize {
+        1 + self.shared as usize + self.groups()
+    }
+
+    /// The number of a group's partition; where none was left for it, one that `site` shares anyway.
+    pub fn group_number(&self, group: usize, site: usize) -> usize {
+        if group < self.groups() {
+            1 + self.shared as usize + group
+        } else {
+            self.shared_number(site)
+        }
+    }
+
+    /// The number of a site's partition, which it gets if it has none yet; or what `code` says at that moment: a
+    /// code, or a group's number. Without memory for the table it shares one, this time.
     pub fn number(&self, os: &impl Os, site: usize, code: impl Fn() -> Option<usize>) -> usize {
         match self.find_or_add(os, site, &code) {
             Ok(word) => (word & NUMBER_MAX) as usize,
@@ -214,7 +246,7 @@ impl Sites {
                 let mut word = entry.word.load(Acquire);
                 if word == 0 {
                     let number = *mine.get_or_insert_with(|| match code() {
-                        Some(code) => code as u64,
+                        Some(code) => self.take(code),
                         None => self.give(site),
                     });
                     match entry.word.compare_exchange(0, key | number, AcqRel, Acquire) {
@@ -277,8 +309,8 @@ impl Sites {
     ) -> bool {
         debug_assert!(number < STEP_FIRST && code >= STEP_FIRST);
         let turned = self.turn(entry, site, number as u64, code as u64);
-        if turned && number <= self.shared as usize {
-            self.state().merged.fetch_sub(1, Relaxed);
+        if turned && self.kind(number) != Kind::Own {
+            self.take_back(number as u64);
         }
         turned
     }
@@ -312,19 +344,47 @@ impl Sites {
         }
     }
 
+    /// What a site is to have that is in nobody's gift: a code, or a number that it shares.
+    fn take(&self, code: usize) -> u64 {
+        match self.kind(code) {
+            Kind::Group => {
+                self.state().grouped.fetch_add(1, Relaxed);
+            }
+            Kind::Shared => {
+                self.state().merged.fetch_add(1, Relaxed);
+            }
+            Kind::Own | Kind::Code => {}
+        }
+        code as u64
+    }
+
     /// Another thread was faster. Its number is free again, if none was given out since; else lost.
     fn take_back(&self, number: u64) {
         let state = self.state();
-        if number >= STEP_FIRST as u64 {
-            return;
-        }
-        match (number as u32).checked_sub(1 + self.shared) {
-            Some(given) => {
+        match self.kind(number as usize) {
+            Kind::Code => {}
+            Kind::Own => {
+                let given = number as u32 - 1 - self.shared;
                 let _ = state.given.compare_exchange(given + 1, given, AcqRel, Relaxed);
             }
-            None => {
+            Kind::Group => {
+                state.grouped.fetch_sub(1, Relaxed);
+            }
+            Kind::Shared => {
                 state.merged.fetch_sub(1, Relaxed);
             }
+        }
+    }
+
+    fn kind(&self, number: usize) -> Kind {
+        if number >= STEP_FIRST {
+            Kind::Code
+        } else if number >= self.first_own() {
+            Kind::Own
+        } else if number > self.shared as usize {
+            Kind::Group
+        } else {
+            Kind::Shared
         }
     }
 
@@ -343,13 +403,19 @@ impl Sites {
         }
     }
 
-    /// Sites that have a partition of their own; sites that share one.
+    /// Sites that have a partition of their own; sites that share one, because they came late.
     pub fn counts(&self) -> (usize, usize) {
         if !self.is_exact() {
             return (0, 0);
         }
         let state = self.state();
-        (state.given.load(Relaxed) as usize, state.merged.load(Relaxed) as usize)
+        let given = state.given.load(Relaxed) as usize;
+        (given.saturating_sub(self.groups()), state.merged.load(Relaxed) as usize)
+    }
+
+    /// Sites that share one because hints say so.
+    pub fn grouped(&self) -> usize {
+        if self.is_exact() { self.state().grouped.load(Relaxed) as usize } else { 0 }
     }
 
     /// Tells each site that is known, and its partition.
@@ -367,25 +433,27 @@ impl Sites {
 
     /// Verifies T1 to T3. No other thread may be using the allocator.
     pub fn check(&self) -> Result<(), &'static str> {
-        let (mut own, mut merged, mut sum) = (0, 0, Ok(()));
-        let first = 1 + self.shared as usize;
-        let is_own = |number| (first..STEP_FIRST).contains(&number);
+        let (mut own, mut merged, mut grouped, mut sum) = (0, 0, 0, Ok(()));
         self.for_each(|site, number| {
-            let mut same = 0;
+            let (mut same, kind) = (0, self.kind(number));
             self.for_each(|other, its| {
-                same += usize::from(other == site) + usize::from(its == number && is_own(number));
+                let twice = its == number && kind == Kind::Own;
+                same += usize::from(other == site) + usize::from(twice);
             });
-            if same != 1 + usize::from(is_own(number)) {
+            if same != 1 + usize::from(kind == Kind::Own) {
                 sum = Err("T1, T2: a site or a partition twice");
             }
-            if number >= STEP_FIRST {
-                return;
+            match kind {
+                Kind::Own => own += 1,
+                Kind::Group => grouped += 1,
+                Kind::Shared => merged += 1,
+                Kind::Code => {}
             }
-            if number >= first { own += 1 } else { merged += 1 }
         });
         sum?;
         let (given, shared) = self.counts();
-        if own > given || merged != shared { Err("T3: the counts of sites") } else { Ok(()) }
+        let fits = own <= given && merged == shared && grouped == self.grouped();
+        if fits { Ok(()) } else { Err("T3: the counts of sites") }
     }
 
     /// In the child of a fork: finishes what a thread that is no more had set out to map.
@@ -403,7 +471,7 @@ impl Sites {
             entry_bytes: size_of::<Entry>(),
             mapped: if exact { self.state().entries.mapped_at() } else { 0 },
             number_bits: NUMBER_BITS,
-            first_own: 1 + self.shared as usize,
+            first_own: if exact { self.first_own() } else { 1 },
             first_code: STEP_FIRST,
         }
     }
@@ -412,6 +480,19 @@ impl Sites {
     pub fn mapped_bytes(&self) -> usize {
         if self.is_exact() { self.state().entries.mapped() } else { 0 }
     }
+}
+
+/// What a number stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A partition of those that come late.
+    Shared,
+    /// One of a group.
+    Group,
+    /// One of one site.
+    Own,
+    /// No partition: the site is one of a wrapper.
+    Code,
 }
 
 /// Where a site is looked for first, in the upper bits.
@@ -536,6 +617,47 @@ mod tests {
         let ((own, merged), last) = (sites.counts(), sites.find(0x9000 + 99).unwrap());
         assert!(last.0 == 1 && sites.turn_into_code(last, 0x9000 + 99, STEP_FIRST));
         assert_eq!(sites.counts(), (own, merged - 1));
+    }
+
+    #[test]
+    fn sites_of_a_group_share_one_and_no_other_has_it() {
+        let (fake, sites) = table(64, 1 << 24);
+        sites.reserve(3);
+        let group =
+            |group, site| sites.number(&fake, site, || Some(sites.group_number(group, site)));
+        let shared = [group(0, 0x1000), group(2, 0x2000), group(0, 0x3000), group(2, 0x2000)];
+        assert_eq!((shared, sites.counts(), sites.grouped()), ([2, 4, 2, 4], (0, 0), 3));
+        let own: std::collections::HashSet<usize> =
+            (0..60).map(|i| number(&sites, &fake, 0x5000 + 16 * i)).collect();
+        // The one that is nobody's, the one of those that come late, and three of groups.
+        assert!(own.contains(&1) && own.contains(&5) && own.contains(&63) && own.len() == 60);
+        assert!((2..5).all(|number| !own.contains(&number)));
+        assert_eq!((sites.counts(), sites.places().first_own), ((59, 1), 5));
+        sites.check().unwrap();
+        // Who has no number left is with those that come late.
+        assert_eq!(group(3, 0x9000), 1);
+        assert_eq!((sites.counts(), sites.grouped()), ((59, 2), 3));
+        sites.check().unwrap();
+        sites.state().grouped.store(4, Relaxed);
+        assert!(sites.check().unwrap_err().contains("T3"));
+    }
+
+    #[test]
+    fn threads_that_bring_the_same_sites_of_groups_take_nothing_back() {
+        let (fake, sites) = table(4096, 1 << 24);
+        sites.reserve(1);
+        std::thread::scope(|scope| {
+            let run = || {
+                for site in 0..3000 {
+                    sites.number(&fake, 0x5000 + 4 * site, || Some(sites.group_number(0, site)));
+                }
+            };
+            (0..4).for_each(|_| {
+                scope.spawn(run);
+            });
+        });
+        assert_eq!((sites.counts(), sites.grouped()), ((0, 0), 3000));
+        assert_eq!(number(&sites, &fake, 0x1), 1 + 64 + 1);
         sites.check().unwrap();
     }
 

@@ -91,6 +91,7 @@ pub fn write_json<O: Os>(
     let (own, merged) = allocator.sites.counts();
     w.field("own_sites", own as u64);
     w.field("merged_sites", merged as u64);
+    w.field("grouped_sites", allocator.sites.grouped() as u64);
     w.field("wrapper_sites", allocator.wrapper_sites() as u64);
     w.field("found_wrappers", allocator.found_wrappers() as u64);
     w.field("threads", s.threads as u64);

@@ -1,0 +1,154 @@
+//! `toft hints`: profiles made into hints for the next run; and `toft run --hints`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+use toft_profile::{HINTS_VERSION, Hints};
+
+use crate::profile::{Names, print, read};
+use crate::run::{REFUSED, say};
+use crate::style;
+
+/// The longest name that the library takes.
+const NAME_MOST: usize = 255;
+
+const HELP: &str = "\
+Examples:
+  toft run --profile heap.toft -- PROGRAM       a profile of one run ...
+  toft hints heap.toft -o PROGRAM.hints         ... makes hints ...
+  toft run --hints PROGRAM.hints -- PROGRAM     ... for the next
+
+A program that frees everything before it ends has nothing in a profile of its end: take some while it runs, and give
+them all; the most that a call site had counts:
+  toft run --profile heap.toft --env TOFT_PROFILE_GROWTH=8m -- PROGRAM
+  toft hints heap.toft* -o PROGRAM.hints
+
+Exit status: 0, or 125 if a file is no profile, or nothing of it can be told; then one line says why.";
+
+/// Make hints for the next run of a program from profiles of it.
+///
+/// A call site that held much memory gets a partition of its own, and all that held little share one, so that memory is
+/// filled better. Sites are named by file, build-id and place: a program that is built anew needs new hints, and says so.
+#[derive(Args, Debug)]
+#[command(name = "hints", after_help = HELP, after_long_help = HELP)]
+pub struct Make {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Call sites that held so many bytes at least have a partition of their own
+    #[arg(long, value_name = "BYTES", default_value = "1m", value_parser = size)]
+    own_from: u64,
+    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    #[arg(long, value_name = "FOLDER")]
+    symbols: Vec<PathBuf>,
+    /// Profiles of one program
+    #[arg(value_name = "PROFILE", required = true)]
+    profiles: Vec<PathBuf>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    // As the library reads its options.
+    let bytes = toft::options::parse_size(text.as_bytes());
+    bytes
+        .and_then(|bytes| u64::try_from(bytes).ok())
+        .ok_or("not a size such as 64k, 1m or 1g".into())
+}
+
+/// The verb.
+pub fn hints(args: &Make) -> i32 {
+    match make(args) {
+        Ok(()) => 0,
+        Err(why) => {
+            say(&why);
+            REFUSED
+        }
+    }
+}
+
+fn make(args: &Make) -> Result<(), String> {
+    let mut profiles = Vec::new();
+    let mut names = Names::new(args.symbols.clone());
+    for path in &args.profiles {
+        let mut profile = read(path)?;
+        names.give(&mut profile);
+        profiles.push(profile);
+    }
+    if profiles.iter().all(|profile| profile.rows.is_empty()) {
+        return Err(
+            "nothing was live: take a profile while the program runs (TOFT_PROFILE_GROWTH, or toft heap)".into()
+        );
+    }
+    let hints = Hints::of(&profiles, args.own_from);
+    if !hints.exact {
+        say(
+            "the profile is of call sites that share partitions: what each has is not certain (toft run --profile tells)",
+        );
+    }
+    if hints.nameless > 0 {
+        say(&format!(
+            "{} large call sites are in no file: there is no place to name",
+            hints.nameless
+        ));
+    }
+    let text = if args.json { format!("{}\n", object(&hints)) } else { hints.text() };
+    match &args.output {
+        Some(path) => {
+            fs::write(path, text)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            let (own, bytes) = hints.own_sites();
+            say(&format!(
+                "wrote {}: {own} call sites apart with {}, {} together with {}; next: toft run --hints {} -- PROGRAM",
+                path.display(),
+                style::bytes(bytes),
+                hints.together.0,
+                style::bytes(hints.together.1),
+                path.display()
+            ));
+            Ok(())
+        }
+        None => print(text.as_bytes()),
+    }
+}
+
+fn object(hints: &Hints) -> Value {
+    let module = |(module, sites): (&toft_profile::HintModule, &Vec<toft_profile::OwnSite>)| {
+        let sites: Vec<Value> = sites
+            .iter()
+            .map(|site| json!({"offset": format!("{:#x}", site.offset), "bytes": site.bytes, "place": site.place}))
+            .collect();
+        json!({"module": module.path, "build_id": module.build_id, "own": sites})
+    };
+    json!({
+        "toft_hints": HINTS_VERSION,
+        "program": hints.program,
+        "others": "together",
+        "together": {"sites": hints.together.0, "bytes": hints.together.1},
+        "modules": hints.own.iter().map(module).collect::<Vec<_>>(),
+    })
+}
+
+/// What the library is to be told of a file of hints; the reason, where it would not take it.
+pub fn variable(path: &Path) -> Result<OsString, String> {
+    let told = |why: &str| format!("cannot read hints from {}: {why}", path.display());
+    let whole = std::path::absolute(path).map_err(|error| told(&error.to_string()))?;
+    if whole.as_os_str().len() > NAME_MOST {
+        return Err(told("its name is too long"));
+    }
+    let status = fs::metadata(&whole).map_err(|error| told(&error.to_string()))?;
+    if !status.is_file() {
+        return Err(told("it is no regular file"));
+    }
+    let mut first = [0; 11];
+    let got = fs::File::open(&whole).and_then(|mut file| file.read_exact(&mut first));
+    if got.is_err() || !first.starts_with(b"toft-hints ") {
+        return Err(told("its first line is not `toft-hints 1` (toft hints makes such files)"));
+    }
+    Ok(whole.into())
+}
