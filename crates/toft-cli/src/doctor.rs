@@ -7,7 +7,6 @@ mod probes;
 mod rows;
 mod system;
 
-use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
@@ -21,16 +20,19 @@ use crate::launch::{self, Launch};
 use crate::library::{self, Library};
 use crate::stats::Ended;
 use crate::style;
+use crate::words::printed;
 
 use probes::Answer;
-use rows::{Level, Row, print_rows, row};
+use rows::{Level, Row, as_text, row};
 use system::{chosen, field, limit, line};
 
 /// Show what the kernel offers and which fallbacks Toft would use.
 ///
 /// Every row is a real test made in this process, with its limits. The last row runs a program under the library.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit status: 0 if Toft can run here, 1 if not.")]
+#[command(
+    after_help = "Examples:\n  toft doctor\n  toft doctor --json | jq '.rows[] | select(.level == \"fallback\")'\n\nExit status: 0 if Toft can run here, 1 if not."
+)]
 pub struct Doctor {
     /// Print one JSON object
     #[arg(long)]
@@ -52,11 +54,9 @@ pub fn doctor(args: &Doctor) -> i32 {
             .map(|r| json!({"name": r.name, "found": r.found, "level": r.level.word(), "meaning": r.meaning}))
             .collect();
         let all = json!({"version": env!("CARGO_PKG_VERSION"), "library": library::HASH, "fit": fit, "rows": shown});
-        let _ = writeln!(std::io::stdout(), "{all}");
-    } else {
-        print_rows(&rows, fit);
+        return printed(&format!("{all}\n"), i32::from(!fit));
     }
-    i32::from(!fit)
+    printed(&as_text(&rows, fit), i32::from(!fit))
 }
 
 fn about_machine(rows: &mut Vec<Row>) {

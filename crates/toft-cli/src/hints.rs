@@ -9,7 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use toft_profile::{HINTS_VERSION, Hints};
 
-use crate::profile::{Names, print, read};
+use crate::profile::{Names, read};
+use crate::words::print;
 use crate::run::{REFUSED, say};
 use crate::style;
 

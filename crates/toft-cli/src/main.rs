@@ -25,22 +25,49 @@ mod symbols;
 mod sys;
 mod trace;
 mod vet;
+mod words;
 
 use std::env;
-use std::io::{self, Write};
 use std::process::exit;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+const HELP: &str = "\
+Examples:
+  toft run -- python3 app.py         a program on Toft, unchanged
+  toft run --stats -- make           and at its end what it had, and where
+  toft heap 1234                     who holds the memory of a running process; toft top 1234, as it changes
+  toft rss 1234                      where its resident memory is
+  toft run --leaks -- ./tests        what was lost
+  toft bench --quick                 this allocator beside others
+  toft doctor                        what this machine offers
+
+`toft VERB --help` has examples of each verb, and its exit status.";
 
 /// Toft, a memory allocator in which every call site gets its own plot of memory.
 ///
 /// `toft run -- PROGRAM ARGS` runs any program on it, unchanged.
 #[derive(Parser, Debug)]
-#[command(name = "toft", version, long_version = VERSION, max_term_width = 100)]
+#[command(name = "toft", version, long_version = VERSION, max_term_width = 100, after_help = HELP, after_long_help = HELP)]
 struct Toft {
     #[command(subcommand)]
     verb: Verb,
 }
+
+const COMPLETIONS: &str = "\
+Examples:
+  toft completions bash > ~/.local/share/bash-completion/completions/toft
+  toft completions zsh > ~/.zfunc/_toft
+  toft completions fish > ~/.config/fish/completions/toft.fish
+
+Exit status: 0.";
+
+const MAN: &str = "\
+Examples:
+  toft man | man -l -
+  toft man > /usr/local/share/man/man1/toft.1
+
+Exit status: 0.";
 
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
@@ -73,11 +100,13 @@ enum Verb {
     Record(record::Record),
     Trace(trace::Show),
     /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page, in man's own format
+    #[command(after_help = MAN)]
     Man,
 }
 
@@ -118,7 +147,7 @@ fn main() {
 fn completions(shell: clap_complete::Shell) -> i32 {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Toft::command(), "toft", &mut text);
-    i32::from(io::stdout().write_all(&text).is_err())
+    words::printed(&String::from_utf8_lossy(&text), 0)
 }
 
 /// One page: the command, then every verb with its options.
@@ -133,5 +162,5 @@ fn man() -> i32 {
             return 1;
         }
     }
-    i32::from(io::stdout().write_all(&text).is_err())
+    words::printed(&String::from_utf8_lossy(&text), 0)
 }

@@ -4,21 +4,27 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
 use toft::options::{Kind, Options as Parsed, TABLE};
 
 use crate::style::{self, Style};
+use crate::words::printed;
+
+const HELP: &str = "\
+Examples:
+  toft options                               all of them, and what each does
+  TOFT_PARTITIONS=16 toft options            what a program started like that would get
+  toft run --env TOFT_PARTITIONS=16 -- ls    a program that gets it
+
+Exit status: 0, or 1 if a TOFT_ variable of the environment is unknown or has a value that is not understood.";
 
 /// Show every option with its value and where that comes from.
 ///
 /// The options are variables of the environment; this shows what a program started from here would get.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Exit status: 0, or 1 if a TOFT_ variable of the environment is unknown or has a value that is not understood."
-)]
+#[command(after_help = HELP)]
 pub struct Options {
     /// Print one JSON object
     #[arg(long)]
@@ -73,9 +79,8 @@ pub fn options(args: &Options) -> i32 {
 
     let text =
         if args.json { as_json(&standings, &unknown) } else { as_table(&standings, &unknown) };
-    // A reader that went away (`| head`) is no error.
-    let _ = io::stdout().write_all(text.as_bytes());
-    i32::from(!unknown.is_empty() || standings.iter().any(|option| !option.valid))
+    let wrong = !unknown.is_empty() || standings.iter().any(|option| !option.valid);
+    printed(&text, i32::from(wrong))
 }
 
 fn as_json(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String {

@@ -6,6 +6,7 @@ use toft_profile::Process;
 
 use crate::run::{REFUSED, say};
 use crate::style;
+use crate::words::printed;
 
 const HELP: &str = "\
 Examples:
@@ -28,7 +29,7 @@ pub struct Purge {
     #[arg(long)]
     json: bool,
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
     pid: i32,
 }
 
@@ -47,20 +48,20 @@ pub fn purge(args: &Purge) -> i32 {
             return REFUSED;
         }
     };
-    if args.json {
+    let text = if args.json {
         let object = json!({
             "pid": pid, "given_bytes": given, "rss_before": before, "rss_after": after,
         });
-        println!("{object}");
+        format!("{object}\n")
     } else {
-        println!(
-            "process {pid} gave back {}: {} resident before, {} after",
+        format!(
+            "process {pid} gave back {}: {} resident before, {} after; next: toft rss {pid}, what the rest is\n",
             style::bytes(given),
             style::bytes(before),
             style::bytes(after)
-        );
-    }
-    0
+        )
+    };
+    printed(&text, 0)
 }
 
 /// What the kernel counts as resident.

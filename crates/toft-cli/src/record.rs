@@ -19,15 +19,22 @@ use crate::stats::Ended;
 use crate::sys;
 use crate::vet::{self, Effect, Missing};
 
+const HELP: &str = "\
+Examples:
+  toft record -- sort words                  into toft.trace
+  toft record -o make.trace --children -- make
+  toft trace toft.trace                      what it amounts to
+  toft bench --trace toft.trace              replays it on every allocator that is there
+
+Exit status: that of PROGRAM; 124 if nothing was recorded; 125 to 127 as for `toft run`.";
+
 /// Record every allocation of a program into a file
 ///
 /// The file can be looked at with `toft trace FILE` and replayed on any allocator with `toft-bench --trace FILE`. It
 /// holds sizes, alignments, call sites, threads and the order of the calls; not the contents of memory, and not the time
 /// between calls. A process that the program forks writes a file of its own, FILE.PID.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Exit status: that of PROGRAM; 124 if nothing was recorded; 125 to 127 as for `toft run`."
-)]
+#[command(after_help = HELP)]
 pub struct Record {
     /// The trace; a trace that is there is replaced
     #[arg(short, long, value_name = "FILE", default_value = "toft.trace")]

@@ -1,7 +1,6 @@
 //! `toft rss`: where the resident memory of a running process is. `toft-profile` reads; this prints.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,6 +10,7 @@ use crate::resident::{Pinning, Term, cells, pin_table, row, table};
 use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
+use crate::words::printed;
 
 /// How many call sites and threads are shown.
 const TOP: usize = 10;
@@ -38,7 +38,7 @@ pub struct Explain {
     #[arg(long)]
     json: bool,
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
     pid: i32,
 }
 
@@ -57,9 +57,7 @@ pub fn rss(args: &Explain) -> i32 {
     } else {
         page(&rss, &mut symbols, Style::of_stdout())
     };
-    // Whoever reads it may have seen enough before its end.
-    let _ = io::stdout().write_all(text.as_bytes());
-    0
+    printed(&text, 0)
 }
 
 const SHARED: &str = "shared by compaction";

@@ -22,6 +22,7 @@ use crate::stats::{Ended, Stats};
 use crate::style::Style;
 use crate::sys;
 use crate::vet::{self, Effect, Missing, Vetted};
+use crate::words::printed;
 
 /// Exit status: it leaked, under `--leaks`.
 pub const LEAKED: i32 = 123;
@@ -34,7 +35,15 @@ pub const NOT_EXECUTABLE: i32 = 126;
 /// Exit status: not found.
 pub const NOT_FOUND: i32 = 127;
 
-const EXIT_CODES: &str = "\
+const HELP: &str = "\
+Examples:
+  toft run -- python3 app.py                      runs it on Toft
+  toft run --stats -- make                        and says at the end what it had, and where
+  toft run --profile heap.html -- ./server        who holds what lives at the end
+  toft run --leaks -- ./tests                     what was lost, by call site; status 123 for CI
+  toft run --env TOFT_LIMIT=512m -- ./worker      with an option; toft options has all of them
+  toft run --dry-run -- ./program                 only says whether it would work
+
 Exit status:
   that of PROGRAM; if a signal killed it, the same signal kills toft
   123   --leaks was given, PROGRAM ended with 0, and it leaked
@@ -52,7 +61,7 @@ Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are p
 /// started, it is examined, and refused with one line if the library could not work in it. After it is started, the
 /// library reports itself; if it does not, one line says so.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+#[command(after_help = HELP, after_long_help = HELP)]
 pub struct Run {
     /// Print a summary of time, memory and the top call sites at exit, on stderr
     #[arg(long)]
@@ -238,13 +247,10 @@ fn report_missing(run: &Run, missing: &Missing) -> i32 {
     };
     if run.dry_run && run.json {
         let finding = json!({"kind": kind, "text": text, "effect": "refuse"});
-        println!(
-            "{}",
-            json!({"program": run.program.to_string_lossy(), "starts": false, "findings": [finding]})
-        );
-    } else {
-        say(text);
+        let object = json!({"program": run.program.to_string_lossy(), "starts": false, "findings": [finding]});
+        return printed(&format!("{object}\n"), status);
     }
+    say(text);
     status
 }
 
@@ -285,14 +291,14 @@ fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
             "starts": !refused,
             "findings": findings,
         });
-        println!("{text}");
-    } else {
-        tell(vetted, scope, run.force);
-        if !refused {
-            say(&format!("{} would be started on Toft", vetted.named.display()));
-        }
+        return printed(&format!("{text}\n"), if refused { REFUSED } else { 0 });
     }
-    if refused { REFUSED } else { 0 }
+    tell(vetted, scope, run.force);
+    if refused {
+        return REFUSED;
+    }
+    say(&format!("{} would be started on Toft", vetted.named.display()));
+    0
 }
 
 /// What is printed at the end.

@@ -2,21 +2,29 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 use toft_trace::{Summary, Trace};
 
-use crate::run::say;
+use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
+use crate::words::printed;
+
+const HELP: &str = "\
+Examples:
+  toft record -o sort.trace -- sort words    records it
+  toft trace sort.trace                      one screen
+  toft bench --trace sort.trace              replays it on every allocator that is there
+
+Exit status: 0, or 125 if the file is no trace that can be read; then one line says why.";
 
 /// Show what a recorded trace amounts to
 ///
 /// Lifetimes are counted in events, since a trace holds no time.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit status: 0; 1 if the file is no trace that can be read.")]
+#[command(after_help = HELP)]
 pub struct Show {
     /// Print one JSON object
     #[arg(long)]
@@ -37,7 +45,7 @@ pub fn show(show: &Show) -> i32 {
         Ok(trace) => trace,
         Err(why) => {
             say(&format!("{}: {why}", show.file.display()));
-            return 1;
+            return REFUSED;
         }
     };
     let summary = Summary::of(&trace);
@@ -49,7 +57,7 @@ pub fn show(show: &Show) -> i32 {
         }
         as_text(&trace, &summary, show.sites)
     };
-    i32::from(io::stdout().write_all(text.as_bytes()).is_err())
+    printed(&text, 0)
 }
 
 fn as_json(trace: &Trace, all: &Summary, most: usize) -> Value {

@@ -159,7 +159,7 @@ fn a_trace_is_shown_on_one_screen_and_replaces_only_a_trace() {
 
     fs::write(&file, "a letter").unwrap();
     let output = toft().args(["trace", text(&file)]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(125));
     assert!(said(&output).contains("not a trace"));
     let output = toft().args(["record", "-o", text(&file), "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));

@@ -1,6 +1,7 @@
 //! Questions that take many builds of Toft to answer, one command each.
 
 mod arena;
+mod look;
 mod markdown;
 mod parallel;
 mod release;
@@ -15,6 +16,8 @@ use std::process::ExitCode;
 pub enum Experiment {
     /// The arena against other allocators for memory that the program hands over
     Arena(arena::Arguments),
+    /// What a process notices of `toft heap`, and how long that takes on a large heap
+    Look(look::Arguments),
     /// Arenas against threads, kinds of locks, thread caches
     Parallel(parallel::Arguments),
     /// Giving memory back: madvise, process_madvise, io_uring
@@ -39,6 +42,7 @@ pub enum Experiment {
 pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
     match experiment {
         Experiment::Arena(arguments) => arena::run(arguments),
+        Experiment::Look(arguments) => look::run(arguments),
         Experiment::Parallel(arguments) => parallel::run(arguments),
         Experiment::Release(arguments) => release::run(arguments),
         Experiment::Sites(arguments) => sites::run(arguments),

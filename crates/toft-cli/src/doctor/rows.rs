@@ -1,7 +1,7 @@
 //! The rows of the doctor's report, and how they look on a terminal.
 
 use crate::style::Style;
-use std::io::Write;
+use std::fmt::Write;
 
 /// How good an answer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,11 +41,14 @@ pub struct Row {
 }
 
 /// The report for people. Whoever reads it may have seen enough before its end.
-pub fn print_rows(rows: &[Row], fit: bool) {
-    let _ = write_rows(&mut std::io::stdout().lock(), rows, fit);
+pub fn as_text(rows: &[Row], fit: bool) -> String {
+    let mut text = String::new();
+    // To a string nothing fails.
+    let _ = write_rows(&mut text, rows, fit);
+    text
 }
 
-fn write_rows(out: &mut impl Write, rows: &[Row], fit: bool) -> std::io::Result<()> {
+fn write_rows(out: &mut String, rows: &[Row], fit: bool) -> std::fmt::Result {
     let style = Style::of_stdout();
     let names = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     for row in rows {

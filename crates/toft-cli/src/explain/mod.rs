@@ -9,7 +9,7 @@ mod meaning;
 mod read;
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::run::{REFUSED, say};
 use crate::style::Style;
 use crate::symbols::{Found, Place, Symbols};
+use crate::words::printed;
 use meaning::{Meaning, meaning};
 use read::{Code, Report, reports};
 
@@ -76,9 +77,7 @@ pub fn explain(args: &Explain) -> i32 {
         let named = Named::of(report, &mut symbols);
         text += &if args.json { format!("{}\n", named.json()) } else { named.text() };
     }
-    // A reader that went away (`| head`) is no error.
-    let _ = io::stdout().write_all(text.as_bytes());
-    0
+    printed(&text, 0)
 }
 
 /// A report whose places have names.

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use toft_profile::format::{Scrape, prometheus};
 use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
-use crate::profile::{Names, print};
+use crate::profile::Names;
 use crate::run::{REFUSED, say};
+use crate::words::print;
 use listen::Place;
 
 const HELP: &str = "\
@@ -58,7 +59,7 @@ pub struct Metrics {
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
     pid: i32,
 }
 

@@ -8,10 +8,11 @@ use toft_profile::format::{Shown, diff_text};
 use toft_profile::{Change, Diff};
 
 use super::names::Names;
-use super::output::{painted, print};
+use super::output::painted;
 use super::report::read;
 use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
+use crate::words::print;
 
 /// Exit status: it has grown by more than `--fail-above`.
 const GROWN: i32 = 1;

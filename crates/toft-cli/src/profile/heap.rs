@@ -54,7 +54,16 @@ fn show(args: &Heap) -> Result<(), String> {
             // In a container the files have other places than here.
             (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
         }
-        _ => (of_core(Path::new(&args.target)).map_err(|error| error.to_string())?, None),
+        _ => {
+            let path = Path::new(&args.target);
+            if !path.exists() {
+                return Err(format!(
+                    "there is no core file {}; a process is given by its number, which `pgrep -x NAME` prints",
+                    args.target
+                ));
+            }
+            (of_core(path).map_err(|error| error.to_string())?, None)
+        }
     };
     if format.wants_names() {
         Names::new(args.output.folders(own.into_iter())).give(&mut profile);

@@ -24,6 +24,5 @@ pub use at_exit::AtExit;
 pub use diff::{Difference, diff};
 pub use heap::{Heap, heap};
 pub use names::Names;
-pub use output::print;
 pub use report::{View, read, report};
 pub use top::{Top, top};

@@ -1,7 +1,7 @@
 //! In which form a profile goes where.
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +10,7 @@ use toft_profile::format::{Format, Shown, text};
 
 use crate::run::say;
 use crate::style::Style;
+use crate::words::print;
 
 /// What every verb that shows a profile takes.
 #[derive(Args, Debug)]
@@ -83,16 +84,6 @@ impl Output {
             say(&format!("next: {next}"));
         }
         Ok(())
-    }
-}
-
-/// Prints, for a reader who may have seen enough before its end.
-pub fn print(bytes: &[u8]) -> Result<(), String> {
-    match io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write: {error}"))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -13,9 +13,9 @@ use toft_profile::{Diff, Profile};
 use super::diff::object;
 use super::heap::of_process;
 use super::names::Names;
-use super::output::print;
 use super::screen::{Screen, draw};
 use crate::run::{REFUSED, say};
+use crate::words::print;
 
 const HELP: &str = "\
 Examples:
@@ -48,7 +48,7 @@ pub struct Top {
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
     pid: i32,
 }
 

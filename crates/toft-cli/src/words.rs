@@ -1,0 +1,35 @@
+//! What every verb says and takes in the same way: text on stdout, the number of a process.
+
+use std::io::{self, Write};
+
+use crate::run::{REFUSED, say};
+
+/// Prints, for a reader who may have seen enough before its end.
+pub fn print(bytes: &[u8]) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same as the last thing that a verb does, which ends with `status` if that works.
+pub fn printed(text: &str, status: i32) -> i32 {
+    match print(text.as_bytes()) {
+        Ok(()) => status,
+        Err(why) => {
+            say(&why);
+            REFUSED
+        }
+    }
+}
+
+/// The number of a process, as it is given on the command line.
+pub fn pid(text: &str) -> Result<i32, String> {
+    match text.parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => Err("not the number of a process, which `pgrep -x NAME` prints".into()),
+    }
+}

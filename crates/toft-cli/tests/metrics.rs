@@ -1,0 +1,374 @@
+//! `toft metrics`: what Prometheus reads, once, in a file, at a socket; and the end of a process that is watched.
+
+mod common;
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::*;
+use serde_json::Value;
+
+/// Keeps blocks of three sites, and more of one at each line that it is told; says how many bytes it has.
+const TARGET: &str = r#"
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+static size_t bytes;
+static void *had(void *block) { bytes += malloc_usable_size(block); return block; }
+static void *volatile sink;
+__attribute__((noinline)) void small(void) { for (int i = 0; i < 3000; i++) sink = had(malloc(50)); }
+__attribute__((noinline)) void medium(void) { for (int i = 0; i < 500; i++) sink = had(malloc(5000)); }
+__attribute__((noinline)) void large(void) { for (int i = 0; i < 4; i++) sink = had(malloc(1 << 20)); }
+int main(void) {
+    static char out[100], in[10];
+    setvbuf(stdout, out, _IOLBF, sizeof out);
+    setvbuf(stdin, in, _IOLBF, sizeof in);
+    small(); medium(); large();
+    char line[10];
+    do printf("%zu\n", bytes);
+    while (fgets(line, sizeof line, stdin) && (medium(), 1));
+}
+"#;
+
+struct Target {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    pid: String,
+    bytes: u64,
+}
+
+/// The library that the command carries, as a file.
+fn library() -> PathBuf {
+    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+    PathBuf::from(stdout(&shown).trim())
+}
+
+impl Target {
+    fn start(directory: &Path) -> Target {
+        let program = compile(directory, "target", TARGET, &["-fno-builtin"]);
+        let mut command = Command::new(program);
+        let command = command.env("LD_PRELOAD", library()).env("TOFT_PROBE_INTERVAL", "1");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let bytes = lines.next().unwrap().unwrap().parse().unwrap();
+        Target { pid: child.id().to_string(), child, lines, bytes }
+    }
+
+    fn grow(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"g\n").unwrap();
+        self.bytes = self.lines.next().unwrap().unwrap().parse().unwrap();
+    }
+
+    fn end(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+type Labels = Vec<(String, String)>;
+
+/// What a reader of the text format 0.0.4 makes of it; the reason where it is none.
+fn parse(text: &str) -> Result<HashMap<(String, Labels), f64>, String> {
+    let (mut helped, mut typed, mut ended) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let (mut samples, mut now) = (HashMap::new(), String::new());
+    if !text.ends_with('\n') {
+        return Err("the last line has no end".into());
+    }
+    for line in text.lines() {
+        let told = |what: &str| Err(format!("{what}: {line}"));
+        if let Some(rest) = line.strip_prefix("# ") {
+            let mut words = rest.splitn(3, ' ');
+            let (kind, name) = (words.next().unwrap(), words.next().unwrap_or("").to_owned());
+            let rest = words.next().unwrap_or("");
+            let first = match kind {
+                "HELP" if !rest.is_empty() && !rest.contains('\\') => helped.insert(name.clone()),
+                "TYPE" if ["gauge", "counter"].contains(&rest) => typed.insert(name.clone()),
+                _ => return told("no such comment"),
+            };
+            if !first || ended.contains(&name) {
+                return told("a family is there once, and in one piece");
+            }
+            if name != now {
+                ended.insert(std::mem::replace(&mut now, name));
+            }
+            continue;
+        }
+        let name: String =
+            line.chars().take_while(|&c| c.is_ascii_alphanumeric() || c == '_').collect();
+        if name != now || !typed.contains(&name) || !helped.contains(&name) {
+            return told("a sample without its family's head");
+        }
+        let mut rest = line[name.len()..].chars().peekable();
+        let mut labels = Labels::new();
+        if rest.next_if_eq(&'{').is_some() {
+            while rest.next_if_eq(&'}').is_none() {
+                let mut label = String::new();
+                while let Some(c) = rest.next_if(|&c| c != '=') {
+                    label.push(c);
+                }
+                if label.is_empty() || rest.next() != Some('=') || rest.next() != Some('"') {
+                    return told("a label is NAME=\"VALUE\"");
+                }
+                let mut value = String::new();
+                loop {
+                    match (rest.next(), rest.peek()) {
+                        (Some('"'), _) => break,
+                        (Some('\\'), Some('n')) => value.push('\n'),
+                        (Some('\\'), Some(&c)) if c == '"' || c == '\\' => value.push(c),
+                        (Some('\\') | None, _) => return told("what is escaped"),
+                        (Some(c), _) => {
+                            value.push(c);
+                            continue;
+                        }
+                    }
+                    rest.next();
+                }
+                labels.push((label, value));
+                rest.next_if_eq(&',');
+            }
+        }
+        let value: String = rest.collect();
+        let value = value.strip_prefix(' ').and_then(|value| value.parse().ok());
+        let Some(value) = value else { return told("no value") };
+        if samples.insert((name, labels), value).is_some() {
+            return told("a series is there twice");
+        }
+    }
+    Ok(samples)
+}
+
+/// The sum over a family.
+fn sum(samples: &HashMap<(String, Labels), f64>, family: &str) -> u64 {
+    let of = samples.iter().filter(|((name, _), _)| name == family);
+    assert!(of.clone().count() > 0, "no {family}");
+    of.map(|(_, value)| *value).sum::<f64>() as u64
+}
+
+fn metrics(words: &[&str]) -> HashMap<(String, Labels), f64> {
+    let output = toft().arg("metrics").args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    parse(&stdout(&output)).unwrap_or_else(|why| panic!("{why}\n{}", stdout(&output)))
+}
+
+/// Tries for ten seconds.
+fn soon<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(done) = what() {
+            return done;
+        }
+        assert!(Instant::now() < end, "it does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_parser_refuses_what_is_no_metric() {
+    let head = "# HELP a What.\n# TYPE a gauge\n";
+    assert!(parse(&format!("{head}a{{b=\"c\\\"\\n\"}} 1\n")).is_ok());
+    for bad in
+        ["a 1", "b 1\n", "a{b=c} 1\n", "a{b=\"c} 1\n", "a x\n", "a{b=\"\\x\"} 1\n", "a 1\na 1\n"]
+    {
+        assert!(parse(&format!("{head}{bad}")).is_err(), "{bad}");
+    }
+    assert!(parse("a 1\n").is_err() && parse(&format!("{head}{head}a 1\n")).is_err());
+}
+
+#[test]
+fn figures_are_what_the_program_has() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let before = metrics(&[&target.pid]);
+    target.grow();
+    let samples = metrics(&[&target.pid, "--top", "2"]);
+    // stdio's own blocks: two buffers at most, which are the program's here.
+    let live = sum(&samples, "toft_live_bytes");
+    assert!((target.bytes..target.bytes + 4096).contains(&live), "{live} {}", target.bytes);
+    assert_eq!(sum(&samples, "toft_site_live_bytes"), live);
+    assert_eq!(sum(&samples, "toft_live_blocks"), sum(&samples, "toft_site_live_blocks"));
+    let of = |samples: &HashMap<(String, Labels), f64>, function: &str| {
+        let of = samples.iter().filter(|((name, labels), _)| {
+            name == "toft_site_live_blocks" && labels[0].1.starts_with(function)
+        });
+        of.map(|(_, value)| *value).sum::<f64>()
+    };
+    assert_eq!(
+        (of(&before, "medium at target.c"), of(&samples, "medium at target.c")),
+        (500.0, 1000.0)
+    );
+    assert_eq!(
+        (of(&before, "small at target.c"), of(&samples, "small at target.c")),
+        (3000.0, 0.0)
+    );
+    assert_eq!((of(&before, "other"), of(&samples, "large at target.c")), (0.0, 4.0));
+    let sites = samples.keys().filter(|(name, _)| name == "toft_site_live_bytes").count();
+    assert_eq!(sites, 3, "two and the others");
+    let one =
+        |name: &str, label: &str| samples[&(name.to_owned(), vec![("kind".into(), label.into())])];
+    assert_eq!(one("toft_live_blocks", "large"), 4.0);
+    assert!(sum(&samples, "toft_process_resident_bytes") > live / 10);
+    assert_eq!(sum(&samples, "toft_heaps"), 1);
+    // The same as JSON.
+    let json = stdout(&toft().args(["metrics", "--json", &target.pid]).output().unwrap());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["live_bytes"], live);
+    assert_eq!(json["large_blocks"], 4);
+}
+
+/// A block that a probe was told of is live to every look: all are told here.
+#[test]
+fn blocks_that_a_probe_was_told_of_are_live() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let path = library();
+    let notes = Command::new("readelf").arg("-n").arg(&path).env("LC_ALL", "C").output().unwrap();
+    let notes = stdout(&notes);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", target.pid)).unwrap();
+    let base = maps.lines().find(|line| line.ends_with(text(&path))).unwrap();
+    let base = u64::from_str_radix(base.split('-').next().unwrap(), 16).unwrap();
+    let memory =
+        fs::OpenOptions::new().write(true).open(format!("/proc/{}/mem", target.pid)).unwrap();
+    let lines: Vec<&str> = notes.lines().map(str::trim).collect();
+    let mut raised = 0;
+    for name in ["Name: alloc", "Name: free"] {
+        let at = lines.iter().position(|line| *line == name).unwrap();
+        let semaphore = lines[at + 1].rsplit("Semaphore: 0x").next().unwrap();
+        let semaphore = u64::from_str_radix(semaphore, 16).unwrap();
+        memory.write_all_at(&1u16.to_le_bytes(), base + semaphore).unwrap();
+        raised += 1;
+    }
+    assert_eq!(raised, 2);
+    let before = target.bytes;
+    target.grow();
+    assert!(target.bytes > before + 500 * 5000);
+    let samples = metrics(&[&target.pid]);
+    let live = sum(&samples, "toft_live_bytes");
+    assert!((target.bytes..target.bytes + 4096).contains(&live), "{live} {}", target.bytes);
+    // From inside the same: the program goes on to its end, and nothing is said of a bad call.
+    drop(target.child.stdin.take());
+    assert!(target.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_file_is_whole_and_goes_with_the_process() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let path = place.path().join("toft.prom");
+    let once = toft().args(["metrics", &target.pid, "-o", text(&path)]).output().unwrap();
+    assert_eq!(once.status.code(), Some(0), "{}", stderr(&once));
+    let first = parse(&fs::read_to_string(&path).unwrap()).unwrap();
+    let mut writer = toft();
+    writer.args(["metrics", &target.pid, "--file", text(&path), "--every", "0.05"]);
+    let mut writer = writer.stderr(Stdio::piped()).spawn().unwrap();
+    let live = sum(&first, "toft_live_bytes");
+    for _ in 0..3 {
+        target.grow();
+        // Whatever is read meanwhile is whole.
+        soon(|| {
+            let samples = parse(&fs::read_to_string(&path).unwrap()).unwrap();
+            (sum(&samples, "toft_live_bytes") >= target.bytes).then_some(())
+        });
+    }
+    assert!(target.bytes > live);
+    target.end();
+    assert!(soon(|| writer.try_wait().unwrap()).success());
+    let mut told = String::new();
+    writer.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert!(told.contains("the process has ended") && !path.exists(), "{told}");
+    let left: Vec<_> =
+        fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains(".new")), "{left:?}");
+}
+
+/// Asks by HTTP; the status and the body.
+fn ask(mut peer: impl Read + Write, path: &str) -> (String, String) {
+    write!(peer, "GET {path} HTTP/1.1\r\nHost: toft\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    peer.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_socket_answers_until_the_process_ends() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let path = place.path().join("toft.sock");
+    // Somebody has left one behind.
+    drop(UnixListener::bind(&path).unwrap());
+    let mut server = toft();
+    server.args(["metrics", &target.pid, "--listen", text(&path)]);
+    let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
+    let peer = soon(|| UnixStream::connect(&path).ok());
+    // One that says nothing, and goes.
+    drop(peer);
+    let (status, body) = ask(UnixStream::connect(&path).unwrap(), "/metrics");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    let before = sum(&parse(&body).unwrap(), "toft_live_bytes");
+    target.grow();
+    let (_, body) = ask(UnixStream::connect(&path).unwrap(), "/metrics");
+    assert!(sum(&parse(&body).unwrap(), "toft_live_bytes") > before);
+    let (status, _) = ask(UnixStream::connect(&path).unwrap(), "/else");
+    assert_eq!(status, "HTTP/1.1 404 Not Found");
+    // Somebody listens there: a second one does not take the place.
+    let second = toft().args(["metrics", &target.pid, "--listen", text(&path)]).output().unwrap();
+    assert_eq!(second.status.code(), Some(125));
+    assert!(said(&second).contains("cannot listen"));
+    target.end();
+    assert!(soon(|| server.try_wait().unwrap()).success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn an_address_of_this_machine_answers() {
+    let place = directory();
+    let target = Target::start(place.path());
+    let mut server = toft();
+    server.args(["metrics", &target.pid, "--listen", "127.0.0.1:0"]);
+    let mut server = server.stderr(Stdio::piped()).spawn().unwrap();
+    let told = BufReader::new(server.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    let address = told.split("http://").nth(1).unwrap().split('/').next().unwrap();
+    let (status, body) = ask(TcpStream::connect(address).unwrap(), "/metrics");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(parse(&body).is_ok());
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn what_cannot_be_is_said_in_one_line() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let refused = |words: &[&str]| {
+        let output = toft().arg("metrics").args(words).output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    let (status, told) = refused(&[&target.pid, "-o", "/no/such/folder/a.prom"]);
+    assert!(status == Some(125) && told.contains("cannot write /no/such/folder/a.prom"), "{told}");
+    let (status, told) = refused(&[&target.pid, "--listen", "0.0.0.0:9464"]);
+    assert!(status == Some(2) && told.contains("others could read it"), "{told}");
+    let taken = file(place.path(), "taken", b"mine", 0o644);
+    let (status, _) = refused(&[&target.pid, "--listen", text(&taken)]);
+    assert_eq!((status, fs::read(&taken).unwrap()), (Some(125), b"mine".to_vec()));
+    target.end();
+    let (status, told) = refused(&[&target.pid]);
+    assert!(status == Some(125) && told.lines().count() == 1, "{told}");
+    let own = std::process::id().to_string();
+    let (status, told) = refused(&[&own]);
+    assert!(status == Some(125) && told.contains("does not run on Toft"), "{told}");
+}
