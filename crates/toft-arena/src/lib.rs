@@ -46,11 +46,9 @@ pub use shape::{Bare, Checked, Checks, Narrow, Packed, Relative, Shape, Small, S
 pub use shared::LockApi;
 #[cfg(feature = "std")]
 pub use shared::StdLock;
-pub use shared::{
-    ByStack, Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Spread, Striped, Unlocked,
-};
 #[cfg(target_has_atomic = "8")]
-pub use shared::{Spin, Ticket};
+pub use shared::{ByStack, Spin, Spread, Striped, Ticket};
+pub use shared::{Exclusive, Interrupts, NoInterrupts, OneThread, Shared, Unlocked};
 pub use space::{Anywhere, Space, Within};
 pub use table::{Table, Tables};
 pub use word::Word;

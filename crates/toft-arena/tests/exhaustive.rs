@@ -137,6 +137,53 @@ fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
     holds::<Narrow>(narrow, within);
 }
 
+/// Few bins: what a heap that lies in a small arena has.
+#[cfg(target_pointer_width = "64")]
+struct Few;
+
+#[cfg(target_pointer_width = "64")]
+impl Shape for Few {
+    type Space = toft_arena::Anywhere;
+    type Bins = toft_arena::Table<usize, 56, 1>;
+    const ALIGN: usize = 8;
+    const EXACT: usize = 256;
+    const STEPS: u32 = 2;
+}
+
+/// The largest block of a small arena, with the heap beside its memory or in front of it.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_small_arena_is_usable_but_for_a_tag_a_fence_and_the_heap_if_that_lies_in_it() {
+    fn usable<S: Shape<Space = toft_arena::Anywhere>>(size: usize, inside: bool) -> usize {
+        let mut memory = vec![0_u128; size / 16];
+        let (mut beside, own) = (Heap::new(toft_arena::Anywhere), size_of::<Heap<S>>());
+        let start = memory.as_mut_ptr().cast::<u8>();
+        // SAFETY: the vector outlives both heaps, and the one in it is not claimed by itself.
+        unsafe {
+            let (heap, taken) = if inside {
+                start.cast::<Heap<S>>().write(Heap::new(toft_arena::Anywhere));
+                (&mut *start.cast::<Heap<S>>(), own)
+            } else {
+                (&mut beside, 0)
+            };
+            heap.claim(start.add(taken), size - taken).unwrap();
+            let largest = heap.largest_free().unwrap();
+            heap.allocate(Layout::from_size_align(largest, 1).unwrap()).unwrap();
+            assert_eq!(heap.largest_free(), None);
+            largest
+        }
+    }
+    for size in [1024, 4096] {
+        assert_eq!(usable::<Packed>(size, false), size - 16);
+        assert_eq!(usable::<Few>(size, false), size - 16);
+        assert_eq!(usable::<Few>(size, true), size - 16 - size_of::<Heap<Few>>());
+        // What is aligned to more begins later.
+        assert_eq!(usable::<Standard>(size, false), size - 24);
+        assert_eq!(usable::<Swift>(size, false), size - 40);
+    }
+    assert!(size_of::<Heap<Few>>() < 800, "{}", size_of::<Heap<Few>>());
+}
+
 /// The common path takes the first chunk that it looks at.
 #[test]
 fn small_requests_look_at_no_chunk_that_does_not_serve() {

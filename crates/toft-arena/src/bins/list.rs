@@ -116,18 +116,48 @@ pub(crate) unsafe fn pop<S: Shape>(
     memory: &Memory<S>,
     bin: usize,
 ) -> Result<(usize, usize), Broken> {
+    // SAFETY: by 1.
+    unsafe {
+        pop_if::<S>(bins, memory, bin, |size| {
+            size % S::ALIGN == 0
+                && (S::SORTS && bin == index::UNSORTED || index::of_free::<S>(size) == bin)
+                && memory.may_be(size)
+        })
+    }
+}
+
+/// The same of a bin of which all chunks have this size.
+///
+/// # Safety
+/// 1. `bin` has a chunk, and is that of `size`, which is below [`EXACT`](Shape::EXACT).
+#[cfg_attr(not(feature = "small"), inline(always))]
+pub(crate) unsafe fn pop_exact<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    bin: usize,
+    size: usize,
+) -> Result<usize, Broken> {
+    // SAFETY: by 1.
+    unsafe { pop_if::<S>(bins, memory, bin, |own| own == size).map(|(chunk, _)| chunk) }
+}
+
+/// # Safety
+/// 1. `bin` has a chunk.
+/// 2. `belongs` says whether the bin has chunks of a size.
+#[cfg_attr(not(feature = "small"), inline(always))]
+unsafe fn pop_if<S: Shape>(
+    bins: &mut S::Bins,
+    memory: &Memory<S>,
+    bin: usize,
+    belongs: impl FnOnce(usize) -> bool,
+) -> Result<(usize, usize), Broken> {
     let chunk = bins.first(bin);
     // SAFETY: the first of a list is a free chunk of a span: only `push` and this set it, and this
     // looks at a link before it is followed, where checks are on.
     unsafe {
         let next = memory.get(chunk);
         let size = memory.free_size(chunk);
-        if S::CHECKS >= Checks::Links
-            && (memory.get(chunk + S::WORD) != 0
-                || size % S::ALIGN != 0
-                || !(S::SORTS && bin == index::UNSORTED || index::of_free::<S>(size) == bin)
-                || !memory.may_be(size))
-        {
+        if S::CHECKS >= Checks::Links && (memory.get(chunk + S::WORD) != 0 || !belongs(size)) {
             bins.clear(bin);
             return Err(Broken(chunk));
         }

@@ -238,8 +238,8 @@ impl<S: Shape> Heap<S> {
     pub(super) fn take_exact(&mut self, bin: usize, size: usize) -> usize {
         // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
         unsafe {
-            match list::pop::<S>(&mut self.bins, &self.memory, bin) {
-                Ok((chunk, _)) => {
+            match list::pop_exact::<S>(&mut self.bins, &self.memory, bin, size) {
+                Ok(chunk) => {
                     self.memory.put(chunk, size | LIVE);
                     self.mark_below(chunk + size, false);
                     chunk

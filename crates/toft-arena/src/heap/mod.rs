@@ -66,6 +66,8 @@ pub struct Heap<S: Shape> {
     unsettled: bool,
     /// So many freed blocks are not parked yet, because a request has failed (`park.rs`).
     unparked: usize,
+    /// How many were not parked after the last one that failed.
+    pause: usize,
     bins: S::Bins,
     spans: Spans,
     counters: Counters,
@@ -113,6 +115,7 @@ impl<S: Shape> Heap<S> {
             clean: 0,
             unsettled: false,
             unparked: 0,
+            pause: 0,
             bins: S::Bins::EMPTY,
             spans: Spans::NONE,
             counters: Counters {

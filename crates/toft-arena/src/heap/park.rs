@@ -21,8 +21,10 @@ use crate::table::Tables;
 /// The most chunks of one size below `EXACT` that are parked.
 const DEPTH: u8 = 16;
 
-/// How many freed blocks are not parked after a request would have failed.
+/// How many freed blocks are not parked after a request would have failed; twice as many each time that some have
+/// been parked since, up to the most.
 const PAUSE: usize = 256;
+const LONGEST: usize = 4096;
 
 impl<S: Shape> Heap<S> {
     /// Whether chunks of this size are parked at all.
@@ -142,7 +144,10 @@ impl<S: Shape> Heap<S> {
     /// The same, because a request is not met.
     pub(super) fn settle_for_want(&mut self) -> bool {
         if S::Bins::PARKS != 0 {
-            self.unparked = PAUSE;
+            if self.unparked == 0 {
+                self.pause = (2 * self.pause).clamp(PAUSE, LONGEST);
+            }
+            self.unparked = self.pause;
         }
         self.settle()
     }

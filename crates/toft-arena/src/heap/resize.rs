@@ -279,7 +279,7 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        if !S::CAREFUL || align > S::ALIGN {
+        if !S::HOLES || align > S::ALIGN {
             return None;
         }
         let exact = S::chunk_size(size)?;

@@ -5,7 +5,8 @@
 //! | `mod.rs` | [`Shared`]: every call holds the lock; copies of large blocks do not |
 //! | `locks.rs` | the trait of locks; none, one thread, spinning, spinning in turn; with interrupts off |
 //! | `adapters.rs` | locks of `std` and of `lock_api` |
-//! | `striped.rs` | several arenas side by side, for threads that shall not wait for each other |
+//! | `striped.rs` | several arenas over one range, for threads that shall not wait for each other |
+//! | `parts.rs` | the parts of that range, and whose each is |
 //! | `global.rs` | `GlobalAlloc` |
 //! | `allocator.rs` | (features `allocator-api2`, `nightly`) `Allocator` |
 
@@ -14,6 +15,9 @@ mod adapters;
 mod allocator;
 mod global;
 mod locks;
+#[cfg(target_has_atomic = "8")]
+mod parts;
+#[cfg(target_has_atomic = "8")]
 mod striped;
 
 #[cfg(feature = "lock_api")]
@@ -23,6 +27,7 @@ pub use adapters::StdLock;
 pub use locks::{Exclusive, Interrupts, NoInterrupts, OneThread, Unlocked};
 #[cfg(target_has_atomic = "8")]
 pub use locks::{Spin, Ticket};
+#[cfg(target_has_atomic = "8")]
 pub use striped::{ByStack, Spread, Striped};
 
 use crate::arena::Arena;

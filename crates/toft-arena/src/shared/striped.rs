@@ -1,8 +1,12 @@
-//! Several arenas side by side over one range of memory, each behind a lock of its own.
+//! Several arenas over one range of memory, each behind a lock of its own.
 //!
 //! ```text
-//! | stripe 0          | stripe 1          | stripe 2          | stripe 3          |
+//! | stripe 0 |        | stripe 1     |    |                   | stripe 3 | 0      |
 //! ```
+//!
+//! A stripe takes parts of the range when it has no memory (`parts.rs`), first those that would be its share if all had
+//! the same. Before a request fails, all stripes give back the parts in which nothing is live: so one stripe may have
+//! all of the memory, if the others do not need it.
 //!
 //! A thread begins with its home, goes on to the next stripe while that is somebody else's, and waits only if all
 //! are, or if none of those that were free has room. A block goes back to where it lies. So threads that free their
@@ -11,18 +15,22 @@
 //! [`Spread`] says where a thread is at home to begin with. Two that have the same home by chance meet there again
 //! and again, so whoever finds its home taken a few times moves on to the next: threads come apart by themselves.
 //!
-//! What it costs: a request that no single stripe can meet fails, though all of them together had the memory.
+//! What it costs: a part in which anything is live is one stripe's, and memory that is free in parts of two stripes is
+//! not one piece. So a request may fail that one arena over all of the range could meet.
 
+use super::parts::Parts;
 use super::{Exclusive, Shared};
-use crate::fault::NoMemory;
-use crate::heap::{Invariant, Survey};
+use crate::arena::Arena;
+use crate::fault::{NoMemory, SpanError};
+use crate::heap::{Heap, Invariant, Span, Survey};
 use crate::shape::Shape;
-use crate::source::Once;
+use crate::source::{Manual, room_for};
 use crate::space::Anywhere;
 use core::alloc::{GlobalAlloc, Layout};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -87,64 +95,58 @@ impl Taken {
 
 /// `N` arenas over one range of memory: see the module.
 pub struct Striped<S: Shape<Space = Anywhere>, L, const N: usize, H = ByStack> {
-    stripes: [Stripe<Shared<S, Once, L>>; N],
+    stripes: [Stripe<Shared<S, Manual, L>>; N],
     taken: Stripe<Taken>,
     start: *mut u8,
-    /// The bytes of each stripe.
-    each: usize,
+    parts: Parts,
     spread: PhantomData<fn() -> H>,
 }
 
 // SAFETY: `start` is a number here, and the stripes are `Sync` if `Shared` is.
 unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Sync for Striped<S, L, N, H> where
-    Shared<S, Once, L>: Sync
+    Shared<S, Manual, L>: Sync
 {
 }
 
 // SAFETY: as above.
 unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Send for Striped<S, L, N, H> where
-    Shared<S, Once, L>: Send
+    Shared<S, Manual, L>: Send
 {
 }
 
 impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Striped<S, L, N, H> {
-    const SOUND: () = assert!(N > 0, "a block needs a stripe");
+    const SOUND: () = assert!(N > 0 && N < 255, "a block needs a stripe, and a part has a byte for whose it is");
 
-    /// Arenas over equal parts of a range of memory. Each claims its part with its first request.
+    /// Arenas over a range of memory. Each takes parts of it when it needs them.
     ///
     /// # Safety
-    /// 1. As [`Heap::claim`](crate::Heap::claim), from now on.
+    /// 1. As [`Heap::claim`], from now on; and where the range is an allocation, all of it is one.
     #[must_use]
     pub const unsafe fn new(start: *mut u8, size: usize, locks: [L; N]) -> Self {
         () = Self::SOUND;
-        let each = size / N;
         let locks = ManuallyDrop::new(locks);
-        let mut stripes: [MaybeUninit<Stripe<Shared<S, Once, L>>>; N] =
+        let mut stripes: [MaybeUninit<Stripe<Shared<S, Manual, L>>>; N] =
             [const { MaybeUninit::uninit() }; N];
         let mut number = 0;
         while number < N {
-            // SAFETY: each lock is taken out once, and never dropped in the array; the parts do not overlap,
-            // and lie in the range (by 1).
-            unsafe {
-                let lock = (&raw const locks).cast::<L>().add(number).read();
-                let part = Once::new(start.wrapping_add(number * each), each);
-                stripes[number] = MaybeUninit::new(Stripe(Shared::new(Anywhere, part, lock)));
-            }
+            // SAFETY: each lock is taken out once, and never dropped in the array.
+            let lock = unsafe { (&raw const locks).cast::<L>().add(number).read() };
+            stripes[number] = MaybeUninit::new(Stripe(Shared::new(Anywhere, Manual, lock)));
             number += 1;
         }
         // SAFETY: all of them have been written; an array of `MaybeUninit` is laid out as one of what it holds.
         let stripes =
-            unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, Once, L>>; N]>().read() };
+            unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, Manual, L>>; N]>().read() };
         let taken = Stripe(Taken::new());
-        Self { stripes, taken, start, each, spread: PhantomData }
+        Self { stripes, taken, start, parts: Parts::new(size), spread: PhantomData }
     }
 
     /// The stripes, to look at them one by one.
-    pub fn stripes(&self) -> impl Iterator<Item = &Shared<S, Once, L>> {
+    pub fn stripes(&self) -> impl Iterator<Item = &Shared<S, Manual, L>> {
         self.stripes.iter().map(|stripe| &stripe.0)
     }
 
-    /// As [`Arena::check`](crate::Arena::check), one after the other.
+    /// As [`Arena::check`], one after the other.
     ///
     /// # Errors
     /// The first that does not hold.
@@ -166,7 +168,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         })
     }
 
-    /// As [`Arena::allocate`](crate::Arena::allocate), of whichever stripe has room.
+    /// As [`Arena::allocate`], of whichever stripe has room.
     ///
     /// # Errors
     /// No stripe has.
@@ -184,21 +186,126 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         }
     }
 
-    /// First where nobody is, then wherever.
+    /// First where nobody is, then wherever, then with what others give back.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, home: usize, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
-        let around = || self.stripes[home..].iter().chain(&self.stripes[..home]);
-        let free = around().skip(1).find_map(|stripe| {
-            stripe.0.try_hold(|arena| arena.allocate(layout)).and_then(Result::ok)
-        });
-        match free {
-            Some(new) => Ok(new),
-            None => around().find_map(|stripe| stripe.0.allocate(layout).ok()).ok_or(NoMemory),
+        let around = || (home..N).chain(0..home);
+        let at = |stripe: usize| &self.stripes[stripe].0;
+        let free = |stripe| {
+            at(stripe).try_hold(|arena| self.allocate_in(stripe, arena, layout)).and_then(Result::ok)
+        };
+        let any = |stripe| {
+            at(stripe).hold(|arena| self.allocate_in(stripe, arena, layout)).and_then(Result::ok)
+        };
+        if let Some(new) = around().find_map(free).or_else(|| around().find_map(any)) {
+            return Ok(new);
+        }
+        for stripe in around() {
+            at(stripe).hold(|arena| self.give_back(stripe, arena));
+        }
+        any(home).ok_or(NoMemory)
+    }
+
+    /// A block of a stripe, which takes parts for it if it must.
+    fn allocate_in(
+        &self,
+        stripe: usize,
+        arena: &mut Arena<S, Manual>,
+        layout: Layout,
+    ) -> Result<NonNull<u8>, NoMemory> {
+        arena.allocate(layout).or_else(|_| {
+            // SAFETY: the heap stays where it is.
+            self.take_parts(stripe, unsafe { arena.heap_mut() }, layout)?;
+            arena.allocate(layout)
+        })
+    }
+
+    /// Hands parts to the heap of a stripe in which a block of this layout finds room: several more than that, or
+    /// else no more.
+    fn take_parts(
+        &self,
+        stripe: usize,
+        heap: &mut Heap<S>,
+        layout: Layout,
+    ) -> Result<(), NoMemory> {
+        let least = self.parts.holding(room_for::<S>(layout)?);
+        let share = self.parts.count() / N;
+        let take = |many| self.parts.take(stripe, many, stripe * share);
+        let more = least.max(share / 8);
+        let parts = take(more).or_else(|| take(least)).ok_or(NoMemory)?;
+        let new = self.span(&parts);
+        // They continue the span that ends before them, or the one that begins behind them.
+        let own = |part: usize| {
+            self.parts.is_of(part, stripe).then(|| heap.span_of(self.span(&(part..part + 1)))).flatten()
+        };
+        let before = parts.start.checked_sub(1).and_then(own);
+        let beside = before.or_else(|| own(parts.end));
+        // SAFETY: by `new`, 1, the range is for the stripes, and these parts are this one's now.
+        let done = unsafe {
+            match beside {
+                Some(span) => {
+                    let start = if before.is_some() { span.start } else { new.start };
+                    let size = new.end().max(span.end()) - start.addr();
+                    heap.extend(span, Span::new(start, size))
+                }
+                None => heap.claim(new.start, new.size),
+            }
+        };
+        if done.is_err() {
+            self.parts.give(parts);
+        }
+        done.map(|_| ()).map_err(|_| NoMemory)
+    }
+
+    /// Gives back what parts of a stripe have nothing live in them, but for those between others of one span.
+    fn give_back(&self, stripe: usize, arena: &mut Arena<S, Manual>) {
+        // SAFETY: the heap stays where it is, and its memory is given back to nobody but `parts`.
+        let heap = unsafe { arena.heap_mut() };
+        let mut part = 0;
+        while part < self.parts.count() {
+            let own = self.parts.is_of(part, stripe);
+            let span = if own { heap.span_of(self.span(&(part..part + 1))) } else { None };
+            part = match span {
+                Some(span) => {
+                    let all = self.parts_of(&span);
+                    if let Ok(kept) = self.trimmed(heap, span) {
+                        self.parts.give(all.start..kept.start);
+                        self.parts.give(kept.end..all.end);
+                    }
+                    all.end
+                }
+                None => part + 1,
+            };
         }
     }
 
-    /// As [`Arena::allocate_zeroed`](crate::Arena::allocate_zeroed).
+    /// Lets a span go, but for parts between those in which something is live; returns which these are.
+    fn trimmed(&self, heap: &mut Heap<S>, span: Span) -> Result<Range<usize>, SpanError> {
+        let live = heap.reserved(span)?;
+        if live.size == 0 {
+            let first = self.parts_of(&span).start;
+            return heap.release_span(span).map(|_| first..first);
+        }
+        let keep = self.span(&self.parts_of(&live));
+        let start = if keep.start.addr() < span.start.addr() { span.start } else { keep.start };
+        let size = keep.end().min(span.end()) - start.addr();
+        heap.truncate(span, Span::new(start, size)).map(|kept| self.parts_of(&kept))
+    }
+
+    /// Where parts lie.
+    fn span(&self, parts: &Range<usize>) -> Span {
+        let places = self.parts.places(parts);
+        Span::new(self.start.wrapping_add(places.start), places.len())
+    }
+
+    /// The parts in which a span has a byte.
+    fn parts_of(&self, span: &Span) -> Range<usize> {
+        let first = span.start.addr().wrapping_sub(self.start.addr());
+        self.parts.number(first)..self.parts.holding(first + span.size)
+    }
+
+    /// As [`Arena::allocate_zeroed`].
     ///
     /// # Errors
     /// No stripe has room.
@@ -211,15 +318,9 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
 
     /// The stripe in which a block lies. Of what lies in none the last: where pointers are checked, it says so.
     #[cfg_attr(not(feature = "small"), inline(always))]
-    fn of(&self, block: NonNull<u8>) -> &Shared<S, Once, L> {
+    fn of(&self, block: NonNull<u8>) -> &Shared<S, Manual, L> {
         let offset = block.as_ptr().addr().wrapping_sub(self.start.addr());
-        // A division takes longer than the rest; most blocks are freed where they were allocated.
-        let home = self.taken.0.home(H::here(), N);
-        let stripe = if offset.wrapping_sub(home * self.each) < self.each {
-            home
-        } else {
-            offset.checked_div(self.each).unwrap_or(0).min(N - 1)
-        };
+        let stripe = self.parts.owner(offset).unwrap_or(N - 1);
         &self.stripes[stripe].0
     }
 

@@ -93,7 +93,7 @@ unsafe impl<S: Shape> Source<S> for Manual {
 
 /// At least how many bytes a span must have for a block of this layout: the block with its tag, the
 /// largest gap that its alignment may ask for, a fence with its record, and what is lost to alignment.
-fn room_for<S: Shape>(layout: Layout) -> Result<usize, NoMemory> {
+pub(crate) fn room_for<S: Shape>(layout: Layout) -> Result<usize, NoMemory> {
     use crate::shape::Sizes;
     let size = S::chunk_size(layout.size()).ok_or(NoMemory)?;
     let sum = size.checked_add(layout.align()).ok_or(NoMemory)?;
