@@ -169,7 +169,8 @@ fn children_write_files_of_their_own() {
 }
 
 /// Counts, between a program and whatever malloc it has, which blocks are live, and says at exit what
-/// `malloc_usable_size` says of them.
+/// `malloc_usable_size` says of them; and how many there ever were, and their bytes. A block that `realloc` has moved is
+/// another one; one that has grown in place is the same, with more bytes.
 const TALLY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -192,6 +193,7 @@ static void *(*next_malloc)(size_t), *(*next_realloc)(void *, size_t), *(*next_m
 static void (*next_free)(void *);
 static size_t (*next_usable)(void *);
 static int starting;
+static size_t ever_blocks, ever_bytes;
 static int is_early(void *p) { return (char *)p >= early && (char *)p < early + sizeof early; }
 static int start(void) {
     if (next_free) return 1;
@@ -204,9 +206,12 @@ static int start(void) {
     return 1;
 }
 static unsigned place(uintptr_t p) { return (p * 0x9e3779b97f4a7c15u) >> 40; }
-static void *had(void *p) {
+static void *had(void *p, size_t before) {
     if (!p) return p;
+    size_t bytes = next_usable(p);
     pthread_mutex_lock(&lock);
+    if (before == 0) ever_blocks++;
+    if (bytes > before) ever_bytes += bytes - before;
     unsigned i = place((uintptr_t)p);
     while (table[i] > 1) i = (i + 1) % PLACES;
     table[i] = (uintptr_t)p;
@@ -220,7 +225,7 @@ static void gone(void *p) {
     pthread_mutex_unlock(&lock);
 }
 void *malloc(size_t n) {
-    if (start()) return had(next_malloc(n));
+    if (start()) return had(next_malloc(n), 0);
     void *p = early + early_used;
     early_used += (n + 31) / 16 * 16;
     return p;
@@ -242,17 +247,18 @@ void *realloc(void *p, size_t n) {
     if (!p) return malloc(n);
     if (is_early(p)) return memcpy(malloc(n), p, n);
     start();
+    size_t before = next_usable(p);
     gone(p);
     void *q = next_realloc(p, n);
-    if (!q && n) had(p);
-    return had(q);
+    if (!q && n) had(p, before);
+    return had(q, q == p ? before : 0);
 }
 void *reallocarray(void *p, size_t a, size_t b) {
     size_t n;
     if (__builtin_mul_overflow(a, b, &n)) { errno = ENOMEM; return NULL; }
     return realloc(p, n);
 }
-void *memalign(size_t a, size_t n) { start(); return had(next_memalign(a, n)); }
+void *memalign(size_t a, size_t n) { start(); return had(next_memalign(a, n), 0); }
 void *aligned_alloc(size_t a, size_t n) { return memalign(a, n); }
 void *valloc(size_t n) { return memalign(4096, n); }
 int posix_memalign(void **out, size_t a, size_t n) {
@@ -275,14 +281,15 @@ __attribute__((destructor)) static void ended(void) {
     char line[300];
     snprintf(line, sizeof line, "%s.%d", getenv("TALLY"), getpid());
     int file = open(line, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int n = snprintf(line, sizeof line, "%zu %zu", bytes, blocks);
+    int n = snprintf(line, sizeof line, "%zu %zu %zu %zu", bytes, blocks, ever_bytes, ever_blocks);
     if (write(file, line, n) != n) _exit(99);
     close(file);
 }
 "#;
 
-/// What a run of it left, by process: bytes and blocks that were counted, and those of the profile.
-fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [(u64, u64); 2]> {
+/// What a run of it left, by process: what was counted, and what the profile says: bytes and blocks that live, and bytes and
+/// blocks that there ever were.
+fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [[u64; 4]; 2]> {
     let tally =
         compile(directory, "tally.so", TALLY, &["-shared", "-fPIC", "-O2", "-fno-builtin", "-ldl"]);
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
@@ -306,14 +313,17 @@ fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [
             continue;
         };
         let counted = fs::read_to_string(&path).unwrap();
-        let (bytes, blocks) = counted.split_once(' ').unwrap();
+        let counted: Vec<u64> = counted.split(' ').map(|word| word.parse().unwrap()).collect();
         let profile = profile(&directory.join(format!("heap.{pid}")));
         let number = |name: &str| profile[name].as_u64().unwrap();
+        let sum = |name: &str| -> u64 {
+            profile["rows"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
+        };
         runs.insert(
             pid.to_owned(),
             [
-                (bytes.parse().unwrap(), blocks.parse().unwrap()),
-                (number("bytes"), number("objects")),
+                counted.try_into().unwrap(),
+                [number("bytes"), number("objects"), sum("allocated"), sum("allocations")],
             ],
         );
     }
@@ -344,8 +354,9 @@ fn a_profile_has_every_byte_that_an_independent_count_has_in_five_programs() {
         for (pid, [counted, profiled]) in &runs {
             assert_eq!(counted, profiled, "{program}, process {pid}: counted, profiled");
         }
-        let most = runs.values().map(|[(_, blocks), _]| *blocks).max().unwrap();
-        eprintln!("{program}: {} processes, the largest with {most} blocks", runs.len());
+        let most = runs.values().map(|[counted, _]| counted[1]).max().unwrap();
+        let ever = runs.values().map(|[counted, _]| counted[3]).max().unwrap();
+        eprintln!("{program}: {} processes, the largest with {most} blocks of {ever}", runs.len());
         assert!(most >= least, "{program}: {most} blocks");
     }
 }

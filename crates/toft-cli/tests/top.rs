@@ -16,7 +16,8 @@ use serde_json::Value;
 const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
-/// Has two sites at rest and one that grows by 100 blocks at each line that it is told.
+/// Has two sites at rest, one that grows by 100 blocks at each line that it is told, and one that has 1000 blocks one after
+/// another at each line that begins with c.
 const TARGET: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +25,12 @@ static void *volatile sink;
 __attribute__((noinline)) void resting(void) { for (int i = 0; i < 1000; i++) sink = malloc(2000); }
 __attribute__((noinline)) void small(void) { for (int i = 0; i < 5000; i++) sink = malloc(50); }
 __attribute__((noinline)) void growing(void) { for (int i = 0; i < 100; i++) sink = malloc(1000); }
+__attribute__((noinline)) void churning(void) { for (int i = 0; i < 1000; i++) free(sink = malloc(3000)); }
 int main(void) {
     char line[10];
     resting(); small(); growing();
     puts("ready"); fflush(stdout);
-    while (fgets(line, sizeof line, stdin)) { growing(); puts("grown"); fflush(stdout); }
+    while (fgets(line, sizeof line, stdin)) { if (*line == 'c') churning(); else growing(); puts("grown"); fflush(stdout); }
 }
 "#;
 
@@ -51,7 +53,11 @@ impl Target {
     }
 
     fn grow(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b"g\n").unwrap();
+        self.tell(b"g\n");
+    }
+
+    fn tell(&mut self, line: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(line).unwrap();
         assert_eq!(self.lines.next().unwrap().unwrap(), "grown");
     }
 }
@@ -161,7 +167,7 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
     terminal.wait("growth", |text| {
         line(text).contains("+98.4 KiB") || line(text).contains("+100.0 KiB")
     });
-    terminal.press("ss");
+    terminal.press("sss");
     terminal
         .wait("sorted by growth", |text| sites(text).first().is_some_and(|site| site == "growing"));
     terminal.press("z");
@@ -237,4 +243,45 @@ fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
         toft().args(["top", "--interval", "0", &pid]).output().unwrap().status.code(),
         Some(2)
     );
+}
+
+/// A site of which nothing is ever live when somebody looks.
+#[test]
+fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
+    let directory = directory();
+    let mut target = Target::start(directory.path());
+    let mut looking = toft();
+    let words = ["top", "--json", "--count", "30", "--interval", "0.05"];
+    let mut child =
+        looking.args(words).arg(target.pid.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut all = lines.next().unwrap() + "\n";
+    target.tell(b"c\n");
+    all.extend(lines.map(|line| line + "\n"));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (mut blocks, mut bytes, mut lives) = (0, 0, Vec::new());
+    for line in all.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        for site in line["sites"].as_array().unwrap() {
+            if site["function"] != "churning" {
+                continue;
+            }
+            assert_eq!(
+                (site["objects"].as_u64(), site["growth_bytes"].as_i64()),
+                (Some(0), Some(0))
+            );
+            blocks += site["allocations"].as_u64().unwrap();
+            bytes += site["allocated_bytes"].as_u64().unwrap();
+            lives.push(site["mean_lifetime_seconds"].as_f64());
+        }
+    }
+    // One more or less may be seen of a thread that is at it, and is told of by the next look.
+    assert_eq!(blocks, 1000, "{all}");
+    assert!((3_000_000..4_000_000).contains(&bytes) && bytes % 1000 == 0, "{bytes}");
+    assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
+
+    let output = toft().args(["heap", "--json", &target.pid.to_string()]).output().unwrap();
+    let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = profile["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["frames"][0]["function"] == "churning").unwrap();
+    assert_eq!((row["objects"].as_u64(), row["allocations"].as_u64()), (Some(0), Some(1000)));
 }

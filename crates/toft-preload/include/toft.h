@@ -22,6 +22,11 @@ const char *toft_version(void);
  * Returns 0, or -1 when no allocator could be started or the descriptor does not take the line. */
 int toft_stats_json(int fd);
 
+/* Writes who has how much memory, and has ever had, by call site, to a file descriptor, in the form that `toft report`
+ * reads. Allocates nothing. Returns 0; or -1 when no allocator could be started, when another thread writes a profile just then, where
+ * there may be a filter of system calls (seccomp), or when the descriptor does not take all of it. */
+int toft_profile(int fd);
+
 /* Gives back to the system everything of the whole process that holds no live block: pages of free
  * memory in every thread's slabs, whatever those threads are doing, empty slabs, and free large
  * blocks. Memory is had again when it is needed, at the price of page faults. malloc_trim(0) does the

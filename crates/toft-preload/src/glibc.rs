@@ -116,7 +116,7 @@ pub extern "C" fn mallopt(_parameter: c_int, _value: c_int) -> c_int {
     1
 }
 
-/// Writes the figures to stderr, for a person.
+/// Writes the figures to stderr, for a person, and the call sites with most live memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     let s = figures();
@@ -125,6 +125,7 @@ pub extern "C" fn malloc_stats() {
         text.put("toft: ").put(name).put(" ").number(value).put("\n");
     }
     text.flush();
+    toft_core::entry::print_profile(libc::STDERR_FILENO);
 }
 
 fn rows(s: &Snapshot) -> [(&'static str, usize); 10] {

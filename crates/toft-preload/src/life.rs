@@ -37,6 +37,12 @@ pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
     if done { 0 } else { -1 }
 }
 
+/// Writes a profile, who has how much by call site, to a descriptor. Returns 0, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_profile(descriptor: c_int) -> c_int {
+    if toft_core::entry::profile_to(descriptor) { 0 } else { -1 }
+}
+
 /// Verifies the whole heap; names what is wrong and ends the process, or returns -1 where
 /// misuse is only named. 0 when nothing is wrong.
 #[unsafe(no_mangle)]

@@ -15,6 +15,7 @@
 //! | `root.rs` | where the allocator's tables are |
 //! | `tables.rs` | the tables: slabs, large blocks, heaps |
 //! | `sites.rs` | the table of call sites, where each has a partition of its own |
+//! | `tally.rs` | what each call site has ever had in large blocks |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
 //! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `figures.rs` | what there is of everything, [`Figures`] |
@@ -46,6 +47,7 @@ mod root;
 mod rss;
 mod sites;
 mod tables;
+mod tally;
 
 pub use account::{Account, Pin, Split, Thread, account};
 pub use control::purge;
@@ -65,3 +67,4 @@ pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
 pub use sites::Site;
 pub use tables::{Block, Doubts, HeapOf, Slab, Slot, Tables};
+pub use tally::{Made, Tally};

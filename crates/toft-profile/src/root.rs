@@ -162,6 +162,10 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.slab_claim_states,
         root.slab_remote,
         root.slab_states,
+        root.slab_frees,
+        root.slab_absorbed,
+        root.slab_credit_start,
+        root.slab_credit,
     ];
     ensure(slab.iter().all(|at| at.saturating_add(8) <= root.slab_bytes), "the fields of slabs")?;
     let block = [
@@ -194,6 +198,16 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
         root.sites == 0
             || inside && (8..4096).contains(&root.site_bytes) && (1..=32).contains(&bits),
         "the call sites",
+    )?;
+    let tally = [root.tally_site, root.tally_blocks, root.tally_allocated];
+    let places = [root.tally, root.tally_mapped, root.tally_missed.saturating_add(8)];
+    ensure(
+        root.tally == 0
+            || places.iter().all(|at| (root.tables..root.end).contains(at))
+                && (8..4096).contains(&root.tally_bytes)
+                && tally.iter().all(|at| at.saturating_add(8) <= root.tally_bytes)
+                && (1..=32).contains(&root.tally_partition_bits),
+        "the counts of large blocks",
     )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }

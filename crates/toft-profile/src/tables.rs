@@ -139,6 +139,23 @@ impl<'a> Slab<'a> {
         if lent != 0 && u64::from(state) & lent == lent { Slot::Lent } else { Slot::Free }
     }
 
+    /// Blocks that were ever handed out here: those that were freed, and those that were not. Of a slab at which its
+    /// owner is just then it is near that, and never less than what is live.
+    pub fn allocations(&self) -> u64 {
+        let root = self.root;
+        let spent = self.half(root.slab_credit_start).wrapping_sub(self.half(root.slab_credit));
+        let frees = self.word(root.slab_frees).wrapping_add(self.word(root.slab_absorbed));
+        let states = root.slab_states as usize;
+        let states = self.bytes.get(states..states + self.slots).unwrap_or(&[]);
+        let has = |state: &u8, bits: u64| bits != 0 && u64::from(*state) & bits == bits;
+        let held = states.iter().filter(|state| {
+            has(state, root.slot_taken)
+                && !has(state, root.slot_held)
+                && !has(state, root.slot_lent)
+        });
+        frees.wrapping_add(spent.into()).wrapping_add(held.count() as u64)
+    }
+
     fn claimed_group(&self) -> Option<u64> {
         let states = self.at + self.root.slab_states;
         Some(self.word(self.root.slab_claim_states).checked_sub(states)? / 64)

@@ -84,6 +84,7 @@ fn root() -> Root {
         site_partition_bits: 16,
         site_first_own: 3,
         site_first_code: 0x8000,
+        ..Root::NONE
     }
 }
 

@@ -115,11 +115,16 @@ pub fn object(diff: &Diff, failed: bool) -> Value {
             "objects": change.after.1,
             "growth_bytes": number(change.bytes()),
             "growth_objects": number(change.objects()),
+            "allocations": change.had.0,
+            "allocated_bytes": change.had.1,
+            "mean_lifetime_seconds": diff.seconds.and_then(|seconds| change.lifetime(seconds)),
         })
     };
     json!({
         "growth_bytes": number(diff.bytes),
         "growth_objects": number(diff.objects),
+        "allocations": diff.had.0,
+        "allocated_bytes": diff.had.1,
         "failed": failed,
         "sites": diff.changes.iter().map(change).collect::<Vec<_>>(),
     })

@@ -1,5 +1,7 @@
 //! What `toft top` shows, and what its keys change. It knows nothing of terminals but their size.
 
+use std::collections::HashMap;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style, Stylize as _};
@@ -14,20 +16,25 @@ use crate::style::{bytes, count, fit, plain};
 pub enum Sort {
     Live,
     Rate,
+    Calls,
     Growth,
     Blocks,
     Name,
 }
 
-const SORTS: [Sort; 5] = [Sort::Live, Sort::Rate, Sort::Growth, Sort::Blocks, Sort::Name];
+const SORTS: [Sort; 6] =
+    [Sort::Live, Sort::Rate, Sort::Calls, Sort::Growth, Sort::Blocks, Sort::Name];
 
 /// A line of the table.
 #[derive(Clone, Debug)]
 pub struct Item {
     row: Row,
     name: String,
-    /// Bytes a second since the last look.
+    /// Bytes and blocks that were allocated a second since the last look.
     rate: f64,
+    calls: f64,
+    /// Seconds that its blocks live on average, by Little's law since the last look.
+    life: Option<f64>,
     /// Bytes since the beginning.
     growth: i128,
 }
@@ -39,7 +46,8 @@ pub struct Screen {
     /// What growth is counted from.
     first: Profile,
     items: Vec<Item>,
-    all_rate: f64,
+    /// Bytes that live memory has grown by a second; bytes and blocks that were allocated in it.
+    all_rate: [f64; 3],
     sort: Sort,
     turned: bool,
     filter: String,
@@ -59,7 +67,7 @@ impl Screen {
             now,
             threads,
             items: Vec::new(),
-            all_rate: 0.0,
+            all_rate: [0.0; 3],
             sort: Sort::Live,
             turned: false,
             filter: String::new(),
@@ -82,22 +90,32 @@ impl Screen {
     fn list(&mut self, before: Option<(&Profile, f64)>) {
         let growth = Diff::of(&self.first, &self.now);
         let since = before.map(|(before, seconds)| (Diff::of(before, &self.now), seconds));
-        let of = |diff: &Diff, row: &Row| {
-            diff.changes
-                .iter()
-                .find(|change| change.row.stack() == row.stack())
-                .map_or(0, toft_profile::Change::bytes)
-        };
-        self.all_rate = since.as_ref().map_or(0.0, |(diff, seconds)| diff.bytes as f64 / seconds);
+        let mut changes = HashMap::new();
+        for change in &growth.changes {
+            changes.insert(change.row.stack(), change.bytes());
+        }
+        let mut had = HashMap::new();
+        if let Some((diff, seconds)) = &since {
+            for change in &diff.changes {
+                let (blocks, bytes) = change.had;
+                let life = change.lifetime(*seconds);
+                had.insert(
+                    change.row.stack(),
+                    (bytes as f64 / seconds, blocks as f64 / seconds, life),
+                );
+            }
+            let rates = [diff.bytes as f64, diff.had.1 as f64, diff.had.0 as f64];
+            self.all_rate = rates.map(|rate| rate / seconds);
+        }
         self.items = self
             .now
             .by_place()
             .into_iter()
-            .map(|row| Item {
-                name: row.place(),
-                rate: since.as_ref().map_or(0.0, |(diff, seconds)| of(diff, &row) as f64 / seconds),
-                growth: of(&growth, &row),
-                row,
+            .map(|row| {
+                let stack = row.stack();
+                let (rate, calls, life) = had.get(&stack).copied().unwrap_or((0.0, 0.0, None));
+                let growth = changes.get(&stack).copied().unwrap_or(0);
+                Item { name: row.place(), rate, calls, life, growth, row }
             })
             .collect();
         self.order();
@@ -109,6 +127,7 @@ impl Screen {
             let order = match sort {
                 Sort::Live => b.row.bytes.cmp(&a.row.bytes),
                 Sort::Rate => b.rate.total_cmp(&a.rate),
+                Sort::Calls => b.calls.total_cmp(&a.calls),
                 Sort::Growth => b.growth.cmp(&a.growth),
                 Sort::Blocks => b.row.objects.cmp(&a.row.objects),
                 Sort::Name => a.name.cmp(&b.name),
@@ -216,7 +235,7 @@ impl Screen {
     }
 
     /// Memory in one line, and in another what is shown of it.
-    fn head(&self) -> [String; 2] {
+    fn head(&self) -> [String; 3] {
         let now = &self.now;
         let resident = now.resident.unwrap_or(0);
         let over = match now.bytes {
@@ -236,8 +255,14 @@ impl Screen {
                 "live {} in {} blocks  {}/s  RSS {}{over}",
                 bytes(now.bytes),
                 count(now.objects),
-                signed(self.all_rate),
+                signed(self.all_rate[0]),
                 bytes(resident)
+            ),
+            format!(
+                "allocated {}/s, {} calls/s; {} blocks ever",
+                bytes(self.all_rate[1].round() as u64),
+                count(self.all_rate[2].round() as u64),
+                count(now.allocations)
             ),
         ]
     }
@@ -270,13 +295,17 @@ fn signed(value: f64) -> String {
     format!("{sign}{}", bytes(value.abs().round() as u64))
 }
 
+/// Columns of the table's figures: with what stands between them they leave 25 of 80 for the call site.
+const WIDTHS: [u16; 5] = [10, 10, 10, 11, 9];
+
 /// Paints everything.
 pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let [head, body, foot] =
-        Layout::vertical([Constraint::Length(3), Constraint::Min(1), Constraint::Length(1)])
+        Layout::vertical([Constraint::Length(4), Constraint::Min(1), Constraint::Length(1)])
             .areas(frame.area());
-    let [first, second] = screen.head();
-    frame.render_widget(Paragraph::new(vec![Line::from(first).bold(), Line::from(second)]), head);
+    let [first, second, third] = screen.head();
+    let lines = vec![Line::from(first).bold(), Line::from(second), Line::from(third)];
+    frame.render_widget(Paragraph::new(lines), head);
     let foot_text = fit(&screen.foot(), foot.width.into());
     frame.render_widget(Paragraph::new(foot_text).dim(), foot);
     if let Some(name) = &screen.inside {
@@ -284,12 +313,15 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         return;
     }
     let shown = screen.shown();
-    let room = usize::from(body.width).saturating_sub(11 + 12 + 11 + 11 + 4).max(20);
+    let room = usize::from(body.width)
+        .saturating_sub(WIDTHS.iter().map(|&width| usize::from(width) + 1).sum())
+        .max(20);
     let lines = shown.iter().map(|item| {
         let mark = if item.row.share == Share::Shared { "~" } else { "" };
         Cells::new([
             right(bytes(item.row.bytes)),
-            right(format!("{}/s", signed(item.rate))),
+            right(bytes(item.rate.round() as u64)),
+            right(count(item.calls.round() as u64)),
             right(signed(item.growth as f64)),
             right(count(item.row.objects)),
             Cell::from(fit(&format!("{mark}{}", item.name), room)),
@@ -301,12 +333,13 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     };
     let heads = Cells::new([
         right(title(Sort::Live, "live")),
-        right(title(Sort::Rate, "rate")),
+        right(title(Sort::Rate, "alloc/s")),
+        right(title(Sort::Calls, "calls/s")),
         right(title(Sort::Growth, "growth")),
         right(title(Sort::Blocks, "blocks")),
         Cell::from(title(Sort::Name, "call site")),
     ]);
-    let widths = [11, 12, 11, 11].map(Constraint::Length).into_iter().chain([Constraint::Min(20)]);
+    let widths = WIDTHS.map(Constraint::Length).into_iter().chain([Constraint::Min(20)]);
     let table = Table::new(lines, widths)
         .header(heads.style(Style::new().add_modifier(Modifier::BOLD)))
         .column_spacing(1)
@@ -319,7 +352,17 @@ fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
 
-/// A site: where it is, and its slots.
+/// A time, in the unit that it is read best in.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..1e-3 => format!("{:.1} us", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        ..120.0 => format!("{seconds:.1} s"),
+        _ => format!("{:.1} min", seconds / 60.0),
+    }
+}
+
+/// A site: where it is, its rates, and its slots.
 fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
     let rows: Vec<&Row> = screen.now.rows.iter().filter(|row| row.place() == name).collect();
     let Some(row) = rows.first() else {
@@ -333,6 +376,24 @@ fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
     let file = row.frames.first().and_then(|frame| Some((frame.file.as_ref()?, frame.line?)));
     if let Some((file, line)) = file {
         lines.push(Line::from(fit(&format!("  {file}:{line}"), width)).dim());
+    }
+    lines.push(Line::default());
+    let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+    let ever = format!(
+        "  {} blocks of {} ever, {} of them freed",
+        count(sum(|row| row.allocations)),
+        bytes(sum(|row| row.allocated)),
+        count(sum(Row::frees))
+    );
+    lines.push(Line::from(fit(&ever, width)));
+    if let Some(item) = screen.items.iter().find(|item| item.name == name) {
+        let rate = format!(
+            "  {}/s in {} calls/s; they live {} on average",
+            bytes(item.rate.round() as u64),
+            count(item.calls.round() as u64),
+            item.life.map_or_else(|| "longer than one can see".to_owned(), duration)
+        );
+        lines.push(Line::from(fit(&rate, width)));
     }
     lines.push(Line::default());
     lines.push(

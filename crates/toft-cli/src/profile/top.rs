@@ -30,8 +30,8 @@ Exit status: 0, or 125 if the process cannot be looked at.";
 
 /// Watch who has how much live memory in a running process, and who grows.
 ///
-/// Live bytes and blocks are exact, as of `toft heap`; rates are differences of two looks. Nothing runs in the process and
-/// nothing stops it.
+/// Live bytes and blocks are exact, as of `toft heap`, and so are the blocks that there ever were; alloc/s and calls/s are
+/// differences of two looks at those, however short the blocks live. Nothing runs in the process and nothing stops it.
 #[derive(Args, Debug)]
 #[command(name = "top", after_help = HELP, after_long_help = HELP)]
 pub struct Top {
@@ -102,16 +102,19 @@ impl Looker {
 
 fn lines(args: &Top) -> Result<(), String> {
     let mut looker = Looker::of(args);
-    let mut before = looker.look()?;
+    let (mut before, mut then) = (looker.look()?, Instant::now());
     let mut left = args.count.unwrap_or(u64::MAX).saturating_sub(1);
     while left > 0 {
         sleep(Duration::from_secs_f64(args.interval));
         let now = looker.look()?;
-        let mut line = object(&Diff::of(&before, &now), false);
+        let seconds = then.elapsed().as_secs_f64();
+        then = Instant::now();
+        let diff = Diff { seconds: Some(seconds), ..Diff::of(&before, &now) };
+        let mut line = object(&diff, false);
         if let Some(line) = line.as_object_mut() {
             line.remove("failed");
             line.insert("time".into(), json!(now.time));
-            line.insert("seconds".into(), json!(args.interval));
+            line.insert("seconds".into(), json!(seconds));
             line.insert("bytes".into(), json!(now.bytes));
             line.insert("objects".into(), json!(now.objects));
             line.insert("resident".into(), json!(now.resident));
@@ -141,7 +144,8 @@ fn watch(
 ) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let interval = Duration::from_secs_f64(args.interval);
-    let mut next = Instant::now() + interval;
+    let mut looked = Instant::now();
+    let mut next = looked + interval;
     let mut left = args.count.unwrap_or(u64::MAX);
     loop {
         terminal.draw(|frame| draw(frame, screen)).map_err(failed)?;
@@ -161,7 +165,10 @@ fn watch(
             return Ok(());
         }
         if !screen.is_held() {
-            screen.show(looker.look()?, threads(args.pid), args.interval);
+            let now = looker.look()?;
+            let seconds = looked.elapsed().as_secs_f64();
+            looked = Instant::now();
+            screen.show(now, threads(args.pid), seconds);
         }
     }
 }

@@ -38,7 +38,7 @@ impl Node {
 /// The picture.
 pub fn write(profile: &Profile) -> String {
     let mut root = Node::default();
-    for row in &profile.rows {
+    for row in profile.rows.iter().filter(|row| row.bytes > 0) {
         let mut node = &mut root;
         node.bytes += row.bytes;
         node.objects += row.objects;

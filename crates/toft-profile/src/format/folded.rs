@@ -10,7 +10,7 @@ use crate::Profile;
 /// The lines, in order.
 pub fn write(profile: &Profile) -> String {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-    for row in &profile.rows {
+    for row in profile.rows.iter().filter(|row| row.bytes > 0) {
         // What separates, and what ends a line, is no part of a name here.
         let stack: Vec<String> =
             row.stack().iter().map(|frame| plain(&frame.replace(';', ":"))).collect();

@@ -36,7 +36,7 @@ function load() {
   const given = new URLSearchParams(location.hash.slice(1));
   state.q = given.get("q") || "";
   state.by = levels[given.get("by")] ? given.get("by") : "module";
-  state.sort = ["bytes", "share", "objects", "size", "name"].includes(given.get("sort")) ? given.get("sort") : "bytes";
+  state.sort = ["bytes", "share", "objects", "size", "allocations", "allocated", "name"].includes(given.get("sort")) ? given.get("sort") : "bytes";
   state.up = given.get("up") === "1";
   state.path = given.getAll("in");
 }
@@ -64,9 +64,11 @@ function grouped(rows) {
   const groups = new Map();
   for (const row of rows) {
     const group = groups.get(row[key]) ||
-      { name: row[key], bytes: 0, objects: 0, size: row.size, shared: false };
+      { name: row[key], bytes: 0, objects: 0, allocations: 0, allocated: 0, size: row.size, shared: false };
     group.bytes += row.bytes;
     group.objects += row.objects;
+    group.allocations += row.allocations || 0;
+    group.allocated += row.allocated || 0;
     if (group.size !== row.size) group.size = 0;
     group.shared ||= row.share === "shared";
     groups.set(row[key], group);
@@ -141,6 +143,8 @@ function show() {
     share.style.setProperty("--part", part + "%");
     line.append(share, element("td", count(group.objects), "n"));
     line.append(element("td", group.size ? bytes(group.size) : "", "n"));
+    line.append(element("td", group.allocations ? count(group.allocations) : "", "n"));
+    line.append(element("td", group.allocated ? bytes(group.allocated) : "", "n"));
     const name = element("td", undefined, "name");
     const label = element(deeper ? "button" : "span", (group.shared ? "~" : "") + group.name);
     name.append(label);
@@ -154,7 +158,7 @@ function show() {
   if (!groups.length) {
     const line = element("tr");
     const cell = element("td", "nothing has these words in its name", "faint");
-    cell.colSpan = 5;
+    cell.colSpan = 7;
     line.append(cell);
     body.append(line);
   }
@@ -163,8 +167,10 @@ function show() {
 document.querySelector("h1").textContent = document.title;
 const taken = new Date(profile.time * 1000);
 const moment = isNaN(taken) ? "" : `, ${taken.toISOString().replace("T", " ").slice(0, 19)} UTC`;
-const sites = new Set(profile.rows.map((row) => row.site)).size;
+const sites = new Set(profile.rows.filter((row) => row.bytes).map((row) => row.site)).size;
+const ever = profile.rows.reduce((sum, row) => sum + (row.allocations || 0), 0);
 byId("sum").textContent = `${bytes(profile.bytes)} live in ${count(profile.objects)} blocks, from ${count(sites)} call sites` +
+  (ever ? `; ${count(ever)} blocks ever` : "") +
   (profile.resident ? `; ${bytes(profile.resident)} resident` : "") +
   `. Toft ${profile.toft}${moment}.`;
 for (const note of profile.notes) byId("notes").append(element("p", note));

@@ -1,6 +1,6 @@
 //! `profile.proto` of pprof, compressed: what `go tool pprof`, Speedscope, Pyroscope, Parca and Grafana read.
 //!
-//! A sample for each row: its live blocks and bytes, at the call site, with the slot's size as the label
+//! A sample for each row: the blocks and bytes that it has ever had, and those that live, at the call site, with the slot's size as the label
 //! `bytes`. Functions have names already, so that nobody has to find the files again.
 
 use std::collections::HashMap;
@@ -224,8 +224,14 @@ fn build(profile: &Profile) -> Proto {
     let mut builder = Builder::default();
     // The first string is empty, by the format's rule.
     builder.string("");
-    let types =
-        [builder.value_type("inuse_objects", "count"), builder.value_type("inuse_space", "bytes")];
+    // In the order of Go's own heap profiles.
+    let types = [
+        ("alloc_objects", "count"),
+        ("alloc_space", "bytes"),
+        ("inuse_objects", "count"),
+        ("inuse_space", "bytes"),
+    ]
+    .map(|(kind, unit)| builder.value_type(kind, unit));
     builder.proto.sample_type = types.into();
     builder.proto.default_sample_type = builder.string("inuse_space");
     builder.proto.period_type = Some(builder.value_type("space", "bytes"));
@@ -248,11 +254,14 @@ fn build(profile: &Profile) -> Proto {
         let location = builder.location(row);
         let (key, num_unit) = (builder.string("bytes"), builder.string("bytes"));
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let average = row.bytes / row.objects.max(1);
+        let average = match row.objects {
+            0 => row.allocated / row.allocations.max(1),
+            objects => row.bytes / objects,
+        };
         let size = if row.size == 0 { average } else { row.size };
         builder.proto.sample.push(Sample {
             location_id: vec![location],
-            value: vec![number(row.objects), number(row.bytes)],
+            value: [row.allocations, row.allocated, row.objects, row.bytes].map(number).into(),
             label: vec![Label { key, num: number(size), num_unit }],
         });
     }
@@ -288,7 +297,8 @@ mod tests {
         flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
         let proto = Proto::decode(&bytes[..]).unwrap();
         let sum = |i: usize| proto.sample.iter().map(|sample| sample.value[i]).sum::<i64>();
-        assert_eq!((sum(0), sum(1)), (profile.objects as i64, profile.bytes as i64));
+        assert_eq!((sum(0), sum(1)), (profile.allocations as i64, profile.allocated as i64));
+        assert_eq!((sum(2), sum(3)), (profile.objects as i64, profile.bytes as i64));
         assert_eq!(proto.string_table[0], "");
         // Two sizes of one site are two samples at one location.
         assert_eq!((proto.sample.len(), proto.location.len(), proto.mapping.len()), (4, 3, 1));

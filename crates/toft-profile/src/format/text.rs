@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::units::{bytes, count, fit, plain};
-use crate::{Diff, Profile, Row, Share};
+use crate::{Change, Diff, Profile, Row, Share};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -42,18 +42,20 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
             shown.width
         )
     );
-    let rows = profile.by_place();
+    let mut rows = profile.by_place();
+    rows.retain(|row| row.bytes > 0);
     let _ = writeln!(
         page,
-        "{} live in {} blocks, from {} call sites\n",
+        "{} live in {} blocks, from {} call sites{}\n",
         bytes(profile.bytes),
         count(profile.objects),
-        count(rows.len() as u64)
+        count(rows.len() as u64),
+        ever(profile)
     );
     if !rows.is_empty() {
         let head = format!(
-            "  {:>10}  {:>6}  {:>11}  {:>8}   call site",
-            "live", "share", "blocks", "slot"
+            "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   call site",
+            "live", "share", "blocks", "ever", "slot"
         );
         let _ = writeln!(page, "{}", fit(&head, shown.width));
     }
@@ -75,6 +77,14 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
         let _ = writeln!(page, "\n{note}");
     }
     page
+}
+
+/// What there was beside what lives.
+fn ever(profile: &Profile) -> String {
+    match profile.allocations {
+        0 => String::new(),
+        all => format!("; {} blocks of {} ever", count(all), bytes(profile.allocated)),
+    }
 }
 
 /// What is to be known before it is believed.
@@ -103,10 +113,11 @@ fn line(page: &mut String, profile: &Profile, row: &Row, shown: &Shown) {
     };
     let mark = if row.share == Share::Shared { '~' } else { ' ' };
     let figures = format!(
-        "  {:>10}  {:>6}  {:>11}  {:>8}  {mark}",
+        "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}  {mark}",
         bytes(row.bytes),
         share(row.bytes, profile.bytes),
         count(row.objects),
+        if profile.allocations > 0 { count(row.allocations) } else { "-".to_owned() },
         slot
     );
     let indent = figures.chars().count();
@@ -126,13 +137,19 @@ fn share(part: u64, whole: u64) -> String {
 /// What has changed, for a terminal.
 pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
     let mut page = String::new();
-    let sites = diff.changes.len();
+    let changes: Vec<&Change> = diff.changes.iter().filter(|change| change.is_growth()).collect();
+    let sites = changes.len();
     let _ = writeln!(
         page,
-        "{} live, {} blocks, at {} call sites\n",
+        "{} live, {} blocks, at {} call sites{}\n",
         signed_bytes(diff.bytes),
         signed_count(diff.objects),
-        count(sites as u64)
+        count(sites as u64),
+        match diff.had {
+            (0, _) => String::new(),
+            (had, size) =>
+                format!("; {} blocks of {} allocated meanwhile", count(had), bytes(size)),
+        }
     );
     if sites > 0 {
         let head = format!(
@@ -142,7 +159,7 @@ pub fn diff_text(diff: &Diff, shown: &Shown) -> String {
         let _ = writeln!(page, "{}", fit(&head, shown.width));
     }
     let top = if shown.top == 0 { sites } else { shown.top.min(sites) };
-    for change in &diff.changes[..top] {
+    for change in &changes[..top] {
         let figures = format!(
             "  {:>11}  {:>10}  {:>10}  {:>11}  ",
             signed_bytes(change.bytes()),
@@ -197,10 +214,13 @@ mod tests {
         let page = text(&profile, &Shown { top: 2, ..Shown::default() });
         let lines: Vec<&str> = page.lines().collect();
         assert_eq!(lines[0], "process 7 (sample)  Toft 0.1.0, running, 1.0 MiB resident");
-        assert_eq!(lines[1], "62.6 KiB live in 2 004 blocks, from 3 call sites");
+        assert_eq!(
+            lines[1],
+            "62.6 KiB live in 2 004 blocks, from 3 call sites; 4 008 blocks of 125.1 KiB ever"
+        );
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(lines[4]), "62.5 KiB 99.9% 2 000 32 B ~shared at sample.c:2");
-        assert_eq!(words(lines[5]), "48 B 0.1% 3 16 B small at sample.c:1");
+        assert_eq!(words(lines[4]), "62.5 KiB 99.9% 2 000 4 000 32 B ~shared at sample.c:2");
+        assert_eq!(words(lines[5]), "48 B 0.1% 3 6 16 B small at sample.c:1");
         assert_eq!(words(lines[6]), "16 B 0.0% and 1 more call sites: --top 0 shows all");
         assert!(page.contains("~ marks 62.5 KiB") && page.contains("64 partitions"));
         assert!(page.lines().all(|line| line.chars().count() <= 110));

@@ -13,6 +13,8 @@ pub struct Change {
     pub before: (u64, u64),
     /// And now.
     pub after: (u64, u64),
+    /// Blocks that it has had since, and their bytes: of one process at two times, and zero otherwise.
+    pub had: (u64, u64),
 }
 
 impl Change {
@@ -25,45 +27,85 @@ impl Change {
     pub fn objects(&self) -> i128 {
         i128::from(self.after.1) - i128::from(self.before.1)
     }
+
+    /// Whether it has more live memory, or less.
+    pub fn is_growth(&self) -> bool {
+        self.before != self.after
+    }
+
+    /// How long its blocks live on average, by Little's law: as many as live on average, over as many as come in a
+    /// second. Of live blocks then and now the mean is taken; nothing, where none has come.
+    ///
+    /// It is of the blocks that came and went meanwhile if the number that live is steady. Where it grows, those
+    /// that stay make it longer the longer one looks.
+    pub fn lifetime(&self, seconds: f64) -> Option<f64> {
+        let live = (self.before.1 as f64 + self.after.1 as f64) / 2.0;
+        (self.had.0 > 0).then(|| live * seconds / self.had.0 as f64)
+    }
 }
 
 /// What has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Diff {
-    /// Every site that has more or less, most growth first.
+    /// Every site that has more or less, or that has had any since; most growth first.
     pub changes: Vec<Change>,
     /// Bytes that all together have more.
     pub bytes: i128,
     /// Blocks that they have more.
     pub objects: i128,
+    /// Blocks that all have had since, and their bytes; as of [`Change::had`].
+    pub had: (u64, u64),
+    /// Seconds between the two, of one process at two times.
+    pub seconds: Option<f64>,
 }
 
 impl Diff {
     /// From one profile to a later one. Sites are matched by their functions and lines, or where these have
     /// no names by the file and the place in it, so that the two may be of different processes.
     pub fn of(before: &Profile, after: &Profile) -> Diff {
+        let same = (before.pid, &before.name) == (after.pid, &after.name) && before.allocations > 0;
         let mut changes: HashMap<(String, String), Change> = HashMap::new();
         for row in before.by_place() {
-            let change =
-                Change { before: (row.bytes, row.objects), after: (0, 0), row: row.clone() };
+            let change = Change {
+                before: (row.bytes, row.objects),
+                after: (0, 0),
+                had: (0, 0),
+                row: row.clone(),
+            };
             changes.insert(row.key(), change);
         }
         for row in after.by_place() {
             let now = (row.bytes, row.objects);
             let change = changes.entry(row.key()).or_insert_with(|| Change {
-                row: row.clone(),
+                row: Row { allocations: 0, allocated: 0, ..row.clone() },
                 before: (0, 0),
                 after: (0, 0),
+                had: (0, 0),
             });
             change.after = now;
+            if same {
+                // Of a thread that is just at it a look may be one behind.
+                change.had = (
+                    row.allocations.saturating_sub(change.row.allocations),
+                    row.allocated.saturating_sub(change.row.allocated),
+                );
+            }
             change.row = row;
         }
-        let mut changes: Vec<Change> =
-            changes.into_values().filter(|change| change.before != change.after).collect();
+        let mut changes: Vec<Change> = changes
+            .into_values()
+            .filter(|change| change.is_growth() || change.had != (0, 0))
+            .collect();
         changes
             .sort_by(|a, b| b.bytes().cmp(&a.bytes()).then_with(|| a.row.key().cmp(&b.row.key())));
+        let had = changes.iter().fold((0, 0), |sum: (u64, u64), change| {
+            (sum.0.saturating_add(change.had.0), sum.1.saturating_add(change.had.1))
+        });
+        let seconds = after.time.checked_sub(before.time).filter(|&seconds| same && seconds > 0);
         Diff {
             changes,
+            had,
+            seconds: seconds.map(|seconds| seconds as f64),
             bytes: i128::from(after.bytes) - i128::from(before.bytes),
             objects: i128::from(after.objects) - i128::from(before.objects),
         }
@@ -92,5 +134,30 @@ mod tests {
         );
         assert_eq!((diff.bytes, diff.objects), (48, 3));
         assert_eq!(Diff::of(&before, &before).changes, []);
+    }
+
+    #[test]
+    fn what_was_had_between_two_looks_at_one_process_is_counted() {
+        let mut before = profile(vec![row("churn", 1, 16, 10), row("still", 2, 16, 5)]);
+        let mut churn = row("churn", 1, 16, 20);
+        (churn.allocations, churn.allocated) = (1020, 16 * 1020);
+        let mut after = profile(vec![churn, row("still", 2, 16, 5)]);
+        after.time = before.time + 10;
+        let diff = Diff::of(&before, &after);
+        assert_eq!((diff.had, diff.seconds), ((1000, 16_000), Some(10.0)));
+        assert_eq!(diff.changes.len(), 1);
+        // 15 live on average, 100 a second.
+        assert_eq!(diff.changes[0].lifetime(10.0), Some(0.15));
+        assert!(diff.changes[0].is_growth());
+        // As many live as before, but others.
+        before.rows[0].objects = 20;
+        before.rows[0].bytes = 320;
+        let steady = Diff::of(&before, &after);
+        assert_eq!((steady.changes.len(), steady.changes[0].is_growth()), (1, false));
+        // Two processes have no time between them.
+        after.pid += 1;
+        let other = Diff::of(&before, &after);
+        assert_eq!((other.had, other.seconds, other.changes.len()), ((0, 0), None, 0));
+        assert_eq!(diff.changes[0].clone().lifetime(0.0), Some(0.0));
     }
 }

@@ -121,6 +121,8 @@ impl Profile {
             resident: saved.resident,
             objects: saved.objects,
             bytes: saved.bytes,
+            allocations: 0,
+            allocated: 0,
             doubts: saved.doubts,
             notes: saved.notes,
             rows: saved.rows,

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | sums | the rows' objects and bytes are the profile's ([`Profile::check`]) |
 //! | slots | a row of slots has as many bytes as objects times the slot |
+//! | ever | no row has more live blocks than there ever were, where those are counted |
 
 mod diff;
 mod file;
@@ -87,6 +88,12 @@ pub struct Row {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Blocks that it has ever had: those that live, and those that were freed.
+    #[serde(default)]
+    pub allocations: u64,
+    /// Their bytes, as of `bytes`; of large blocks those by which they have grown in place, too.
+    #[serde(default)]
+    pub allocated: u64,
     /// Whose they are.
     pub share: Share,
     /// The functions that the site is in, innermost first: those behind the first have it inlined.
@@ -98,6 +105,11 @@ impl Row {
     /// The file's name without its folders.
     pub fn module_name(&self) -> &str {
         self.module.as_deref().map_or("no file", file_name)
+    }
+
+    /// Blocks that were freed.
+    pub fn frees(&self) -> u64 {
+        self.allocations.saturating_sub(self.objects)
     }
 
     /// The innermost function, or as much as is known of the place.
@@ -161,6 +173,8 @@ pub enum Source {
     Signal,
     /// The library itself, after the heap had grown.
     Growth,
+    /// The library itself, because the program has asked for it.
+    Call,
 }
 
 impl Source {
@@ -172,6 +186,7 @@ impl Source {
             Source::Exit => "at its end",
             Source::Signal => "at a signal",
             Source::Growth => "as it grew",
+            Source::Call => "when it asked for it",
         }
     }
 }
@@ -197,6 +212,10 @@ pub struct Profile {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Blocks that there ever were; zero where the profile is of a version that did not count them.
+    pub allocations: u64,
+    /// Their bytes.
+    pub allocated: u64,
     /// Descriptors that made no sense, or changed while they were read.
     pub doubts: u64,
     /// What is to be known before it is believed.
@@ -236,6 +255,14 @@ impl Profile {
                 ));
             }
         }
+        // Of a version that did not count, there are none at all.
+        let counted = self.rows.iter().any(|row| row.allocations > 0);
+        if counted && let Some(row) = self.rows.iter().find(|row| row.allocations < row.objects) {
+            return Err(format!(
+                "{} live blocks are more than {} ever",
+                row.objects, row.allocations
+            ));
+        }
         Ok(())
     }
 
@@ -250,6 +277,8 @@ impl Profile {
                     known.size = if known.size == row.size { row.size } else { 0 };
                     known.objects += row.objects;
                     known.bytes += row.bytes;
+                    known.allocations += row.allocations;
+                    known.allocated += row.allocated;
                     known.share = known.share.max(row.share);
                 }
                 None => {
@@ -271,6 +300,8 @@ impl Profile {
         });
         self.bytes = self.rows.iter().map(|row| row.bytes).sum();
         self.objects = self.rows.iter().map(|row| row.objects).sum();
+        self.allocations = self.rows.iter().map(|row| row.allocations).sum();
+        self.allocated = self.rows.iter().map(|row| row.allocated).sum();
     }
 }
 
@@ -289,6 +320,8 @@ pub(crate) mod samples {
             size,
             objects,
             bytes: size * objects,
+            allocations: 2 * objects,
+            allocated: 2 * size * objects,
             share: Share::Alone,
             frames: vec![Frame {
                 function: function.into(),
@@ -310,6 +343,8 @@ pub(crate) mod samples {
             resident: Some(1 << 20),
             objects: 0,
             bytes: 0,
+            allocations: 0,
+            allocated: 0,
             doubts: 0,
             notes: Vec::new(),
             rows,

@@ -8,8 +8,17 @@ use crate::module::Modules;
 use crate::profile::{Profile, Row, Share, Source};
 use crate::{Error, Figures, Memory, Tables, find};
 
-/// Live slots of one site, size and partition.
+/// A site, the bytes of its slots, or zero for large blocks, and the partition.
 type Key = (u64, u64, u32);
+
+/// What it has, and has ever had.
+#[derive(Default)]
+struct Counts {
+    objects: u64,
+    bytes: u64,
+    allocations: u64,
+    allocated: u64,
+}
 
 /// Counts what is live in a process or in a core file, by call site. Nothing is stopped; the name, the time
 /// and what else is known of the process is the caller's to fill in.
@@ -23,7 +32,7 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     let found = find(memory)?;
     let mappings = memory.mappings()?;
     let tables = Tables { root: found.root };
-    let mut counts: HashMap<Key, (u64, u64)> = HashMap::new();
+    let mut counts: HashMap<Key, Counts> = HashMap::new();
     // Every site that a slab is named by, live or not: empty slabs tell of sites, too.
     let mut sites: HashMap<u32, HashSet<u64>> = HashMap::new();
     let slabs = tables.for_each_descriptor(memory, &mappings, |slab| {
@@ -31,25 +40,45 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         sites.entry(partition).or_default().insert(site);
         let live = slab.live();
         figures.add_slab(slab, live);
-        if live > 0 {
-            let count = counts.entry((site, slab.size, partition)).or_default();
-            count.0 += live;
-            count.1 += live * slab.size;
-        }
+        // Its owner may be at it.
+        let allocations = slab.allocations().max(live);
+        let count = counts.entry((site, slab.size, partition)).or_default();
+        count.objects += live;
+        count.bytes += live * slab.size;
+        count.allocations += allocations;
+        count.allocated = count.allocated.saturating_add(allocations.saturating_mul(slab.size));
     })?;
-    let mut large: HashMap<(u64, u32), (u64, u64)> = HashMap::new();
     let (blocks, more) = tables.blocks(memory, &mappings)?;
     blocks.iter().for_each(|block| figures.add_block(block));
     tables.heaps(memory).iter().for_each(|heap| figures.add_heap(heap));
     figures.descriptors = slabs.read + more.read;
     for block in blocks.iter().filter(|block| block.live) {
-        let count = large.entry((block.site, block.partition)).or_default();
-        count.0 += 1;
-        count.1 += block.usable;
+        let count = counts.entry((block.site, 0, block.partition)).or_default();
+        count.objects += 1;
+        count.bytes += block.usable;
+    }
+    let mut notes = Vec::new();
+    match tables.tally(memory) {
+        Ok(tally) => {
+            for made in &tally.made {
+                let count = counts.entry((made.site, 0, made.partition)).or_default();
+                count.allocations += made.blocks;
+                count.allocated += made.bytes;
+            }
+            if tally.missed > 0 {
+                notes.push(format!(
+                    "{} large blocks could not be counted for lack of memory: there were so many allocations more",
+                    tally.missed
+                ));
+            }
+        }
+        Err(_) => notes.push(
+            "the counts of large blocks cannot be read: allocations are those of small ones".into(),
+        ),
     }
 
     let modules = Modules::of(memory, &mappings);
-    let row = |site, partition, size, (objects, bytes), share| {
+    let row = |&(site, size, partition): &Key, counts: &Counts, share| {
         let module = modules.of_return(site);
         Row {
             site,
@@ -58,14 +87,16 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
             offset: module.map(|module| site.wrapping_sub(module.bias)),
             partition,
             size,
-            objects,
-            bytes,
+            objects: counts.objects,
+            bytes: counts.bytes,
+            // A large block counts before it lives; where that was missed, it lives all the same.
+            allocations: counts.allocations.max(counts.objects),
+            allocated: counts.allocated.max(counts.bytes),
             share,
             frames: Vec::new(),
         }
     };
     // A core file that was cut off may have the slabs, and not these: what is there is worth showing.
-    let mut notes = Vec::new();
     let known = tables.sites(memory).unwrap_or_else(|_| {
         notes.push(
             "the table of call sites cannot be read: no call site's small blocks are known to be its alone".into(),
@@ -75,26 +106,20 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     let wrappers: HashSet<u64> = tables.wrappers(memory).unwrap_or_default().into_iter().collect();
     let own: HashSet<u32> =
         known.iter().filter(|site| site.own).map(|site| site.partition).collect();
-    let share = |partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
-        _ if own.contains(partition) => Share::Exact,
+    // A large block is the site's that is written at it, whoever shares the partition.
+    let share = |size, partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
+        _ if size == 0 || own.contains(partition) => Share::Exact,
         0 | 1 => Share::Alone,
         _ => Share::Shared,
     };
-    let mut rows: Vec<Row> = counts
-        .iter()
-        .map(|((site, size, partition), count)| {
-            row(*site, *partition, *size, *count, share(partition))
-        })
-        .collect();
-    // A large block is the site's that is written at it, whoever shares the partition.
-    rows.extend(
-        large
-            .iter()
-            .map(|((site, partition), count)| row(*site, *partition, 0, *count, Share::Exact)),
-    );
-    let early: Vec<&Row> = rows.iter().filter(|row| wrappers.contains(&row.site)).collect();
-    if !early.is_empty() {
-        let early = early.iter().map(|row| row.bytes).sum::<u64>();
+    // Slabs that nobody has drawn from yet have nothing to say.
+    let any = |counts: &Counts| counts.objects > 0 || counts.allocations > 0;
+    let rows = counts.iter().filter(|(_, counts)| any(counts));
+    let rows: Vec<Row> =
+        rows.map(|(key, counts)| row(key, counts, share(key.1, &key.2))).collect();
+    let early: u64 =
+        rows.iter().filter(|row| wrappers.contains(&row.site)).map(|row| row.bytes).sum();
+    if early > 0 {
         notes.push(format!(
             "{} are told as of wrappers of malloc: they were allocated before these were found to be such",
             units::bytes(early)
@@ -110,6 +135,8 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         resident: None,
         objects: 0,
         bytes: 0,
+        allocations: 0,
+        allocated: 0,
         doubts: slabs.senseless + more.senseless,
         notes,
         rows,

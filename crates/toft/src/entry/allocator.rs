@@ -5,7 +5,7 @@ use crate::bin::ROW_WORDS;
 use crate::guarded::{Guarded, Slot};
 use crate::harden::{Secret, has_long_vectors};
 use crate::keyed::Key;
-use crate::large::Blocks;
+use crate::large::{Blocks, Tally};
 use crate::nothing::{Nothing, Place};
 use crate::options::{Huge, Options, SiteMode};
 use crate::os::filter::Filter;
@@ -198,7 +198,8 @@ impl<O: Os> Allocator<O> {
         let wrappers_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
         let watch_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
         let zones_at = (watch_at + Watch::TABLE_BYTES).next_multiple_of(64);
-        let end = zones_at + Zones::TABLE_BYTES;
+        let tally_at = (zones_at + Zones::TABLE_BYTES).next_multiple_of(64);
+        let end = tally_at + Tally::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -251,7 +252,11 @@ impl<O: Os> Allocator<O> {
                     partitions,
                     large_at,
                     keep,
-                )?,
+                )?
+                .with_tally(Tally::new(
+                    (layout.tallies, layout.tallies + layout.tallies_span),
+                    tally_at,
+                )),
                 Nothing::new(
                     (data + span + blocks_span, nothing_span),
                     layout.nothing,
@@ -509,6 +514,7 @@ impl<O: Os> Allocator<O> {
         let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
         let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
         let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
+        let metadata = metadata + self.large.tally().mapped_bytes();
         (small + medium, metadata)
     }
 
@@ -562,6 +568,7 @@ impl<O: Os> Allocator<O> {
         self.medium.repair(&self.os);
         self.large.repair(&self.os);
         self.nothing.repair(&self.os);
+        self.large.tally().repair(&self.os);
         self.sites.repair(&self.os);
         self.zones.repair(&self.os, thread_block());
         self.written().repair();

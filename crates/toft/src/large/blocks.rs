@@ -3,7 +3,7 @@
 use super::extents::CHUNK_SHIFT;
 use super::kept::Places;
 use super::waiting::Waiting;
-use super::{Block, BlockState, Damage};
+use super::{Block, BlockState, Damage, Tally};
 use crate::keyed::Key;
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
@@ -108,6 +108,8 @@ pub struct Blocks {
     pub(super) chunks: *const [AtomicU64; 2],
     /// Where blocks lie, and what is written before and behind them. Hardened build only.
     pub(super) key: Key,
+    /// What each call site has ever had.
+    pub(super) tally: Tally,
 }
 
 impl Blocks {
@@ -131,6 +133,7 @@ impl Blocks {
             stacks: core::ptr::null(),
             chunks: core::ptr::null(),
             key: Key::NONE,
+            tally: Tally::none(),
         }
     }
 
@@ -165,7 +168,18 @@ impl Blocks {
             stacks: core::ptr::with_exposed_provenance(stacks),
             chunks: core::ptr::with_exposed_provenance(chunks),
             key: if HARDENED { Key::new(os)? } else { Key::NONE },
+            tally: Tally::none(),
         })
+    }
+
+    /// The same blocks, and they are counted.
+    pub fn with_tally(self, tally: Tally) -> Blocks {
+        Blocks { tally, ..self }
+    }
+
+    /// What each call site has ever had.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     pub(super) fn state(&self) -> &State {
@@ -247,6 +261,7 @@ impl Blocks {
         if HARDENED {
             self.write_canaries(block, size);
         }
+        self.tally.made(os, site, partition, size);
         self.begin(block, size);
         Ok((self.address(block), dirty))
     }

@@ -17,6 +17,8 @@
 //! - what waits gives back the pages of the oldest first, no more than a limit asks for (`room.rs`);
 //! - a block without pages waits on its pair's stack (`stack.rs`).
 //!
+//! How many blocks each call site has had is counted where they are made (`tally.rs`).
+//!
 //! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
 //! least one page.
 //!
@@ -50,6 +52,8 @@ mod resize;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
+mod tally;
+#[cfg(not(loom))]
 mod waiting;
 #[cfg(not(loom))]
 mod walled;
@@ -62,3 +66,5 @@ pub use blocks::{Blocks, UNIT, large_class};
 pub use canary::Damage;
 #[cfg(not(loom))]
 pub use resize::Resize;
+#[cfg(not(loom))]
+pub use tally::{Made, Tally, TallyPlaces};

@@ -22,7 +22,32 @@ impl Blocks {
     /// Changes the size of a live block without copying, where that can be done. `admit` is asked as in
     /// `allocate`, and never where the block becomes smaller. In the hardened build `damaged` is told
     /// where the block was missed before, if it was.
+    ///
+    /// A block that moves is another one to those who count; one that grows in place is the same, with more bytes.
     pub fn resize(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        size: usize,
+        admit: &impl Fn(usize) -> bool,
+        damaged: &impl Fn(Damage),
+    ) -> Resize {
+        let (site, partition, old) = (block.site(), block.partition(), block.bytes());
+        let done = self.resize_uncounted(os, block, size, admit, damaged);
+        match done {
+            Resize::InPlace => {
+                self.tally.grown(os, site, partition, block.bytes().saturating_sub(old))
+            }
+            Resize::Moved(to) => {
+                let bytes = self.block_at(to).map_or(size, Block::bytes);
+                self.tally.made(os, site, partition, bytes);
+            }
+            Resize::No => {}
+        }
+        done
+    }
+
+    fn resize_uncounted(
         &self,
         os: &impl Os,
         block: &Block,

@@ -11,6 +11,8 @@ const HEAPS_SPAN: usize = 1 << 36;
 const WRAPPERS_SPAN: usize = 1 << 28;
 /// The most bytes of notes on call sites.
 const NOTES_SPAN: usize = 1 << 32;
+/// The most bytes of counts by call site.
+const TALLIES_SPAN: usize = 1 << 30;
 /// The most bytes of call sites.
 const SITES_SPAN: usize = 1 << 33;
 /// Smallest useful span of a tier: below this the address space is too small for Toft.
@@ -56,6 +58,10 @@ pub struct Layout {
     pub notes: usize,
     /// Bytes of address space for that.
     pub notes_span: usize,
+    /// Counts of large blocks by call site.
+    pub tallies: usize,
+    /// Bytes of address space for them.
+    pub tallies_span: usize,
     /// Heaps, by number.
     pub heaps: usize,
     /// The end of the metadata window.
@@ -127,7 +133,9 @@ impl Layout {
         let wrappers_span = WRAPPERS_SPAN.min(span / 256) & !(page - 1);
         let notes = wrappers + wrappers_span + gap;
         let notes_span = NOTES_SPAN.min(span / 128) & !(page - 1);
-        let heaps = notes + notes_span + gap;
+        let tallies = notes + notes_span + gap;
+        let tallies_span = TALLIES_SPAN.min(span / 256) & !(page - 1);
+        let heaps = tallies + tallies_span + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout {
             windows,
@@ -142,6 +150,8 @@ impl Layout {
             wrappers_span,
             notes,
             notes_span,
+            tallies,
+            tallies_span,
             heaps,
             end,
         }

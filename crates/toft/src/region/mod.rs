@@ -21,6 +21,8 @@ mod descriptor;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
+mod levels;
+#[cfg(not(loom))]
 mod lookup;
 #[cfg(not(loom))]
 mod plot;
@@ -31,6 +33,8 @@ pub use carve::{Carve, STEP};
 pub use descriptor::Descriptor;
 #[cfg(not(loom))]
 pub use layout::{Layout, Windows};
+#[cfg(not(loom))]
+pub use levels::{Keyed, Levels};
 #[cfg(not(loom))]
 pub use plot::Plots;
 pub use tier::{MEDIUM, SMALL, Tier, TierNumber};

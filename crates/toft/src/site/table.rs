@@ -393,6 +393,11 @@ impl Sites {
         1 + self.hash.partition(site)
     }
 
+    /// Whether one site has a partition for itself, and for certain.
+    pub fn is_own(&self, partition: usize) -> bool {
+        self.is_exact() && partition > self.shared as usize
+    }
+
     /// Partitions that may have something, the empty one included, of `all` that there are.
     #[inline]
     pub fn rows(&self, all: usize) -> usize {

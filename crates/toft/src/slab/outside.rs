@@ -1,7 +1,7 @@
 //! Where a descriptor's fields lie, for those who read it from outside the process (`stats/root.rs`).
 
 use super::slab::{SLAB_BYTES, Slab};
-use super::states::{LENT, LIVE, TOLD_BIT};
+use super::states::{HELD, LENT, LIVE, TAKEN, TOLD_BIT};
 use core::mem::offset_of;
 
 /// Offsets of fields within a descriptor, and what their values mean.
@@ -19,12 +19,22 @@ pub struct SlabFields {
     pub claim_states: usize,
     pub remote: usize,
     pub states: usize,
+    /// Frees but for those that the credit has counted, 64 bits; those that were absorbed, 64 bits; and the
+    /// credit that was given and what is left of it, 32 bits each.
+    pub frees: usize,
+    pub absorbed: usize,
+    pub credit_start: usize,
+    pub credit: usize,
     /// The state of a slot that the program has.
     pub live: u8,
     /// A bit that may be set in that state.
     pub told: u8,
     /// The bits that are set in the state of a slot of which another slab has the memory, and in no other.
     pub lent: u8,
+    /// The bits that are set in the state of a slot that is held, and in no other but free ones.
+    pub held: u8,
+    /// The bit that is set in the state of a slot that is not free, or is held or lent.
+    pub taken: u8,
 }
 
 impl Slab {
@@ -41,8 +51,14 @@ impl Slab {
         claim_states: offset_of!(Slab, claim_states),
         remote: offset_of!(Slab, remote),
         states: offset_of!(Slab, states),
+        frees: offset_of!(Slab, frees),
+        absorbed: offset_of!(Slab, absorbed),
+        credit_start: offset_of!(Slab, credit_start),
+        credit: offset_of!(Slab, credit),
         live: LIVE,
         told: TOLD_BIT,
         lent: LENT,
+        held: HELD,
+        taken: TAKEN,
     };
 }

@@ -419,8 +419,8 @@ impl Slab {
         (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
     }
 
-    /// Allocations ever made from this slab: what was freed and what was not. While the owner runs,
-    /// near enough.
+    /// Allocations ever made from this slab: what was freed, which its credit counts, and what was not. Exact of
+    /// a slab at which nobody is just then; while its owner runs, near enough.
     pub fn allocations(&self) -> u64 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
         let frees = self.frees.load(Relaxed) + self.absorbed.load(Relaxed);

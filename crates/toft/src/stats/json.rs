@@ -204,6 +204,15 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
             allocated_blocks: slab.allocations(),
         });
     });
+    allocator.large().tally().for_each(|made| {
+        sites.add(Site {
+            address: made.site,
+            large: true,
+            allocated_bytes: made.bytes,
+            allocated_blocks: made.blocks,
+            ..Site::default()
+        });
+    });
     allocator.large().for_each(|block| {
         let live = block.state() == BlockState::Live;
         sites.add(Site {
@@ -211,9 +220,7 @@ fn collect<O: Os>(allocator: &Allocator<O>) -> Sites {
             large: true,
             live_bytes: if live { block.bytes() } else { 0 },
             live_blocks: usize::from(live),
-            pinned_bytes: 0,
-            allocated_bytes: block.bytes() as u64,
-            allocated_blocks: 1,
+            ..Site::default()
         });
     });
     sites.sort();

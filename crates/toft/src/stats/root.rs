@@ -203,6 +203,35 @@ root! {
     site_first_code,
     /// Bits that may be set in `slot_live`: a probe was told of the slot.
     slot_told,
+    /// In a slab's descriptor: frees that its credit has not counted, 64 bits.
+    slab_frees,
+    /// Frees by other threads that took effect without its owner, 64 bits.
+    slab_absorbed,
+    /// What the credit was set to, 32 bits.
+    slab_credit_start,
+    /// And what is left of it, 32 bits: what is not is frees, too.
+    slab_credit,
+    /// The bit that is set in the state of a slot that is not free, and in those of what is held or lent.
+    slot_taken,
+    /// The bits that are set in the state of a slot that is held by whoever gives pages back, and free all the same.
+    slot_held,
+    /// Address of what each call site has had in large blocks; an entry of which the first 64 bits are zero is
+    /// nobody's.
+    tally,
+    /// Bytes of an entry.
+    tally_bytes,
+    /// Address of the number of bytes of entries that are mapped, 64 bits.
+    tally_mapped,
+    /// In an entry: the site, 64 bits.
+    tally_site,
+    /// Blocks, 64 bits.
+    tally_blocks,
+    /// Their bytes, 64 bits.
+    tally_allocated,
+    /// Low bits of an entry's first 64 that are the partition plus one.
+    tally_partition_bits,
+    /// Address of the number of blocks, and then of their bytes, that could not be counted.
+    tally_missed,
 }
 
 impl Root {
@@ -211,6 +240,7 @@ impl Root {
         let layout = allocator.layout();
         let heaps = allocator.heaps.places();
         let sites = allocator.sites.places();
+        let tally = allocator.large().tally().places();
         let (slab, block) = (Slab::FIELDS, Block::FIELDS);
         Root {
             ready: 1,
@@ -269,6 +299,20 @@ impl Root {
             site_first_own: sites.first_own as u64,
             site_first_code: sites.first_code as u64,
             slot_told: u64::from(slab.told),
+            slab_frees: slab.frees as u64,
+            slab_absorbed: slab.absorbed as u64,
+            slab_credit_start: slab.credit_start as u64,
+            slab_credit: slab.credit as u64,
+            slot_taken: u64::from(slab.taken),
+            slot_held: u64::from(slab.held),
+            tally: tally.entries as u64,
+            tally_bytes: tally.entry_bytes as u64,
+            tally_mapped: tally.mapped as u64,
+            tally_site: tally.site as u64,
+            tally_blocks: tally.blocks as u64,
+            tally_allocated: tally.bytes as u64,
+            tally_partition_bits: u64::from(tally.partition_bits),
+            tally_missed: tally.missed as u64,
         }
     }
 }
@@ -282,7 +326,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.slot_told), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.tally_missed), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }
