@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use toft_profile::{HINTS_VERSION, Hints};
 
 use crate::profile::{Names, read};
-use crate::words::print;
 use crate::run::{REFUSED, say};
 use crate::style;
+use crate::words::print;
 
 /// The longest name that the library takes.
 const NAME_MOST: usize = 255;

@@ -115,7 +115,8 @@ unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Send for Striped<S
 }
 
 impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Striped<S, L, N, H> {
-    const SOUND: () = assert!(N > 0 && N < 255, "a block needs a stripe, and a part has a byte for whose it is");
+    const SOUND: () =
+        assert!(N > 0 && N < 255, "a block needs a stripe, and a part has a byte for whose it is");
 
     /// Arenas over a range of memory. Each takes parts of it when it needs them.
     ///
@@ -193,7 +194,9 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         let around = || (home..N).chain(0..home);
         let at = |stripe: usize| &self.stripes[stripe].0;
         let free = |stripe| {
-            at(stripe).try_hold(|arena| self.allocate_in(stripe, arena, layout)).and_then(Result::ok)
+            at(stripe)
+                .try_hold(|arena| self.allocate_in(stripe, arena, layout))
+                .and_then(Result::ok)
         };
         let any = |stripe| {
             at(stripe).hold(|arena| self.allocate_in(stripe, arena, layout)).and_then(Result::ok)
@@ -237,7 +240,10 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         let new = self.span(&parts);
         // They continue the span that ends before them, or the one that begins behind them.
         let own = |part: usize| {
-            self.parts.is_of(part, stripe).then(|| heap.span_of(self.span(&(part..part + 1)))).flatten()
+            self.parts
+                .is_of(part, stripe)
+                .then(|| heap.span_of(self.span(&(part..part + 1))))
+                .flatten()
         };
         let before = parts.start.checked_sub(1).and_then(own);
         let beside = before.or_else(|| own(parts.end));

@@ -115,8 +115,7 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     // Slabs that nobody has drawn from yet have nothing to say.
     let any = |counts: &Counts| counts.objects > 0 || counts.allocations > 0;
     let rows = counts.iter().filter(|(_, counts)| any(counts));
-    let rows: Vec<Row> =
-        rows.map(|(key, counts)| row(key, counts, share(key.1, &key.2))).collect();
+    let rows: Vec<Row> = rows.map(|(key, counts)| row(key, counts, share(key.1, &key.2))).collect();
     let early: u64 =
         rows.iter().filter(|row| wrappers.contains(&row.site)).map(|row| row.bytes).sum();
     if early > 0 {

@@ -93,7 +93,7 @@ impl Default for Distance {
 fn log2_of_mantissa(mut x: u64) -> u64 {
     let mut log = 0;
     for _ in 0..BITS {
-        let square = u128::from(x) * u128::from(x) >> 63;
+        let square = (u128::from(x) * u128::from(x)) >> 63;
         log <<= 1;
         if square >> 64 != 0 {
             log |= 1;

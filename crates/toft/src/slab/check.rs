@@ -24,9 +24,7 @@ fn is_state(state: u8) -> bool {
     let idle = idle && held == (state & TAKEN != 0);
     let reserved = HARDENED && matches!(state & !(HELD & !TAKEN), RESERVED | ARMED);
     let leaves = state == LEFT || HARDENED && state == BEING_FREED;
-    idle || reserved
-        || leaves
-        || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | GONE)
+    idle || reserved || leaves || matches!(state, LIVE | TOLD | REMOTE_HELD | REMOTE_CLEAN | GONE)
 }
 
 /// An invariant that does not hold.
