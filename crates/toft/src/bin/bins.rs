@@ -10,15 +10,16 @@
 //! is therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
 //! needs no null check. The address of the next slot is worked out one call ahead: malloc returns it
 //! without waiting for the multiplication, and so does what its caller does with it. The hardened build takes
-//! any claimed slot, by a throw of the heap's dice, and keeps the throw for the next one there: so it knows
-//! which slot will be next, and has its memory fetched meanwhile.
+//! any claimed slot. It draws the number of the one that comes next a call ahead, too, so that its memory is fetched
+//! meanwhile: by a generator of the bin's own, which the heap's dice begin anew at each claim.
 //!
 //! Invariants:
 //! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
 //! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or when
 //!   another heap takes it over.
 //! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Where slots are
-//!   handed out in random order, it is a random number.
+//!   handed out in random order, it is the state of a generator, and in its lowest bits the number of a claimed slot in
+//!   its group; or another number, and then nothing is taken before `refill`.
 //! - B4 nobody writes to the slab of nothing.
 //! - B5 each slab of a list but the first knows the one before it.
 
@@ -153,14 +154,18 @@ impl Bins {
         let bin = self.bin(index);
         let word = if address == 0 { 0 } else { address.wrapping_sub(self.nothing()) };
         bin.slab.store(word, Relaxed);
-        let next = self.slab_of(bin).next_claimed().unwrap_or(0);
-        bin.next.store(if RANDOM_ORDER { self.throw() } else { next }, Relaxed);
+        if RANDOM_ORDER {
+            return self.draw(bin);
+        }
+        bin.next.store(self.slab_of(bin).next_claimed().unwrap_or(0), Relaxed);
     }
 
-    #[inline(always)]
-    fn throw(self) -> usize {
+    /// Begins to draw from a bin's claim.
+    #[inline]
+    fn draw(self, bin: &Bin) {
         // SAFETY: `behind`: the head is a part of the heap.
-        unsafe { (*self.head).dice() }.throw() as usize
+        let throw = unsafe { (*self.head).dice() }.throw();
+        bin.next.store(draw_from(self.slab_of(bin).claimed(), throw) as usize, Relaxed);
     }
 
     /// Hands out the next slot, if one is claimed. The fast path of malloc.
@@ -189,29 +194,35 @@ impl Bins {
     pub fn take(self, index: usize) -> Option<Taken<'static>> {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
+        let drawn = bin.next.load(Relaxed) as u64;
+        let number = drawn % 64;
         let claim = slab.claimed();
-        if claim == 0 {
+        let rest = claim & !(1 << number);
+        if rest == claim {
             return None;
         }
-        let number = at_random(claim, bin.next.load(Relaxed));
-        let throw = self.throw();
-        bin.next.store(throw, Relaxed);
         // Behind the last one nothing is known: then any address will do.
-        let next = |rest| at_random(rest, throw);
-        let (slot, address, following) = slab.hand_out_any(claim, number, next);
-        prefetch(following);
-        Some(Taken { slab, slot, address })
+        let next = draw_from(rest, drawn.wrapping_mul(GENERATOR).wrapping_add(1));
+        bin.next.store(next as usize, Relaxed);
+        let (slot, address, bytes) = slab.hand_out_any(rest, number as usize);
+        let steps = (next % 64).wrapping_sub(number) as usize;
+        prefetch(address.wrapping_add(steps.wrapping_mul(bytes)));
+        Some(Taken { slab, slot, address, bytes })
     }
 
     /// Claims more from the current slab, whose claim is used up. False when it has no more.
     #[inline(always)]
     pub fn refill(self, index: usize) -> bool {
         let bin = self.bin(index);
-        self.slab_of(bin).refill(|first| {
-            if !RANDOM_ORDER {
-                bin.next.store(first, Relaxed);
+        let slab = self.slab_of(bin);
+        if RANDOM_ORDER {
+            let any = slab.claimed() != 0 || slab.refill(|_| {});
+            if any {
+                self.draw(bin);
             }
-        })
+            return any;
+        }
+        slab.refill(|first| bin.next.store(first, Relaxed))
     }
 
     /// A slot at `address` was just freed: where its slab is the current one, and the slot lies before
@@ -379,13 +390,19 @@ pub struct Taken<'a> {
     pub slot: usize,
     /// Where it begins.
     pub address: usize,
+    /// How large it is.
+    pub bytes: usize,
 }
 
-/// One of the bits that are set: the first from a random place on.
+/// Knuth's multiplier of a generator of 64 bits, of which the highest are used.
+const GENERATOR: u64 = 6364136223846793005;
+
+/// One of the bits that are set, the first from a random place on, in the lowest bits of what it was drawn with.
 #[inline(always)]
-fn at_random(bits: u64, random: usize) -> usize {
-    let turn = random as u32 & 63;
-    ((bits.rotate_right(turn).trailing_zeros() + turn) & 63) as usize
+fn draw_from(bits: u64, random: u64) -> u64 {
+    let turn = (random >> 58) as u32;
+    let number = bits.rotate_right(turn).trailing_zeros().wrapping_add(turn) % 64;
+    random & !63 | u64::from(number)
 }
 
 /// Has the memory at an address fetched, if there is any.

@@ -24,7 +24,7 @@ use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::slab::{Class, Put, SLOTS_MAX, Slab};
-use crate::thread::{Heap, HeapState, Seat};
+use crate::thread::{Heap, HeapState, Leaving, Seat};
 
 const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
 
@@ -40,7 +40,8 @@ impl<O: Os> Allocator<O> {
     /// A slot was just handed out for `size` bytes, on a path that knows its address only.
     pub(super) fn prepare(&self, heap: &Heap, address: usize, size: usize) {
         if let Found::Slot(slab, slot) = self.find(address) {
-            self.hand_over(heap, Taken { slab, slot, address }, slab.slack_for(size));
+            let bytes = slab.bytes();
+            self.hand_over(heap, Taken { slab, slot, address, bytes }, slab.slack_for(size));
         }
     }
 
@@ -134,11 +135,15 @@ impl<O: Os> Allocator<O> {
             return self.release(heap, None, slab, slot);
         }
         let (class, entry) = (slab.class().index(), address_of(slab) | slot);
-        let put = |heap: &Heap| heap.exchange(class, entry, self.quarantine_share);
-        let leaves = put(heap).or_else(|| self.with_borrowed_heap(put).flatten()).unwrap_or(entry);
-        if leaves != 0 {
-            self.release_entry(heap, None, leaves);
+        let mut leaving = Leaving::nothing();
+        let mut put = |heap: &Heap| {
+            heap.line_up(class, entry)
+                || heap.exchange(class, entry, self.quarantine_share, &mut leaving)
+        };
+        if !put(heap) && !self.with_borrowed_heap(put).unwrap_or(false) {
+            leaving.set(entry);
         }
+        leaving.each(|entry| self.release_entry(heap, None, entry));
     }
 
     /// The slot that an entry of a quarantine stands for.

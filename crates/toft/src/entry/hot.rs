@@ -1,41 +1,46 @@
 //! The usual way of the hardened build's malloc and free: a slot that this thread has at hand, and a block of its
 //! own, in one piece of straight code for each. `harden.rs` does the same for everything else, and
-//! says what each step is for; whatever is unusual here goes there.
+//! says what each step is for; whatever is unusual here goes there, by a last call, so that the usual way saves no
+//! registers. What is looked at here may say too often that something is wrong, and never too seldom: there it is looked
+//! at again.
 
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{is_zero, is_zero_small, wipe, wipe_small};
+use crate::harden::{Canary, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
-use crate::policy::{CANARY, QUARANTINE, SLACK_MIN, WIPE};
+use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 
+/// Bytes in a page, at least.
+const PAGE_LEAST: usize = 4096;
+
 impl<O: Os> Allocator<O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
     #[inline(always)]
-    pub(super) fn malloc_small(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
+    pub(super) fn malloc_small(&self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
         // Of no bytes there are none here: zero wraps round.
         if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
             return None;
         }
-        let taken = heap.take(heap.known_small_bin(size + SLACK_MIN, site))?;
-        Some(self.hand_over_in::<SMALL>(heap, taken, taken.slab.bytes() - size))
+        let taken = heap.take(heap.remembered_small_bin(size + SLACK_MIN, site)?)?;
+        Some(self.hand_over_in::<SMALL>(heap, taken, taken.bytes - size))
     }
 
     /// The same of either tier.
     #[inline]
     pub(super) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
-        Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
+        Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
     /// The same, where more have to be claimed first.
     #[inline]
     pub(super) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
-        Some(self.hand_over(heap, taken, taken.slab.bytes() - size))
+        Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
     /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes one.
@@ -48,24 +53,23 @@ impl<O: Os> Allocator<O> {
         Some(taken)
     }
 
-    /// Makes a slot of any class that was taken a block that leaves `slack` bytes of it, one at least; says where
-    /// it is.
+    /// Makes a slot of any class that was taken a block of so many bytes, which are less; says where it is.
     #[inline]
     pub(super) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
-        self.hand_over_in::<MEDIUM>(heap, taken, slack)
+        self.hand_over_in::<MEDIUM>(heap, taken, slack).expose_provenance()
     }
 
-    /// The same, of a class that the tier has, or a smaller one.
+    /// The same, of a class that the tier has, or a smaller one. Pointers, so that the unusual way is a last call.
     #[inline(always)]
     fn hand_over_in<const TIER: TierNumber>(
         &self,
         heap: &Heap,
         taken: Taken<'_>,
         slack: usize,
-    ) -> usize {
-        let Taken { slab, slot, address } = taken;
+    ) -> *mut u8 {
+        let Taken { slab, slot, address, bytes } = taken;
         if WIPE {
-            let (bytes, long) = (slab.bytes(), self.long_vectors);
+            let long = self.long_vectors;
             // A slot that nobody ever had may have no page yet, and is looked at in another way.
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
             let zero = slab.was_handed_out(slot)
@@ -77,35 +81,29 @@ impl<O: Os> Allocator<O> {
                     }
                 };
             if !zero {
-                return self.hand_over_closely(heap, slab, slot, address, slack);
+                return self.hand_over_closely(heap, slab, slot, slack);
             }
         }
-        self.dress(slab, slot, address, slack);
-        address
+        self.dress(slab, slot, address, (bytes, slack));
+        core::ptr::with_exposed_provenance_mut(address)
     }
 
     /// The same, where nobody ever had the slot, or it is not zero.
     #[inline(never)]
-    fn hand_over_closely(
-        &self,
-        heap: &Heap,
-        slab: &Slab,
-        slot: usize,
-        address: usize,
-        slack: usize,
-    ) -> usize {
+    fn hand_over_closely(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
+        let address = slab.base() + slot * slab.bytes();
         self.look_closely(heap, slab, slot, address);
-        self.dress(slab, slot, address, slack);
-        address
+        self.dress(slab, slot, address, (slab.bytes(), slack));
+        core::ptr::with_exposed_provenance_mut(address)
     }
 
     /// Remembers what was asked for, and arms the canary.
     #[inline(always)]
-    fn dress(&self, slab: &Slab, slot: usize, address: usize, slack: usize) {
+    fn dress(&self, slab: &Slab, slot: usize, address: usize, (bytes, slack): (usize, usize)) {
         slab.set_slack(slot, slack);
         if CANARY {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is zero.
-            unsafe { self.canary(address).arm_zeroed(address + slab.bytes(), slack) };
+            unsafe { self.canary(address).arm_zeroed(address + bytes, slack) };
         }
     }
 
@@ -155,21 +153,21 @@ impl<O: Os> Allocator<O> {
         {
             return false;
         }
-        if CANARY {
-            // SAFETY: (1) the slot of a live block that the program has given back, and the end of the slot before
-            // it; pages of a slab with a live block are mapped, but for walls, and those nobody ever had.
-            let sound = unsafe {
-                (slot == 0
-                    || !slab.was_handed_out(slot - 1)
-                    || self.canary(address - bytes).fits_last_byte(address))
+        // The byte before a page is looked at only where it is known to be of a slot that somebody had.
+        let alone =
+            address.is_multiple_of(PAGE_LEAST) && (slot == 0 || !slab.was_handed_out(slot - 1));
+        let sound = !CANARY
+            // SAFETY: (1) the slot of a live block that the program has given back, and the byte before it: on the same
+            // page, or in a slot of a slab that has a live block, so that its pages are mapped but for walls, and those
+            // nobody ever had.
+            || unsafe {
+                (alone || Canary::surely_fits_last_byte(self.secret.word(address - bytes), address))
                     && self.canary(address).is_whole(address + bytes, slack)
             };
-            if !sound {
-                self.free_damaged(heap, slab, slot, address, call);
-                return true;
-            }
+        if !sound || slab.is_beside_armed(slot) {
+            self.free_closely(heap, slab, slot, address, call);
+            return true;
         }
-        self.look_beside(slab, slot, call);
         if WIPE {
             // SAFETY: (1) as above; (2) the processor was asked.
             unsafe {
@@ -180,23 +178,21 @@ impl<O: Os> Allocator<O> {
                 }
             }
         }
-        let entry = address_of(slab) | slot;
-        match heap.exchange_again(slab.class().index(), entry) {
-            Some(0) if QUARANTINE => {}
-            Some(leaves) if QUARANTINE => self.release_entry(heap, None, leaves),
-            _ => self.wait(heap, slab, slot),
+        if !heap.line_up(slab.class().index(), address_of(slab) | slot) {
+            self.wait(heap, slab, slot);
         }
         true
     }
 
-    /// Something is wrong with the bytes behind a block, or before it. It is freed when that has been said.
-    #[cold]
+    /// Frees a block that was taken back and of which something may be wrong: with the bytes behind it, or before
+    /// it; or there is a reserved slot beside it. Each is looked at, and what is wrong is named.
     #[inline(never)]
-    fn free_damaged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
-        self.verify_canary(slab, slot, address, call);
-        self.verify_before(slab, slot, address, call);
-        // SAFETY: (1) a block that the program has given back; (2) the processor was asked.
-        unsafe { wipe(address, slab.bytes(), self.long_vectors) };
+    fn free_closely(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+        self.verify_at_free(slab, slot, address, call);
+        if WIPE {
+            // SAFETY: (1) a block that the program has given back; (2) the processor was asked.
+            unsafe { wipe(address, slab.bytes(), self.long_vectors) };
+        }
         self.wait(heap, slab, slot);
     }
 }

@@ -47,7 +47,7 @@ pub unsafe fn malloc_at(size: usize, site: usize) -> Pointer {
     let heap = current_heap();
     if HARDENED {
         return match allocator().malloc_small(heap, size, site) {
-            Some(address) => core::ptr::with_exposed_provenance_mut(address),
+            Some(block) => block.cast(),
             None => malloc_hardened(size, site),
         };
     }

@@ -1,11 +1,13 @@
 //! What reserved slots carry (`slab/reserved.rs`), and who looks at it, in the hardened build.
 //!
-//! Each word is made from the secret and its own address, so one that is known tells nothing of another. It is compared
-//! when a block beside the slot is freed and when that block leaves the quarantine, when the slab becomes empty and when
-//! somebody takes it again, before its pages are given back, and on demand.
+//! That is a word again and again, made from the secret and the slot's address: so what another slot carries is not known
+//! from it, and the whole of a slot is compared by vectors. It is compared when a block beside the slot is freed and
+//! when that block leaves the quarantine, when the slab becomes empty and when somebody takes it again, before its pages
+//! are given back, and on demand.
 
 use super::damage::Damage;
 use super::{Allocator, Call};
+use crate::harden::is_filled;
 use crate::os::{Os, wait_for};
 use crate::policy::RESERVE;
 use crate::slab::Slab;
@@ -13,10 +15,9 @@ use crate::slab::Slab;
 const WORD: usize = size_of::<u64>();
 
 impl<O: Os> Allocator<O> {
-    /// The byte that a reserved slot carries at an address.
-    pub(super) fn reserved_byte(&self, address: usize) -> u8 {
-        let word = self.secret.reserved_word(address & !(WORD - 1));
-        (word >> (8 * (address % WORD))) as u8
+    /// The byte that the reserved slot at `begin` carries at an address.
+    pub(super) fn reserved_byte(&self, begin: usize, address: usize) -> u8 {
+        (self.secret.reserved_word(begin) >> (8 * (address % WORD))) as u8
     }
 
     /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern from here
@@ -35,17 +36,25 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn write_pattern(&self, slab: &Slab, slot: usize) {
         let begin = slab.base() + slot * slab.size();
+        let value = self.secret.reserved_word(begin);
         for address in (begin..begin + slab.size()).step_by(WORD) {
             let word: *mut u64 = core::ptr::with_exposed_provenance_mut(address);
             // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped: it has claimed
             // slots, or what it carries was read a moment ago. Both ends are multiples of 16.
-            unsafe { word.write_volatile(self.secret.reserved_word(address)) };
+            unsafe { word.write_volatile(value) };
         }
     }
 
     /// Which byte of an armed slot is not as it must be, if one is not.
     fn reserved_damage(&self, slab: &Slab, slot: usize) -> Option<usize> {
-        slab.reserved_damage(slot, |address| self.secret.reserved_word(address))
+        let (begin, bytes) = (slab.base() + slot * slab.size(), slab.size());
+        let value = self.secret.reserved_word(begin);
+        // SAFETY: (1) a slot of a slab whose pages are mapped, as above. Whoever writes there is the mistake that is
+        // looked for; (2) the processor was asked.
+        if unsafe { is_filled(begin, bytes, value, self.long_vectors) } {
+            return None;
+        }
+        slab.reserved_damage(slot, value)
     }
 
     /// A block is freed, or leaves the quarantine: what is reserved beside it is looked at.

@@ -121,7 +121,9 @@ impl<O: Os> Allocator<O> {
                 self.canary(begin).damage_read(size - asked, read).map(Damage::Behind)
             }
             SlotCare::Zero => find(&|_| 0).map(Damage::AfterFree),
-            SlotCare::Pattern => find(&|address| self.reserved_byte(address)).map(Damage::Reserved),
+            SlotCare::Pattern => {
+                find(&|address| self.reserved_byte(begin, address)).map(Damage::Reserved)
+            }
             SlotCare::Canary(_) | SlotCare::Any => None,
         }
     }

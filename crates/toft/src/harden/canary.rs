@@ -26,11 +26,22 @@ pub struct Canary {
 const LAST: u32 = 56;
 
 impl Canary {
-    /// The canary of a slot, from its random word.
+    /// The canary of a slot, from its random word. Its last byte is not zero: where that of the word is, all bits
+    /// are turned round.
     #[inline(always)]
     pub fn new(word: u64) -> Canary {
-        let last = if word < 1 << LAST { 1 << 63 } else { 0 };
-        Canary { word: word | last }
+        Canary { word: word ^ 0u64.wrapping_sub(u64::from(word < 1 << LAST)) }
+    }
+
+    /// Whether the last byte of the slot whose word this is may be as it must be, in use or not. No, of some few where it
+    /// is: then `fits_last_byte` says.
+    ///
+    /// # Safety
+    /// 1. As for `fits_last_byte`.
+    #[inline(always)]
+    pub unsafe fn surely_fits_last_byte(word: u64, end: usize) -> bool {
+        // SAFETY: duty 1. A last byte of a word that is zero no canary has.
+        unsafe { Canary { word }.fits_last_byte(end) }
     }
 
     /// Whether the last byte of the slot is as it must be, in use or not.
@@ -43,8 +54,8 @@ impl Canary {
         // SAFETY: duty 1. Volatile: another thread may just be handing the slot out, or freeing it.
         let byte = unsafe { last.read_volatile() };
         // One of them is zero: without a branch, because nobody can guess which.
-        let byte = u64::from(byte);
-        byte * (byte ^ self.word >> LAST) == 0
+        let (byte, last) = (u32::from(byte), (self.word >> LAST) as u32);
+        byte.wrapping_mul(byte ^ last) == 0
     }
 
     /// The bits of the last word that belong to a slack of 1 to 8 bytes, and what they must be.
@@ -185,6 +196,7 @@ impl Canary {
 
 /// Which bits of the two words of a slack are looked at, and which are random.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Masks {
     /// Of the last word, what belongs to the slack.
     covered: u64,

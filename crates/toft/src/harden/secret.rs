@@ -43,7 +43,7 @@ impl Secret {
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// The word that a reserved slot carries at an address. No canary has the same.
+    /// The word that the reserved slot at an address carries, again and again. No canary has the same.
     #[inline]
     pub fn reserved_word(&self, address: usize) -> u64 {
         self.word(!address)

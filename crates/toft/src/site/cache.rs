@@ -43,6 +43,13 @@ impl Cache {
         unsafe { self.places.get_unchecked(mixed % PLACES) }
     }
 
+    /// The same as `number`, by a branch that can be guessed.
+    #[inline(always)]
+    pub fn remembered(&self, site: usize) -> Option<usize> {
+        let number = self.place(site).load(Relaxed) ^ key_of(site);
+        (number < STEP_FIRST as u64).then_some(number as usize)
+    }
+
     /// The number of a site's partition; zero where it is not remembered, or the site is one of a wrapper.
     #[inline(always)]
     pub fn number(&self, site: usize) -> usize {

@@ -53,28 +53,20 @@ impl Slab {
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out a slot of `claim`, which is `claimed()`, by its number in the group, whichever it is; and says
-    /// which slot of the slab that is, where it lies, and where another one of the group of the number
-    /// `other` would. Owner only.
+    /// Hands out a slot of the claim by its number in the group, whichever it is, which leaves `rest`; and says
+    /// which slot of the slab that is, where it lies, and how large it is. Owner only.
     #[inline(always)]
-    pub fn hand_out_any(
-        &self,
-        claim: u64,
-        number: usize,
-        other: impl FnOnce(u64) -> usize,
-    ) -> (usize, usize, usize) {
-        debug_assert!(claim >> number & 1 != 0);
+    pub fn hand_out_any(&self, rest: u64, number: usize) -> (usize, usize, usize) {
+        debug_assert!(self.claimed() == rest | 1 << number && rest >> number & 1 == 0);
         let states = self.claim_states.load(Relaxed);
         // In this order, as in `hand_out`.
         store_beside_exchanges(self.state_in_group(states, number), LIVE);
         // hand out.
-        let rest = claim & !(1 << number);
         self.claim.store(rest, Release);
-        let (base, size) = (self.base(), self.slot_size.load(Relaxed) as usize);
+        let size = self.slot_size.load(Relaxed) as usize;
         let first = states.wrapping_sub(self.states.0.as_ptr().expose_provenance());
-        let group = base.wrapping_add(first.wrapping_mul(size));
-        let at = |number: usize| group.wrapping_add(number.wrapping_mul(size));
-        (first.wrapping_add(number), at(number), at(other(rest)))
+        let slot = first.wrapping_add(number);
+        (slot, self.base().wrapping_add(slot.wrapping_mul(size)), size)
     }
 
     #[inline(always)]

@@ -15,7 +15,9 @@
 use super::slab::{SLOTS_MAX, Slab};
 use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
 use crate::policy::{HARDENED, RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
+use crate::sync::AtomicU8;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+use core::mem::offset_of;
 
 /// Reserved slots of a slab, at most: so many numbers fit beside their count in a word.
 pub const RESERVED_MOST: usize = 3;
@@ -88,30 +90,46 @@ impl Slab {
         self.reserved_slots().filter(held)
     }
 
-    /// Which byte of an armed slot is not as it must be, if one is not, by the word that each address must have.
+    /// Which byte of an armed slot is not as it must be, if one is not, by the word that it carries.
     ///
     /// The slab is not dormant; of a slot that is not armed any more the answer means nothing.
     #[cfg(not(loom))]
-    pub fn reserved_damage(&self, slot: usize, word_at: impl Fn(usize) -> u64) -> Option<usize> {
+    pub fn reserved_damage(&self, slot: usize, carried: u64) -> Option<usize> {
         let begin = self.base() + slot * self.size();
         (begin..begin + self.size()).step_by(size_of::<u64>()).find_map(|address| {
             let word: *const u64 = core::ptr::with_exposed_provenance(address);
             // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped; both ends are multiples
             // of 16. Whoever writes there is the mistake that is looked for.
-            let wrong = unsafe { word.read_volatile() } ^ word_at(address);
+            let wrong = unsafe { word.read_volatile() } ^ carried;
             (wrong != 0).then(|| address - begin + wrong.trailing_zeros() as usize / 8)
         })
     }
 
-    /// Whether an armed slot is not as it must be.
+    /// Whether an armed slot is not as it must be, by the word that one at an address carries.
     #[cfg(not(loom))]
-    pub fn has_reserved_damage(&self, word_at: impl Fn(usize) -> u64) -> bool {
-        let damaged = |slot| self.is_armed(slot) && self.reserved_damage(slot, &word_at).is_some();
+    pub fn has_reserved_damage(&self, carried: impl Fn(usize) -> u64) -> bool {
+        let damaged = |slot: usize| {
+            let carried = carried(self.base() + slot * self.size());
+            self.is_armed(slot) && self.reserved_damage(slot, carried).is_some()
+        };
         HARDENED && self.reserved_slots().any(damaged)
     }
 
-    /// Whether a slot beside this one is armed.
+    /// Whether a slot beside this one is armed. Perhaps, where there is none on one side.
+    #[cfg(not(any(loom, miri)))]
     #[inline(always)]
+    pub fn is_beside_armed(&self, slot: usize) -> bool {
+        debug_assert!(slot < SLOTS_MAX);
+        let bytes: *const AtomicU8 = (&raw const *self).cast();
+        let behind = offset_of!(Slab, states) + slot + 1;
+        // SAFETY: bytes of this descriptor: states, or the byte before the first, which is nobody's, or the one behind the
+        // last, which is `dense`. All are used as single bytes. pairs: armed.
+        let state = |at: usize| unsafe { (*bytes.add(at)).load(Acquire) };
+        state(behind) == ARMED || state(behind - 2) == ARMED
+    }
+
+    /// The same, where states are no bytes of the descriptor, or that is not looked at.
+    #[cfg(any(loom, miri))]
     pub fn is_beside_armed(&self, slot: usize) -> bool {
         self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1))
     }

@@ -183,11 +183,19 @@ pub struct Slab {
     /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of free
     /// slots, by compare and exchange, and of remote ones.
     pub(super) states: States,
-    /// Slab before this one on its bin's list. Owner.
-    previous: AtomicUsize,
+    /// Looks for which the huge page that begins with this slab was dense. Whoever looks. A byte, because it lies behind
+    /// the last state: `reserved.rs`.
+    pub(crate) dense: AtomicU8,
+    /// Slabs that the bin had filled one after another when it took this one. Owner.
+    pub(crate) row: AtomicU8,
+    /// What the claim looked like when its pages had gone; zero since `tidy_at` was written, until they have.
+    /// Whoever sweeps; a hint.
+    pub(super) unused_at: AtomicU16,
     /// What the slab looked like at the last look, and the frees it had seen when its pages were last
     /// given back. Whoever looks: the owner or the reclaimer; nothing but when pages go depends on it.
     pub(super) seen: AtomicU32,
+    /// Slab before this one on its bin's list. Owner.
+    previous: AtomicUsize,
     pub(super) tidy_at: AtomicU32,
     /// For each unit the group of units that it shares pages with, or zero. Whoever compacts.
     pub(super) shares: [AtomicU16; UNITS],
@@ -196,20 +204,13 @@ pub struct Slab {
     /// What was remembered at the last look for cold pages, and `activity_ever` then. Whoever looks, in turn.
     pub(crate) warmth: AtomicU32,
     pub(crate) stamp: AtomicU32,
-    /// Looks for which the huge page that begins with this slab was dense. Whoever looks.
-    pub(crate) dense: AtomicU8,
-    /// Slabs that the bin had filled one after another when it took this one. Owner.
-    pub(crate) row: AtomicU8,
-    /// What the claim looked like when its pages had gone; zero since `tidy_at` was written, until they have.
-    /// Whoever sweeps; a hint.
-    pub(super) unused_at: AtomicU16,
 
     /// Of the hardened build: `asked.rs`.
     pub(super) slacks: super::asked::Slacks,
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU32; 3];
+type Rest = [AtomicU8; 12];
 #[cfg(loom)]
 type Rest = ();
 
@@ -226,6 +227,9 @@ const _: () = {
     assert!(core::mem::offset_of!(Slab, claim) == 64);
     assert!(core::mem::offset_of!(Slab, remote) == 128);
     assert!(core::mem::offset_of!(Slab, states) == 192);
+    // Nobody's byte and another single one lie around the states.
+    assert!(core::mem::offset_of!(Slab, _line_2) + size_of::<Rest>() == 192);
+    assert!(core::mem::offset_of!(Slab, dense) == 192 + SLOTS_MAX);
 };
 
 // SAFETY: (1) every field is an integer, and a slab with no slots is no slab; (2) every field is an

@@ -6,7 +6,7 @@
 //! then    the head of the bins, and the bins: partitions x 64, zero at first
 //! ```
 
-use super::Quarantine;
+use super::{Leaving, Quarantine};
 use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
@@ -102,6 +102,15 @@ impl Heap {
         }
     }
 
+    /// The same where it is known, and nothing where it is not: for who goes another way then. Holder only.
+    #[inline(always)]
+    pub fn remembered_row(&self, site: usize) -> Option<usize> {
+        match self.cache() {
+            None => Some(self.hash.row(site)),
+            Some(cache) => Some(cache.remembered(site)? * ROW_WORDS),
+        }
+    }
+
     /// The number or code of a site; zero where it is not remembered. Holder only.
     #[inline(always)]
     pub fn known_code(&self, site: usize) -> usize {
@@ -142,18 +151,25 @@ impl Heap {
         unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
     }
 
-    /// Puts something into the quarantine, and says what leaves it for that, or zero; nothing, where the
-    /// heap cannot be used now. Holder only.
-    pub(crate) fn exchange(&self, class: usize, entry: usize, share: usize) -> Option<usize> {
-        let seat = self.sit()?;
-        self.quarantine().exchange(&seat, class, entry, share, self.bins.dice())
+    /// Lets something stand in the quarantine's line; no, where it cannot just now, or something has to leave for it. Holder
+    /// only. The fast path of the hardened build's free.
+    #[inline(always)]
+    pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
+        let Some(seat) = self.sit() else { return false };
+        self.quarantine().line_up(&seat, class, entry)
     }
 
-    /// The same, of a class that has come to it before; nothing also where it has not. Holder only.
-    #[inline(always)]
-    pub(crate) fn exchange_again(&self, class: usize, entry: usize) -> Option<usize> {
-        let seat = self.sit()?;
-        self.quarantine().exchange_again(&seat, class, entry, self.bins.dice())
+    /// Puts something into the quarantine, and says what leaves it for that; no, where the heap cannot be used
+    /// now. Holder only.
+    pub(crate) fn exchange(
+        &self,
+        class: usize,
+        entry: usize,
+        share: usize,
+        leaving: &mut Leaving,
+    ) -> bool {
+        let Some(seat) = self.sit() else { return false };
+        self.quarantine().exchange(&seat, class, entry, (share, self.bins.dice()), leaving)
     }
 
     /// The heap's address, as slabs keep it in `owner`.
@@ -213,6 +229,12 @@ impl Heap {
     #[inline(always)]
     pub fn known_small_bin(&self, size: usize, site: usize) -> usize {
         self.known_row(site) + self.bins.class_words(size)
+    }
+
+    /// The same, where it is known. Holder only. The fast path of the hardened build's malloc.
+    #[inline(always)]
+    pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<usize> {
+        Some(self.remembered_row(site)? + self.bins.class_words(size))
     }
 
     /// Index of the bin of a class; in exact mode, of an empty one. Holder only.

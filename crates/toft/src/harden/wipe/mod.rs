@@ -155,6 +155,23 @@ unsafe fn is_zero_loop(address: usize, len: usize, long: bool) -> bool {
     unsafe { if long { long::is_zero(address, len) } else { short::is_zero(address, len) } }
 }
 
+/// Whether so many bytes are a word again and again.
+///
+/// # Safety
+/// 1. As for `is_zero`.
+/// 2. As for `wipe`.
+#[inline(never)]
+pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: bool) -> bool {
+    // SAFETY: duties 1 and 2.
+    unsafe {
+        if len >= STEP && long {
+            long::is_filled(address, len, word)
+        } else {
+            short::is_filled(address, len, word)
+        }
+    }
+}
+
 /// Offset of the first byte that is not zero, if there is one.
 ///
 /// # Safety
@@ -220,6 +237,28 @@ mod tests {
             }
         }
         assert!(memory.0.iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn every_byte_that_differs_from_a_word_is_found() {
+        let (mut memory, word) = (Memory([0; 9 * 1024]), 0x0123_4567_89AB_CDEF_u64);
+        let address = memory.0.as_mut_ptr().expose_provenance();
+        for long in ways() {
+            for len in (16..1120).step_by(16).chain([4096, 4112, 4224, 8192]) {
+                for (place, byte) in memory.0.iter_mut().enumerate() {
+                    let within = (16..16 + len).contains(&place);
+                    *byte = if within { word.to_le_bytes()[place % 8] } else { 0 };
+                }
+                // SAFETY: (1) a part of our own memory, aligned; (2) if there are.
+                let is_filled = |word| unsafe { is_filled(address + 16, len, word, long) };
+                assert!(is_filled(word) && !is_filled(word ^ 1) && !is_filled(word ^ 1 << 63));
+                for place in (16..16 + len).step_by(if len > 512 { 97 } else { 7 }) {
+                    memory.0[place] ^= 0x10;
+                    assert!(!is_filled(word), "{place} of {len}");
+                    memory.0[place] ^= 0x10;
+                }
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ macro_rules! xmm {
     (or $($at:literal),*) => {
         step!("16" "32" "48", "por xmm0, xmmword" "por xmm1, xmmword" "por xmm0, xmmword" "por xmm1, xmmword", "": $($at),*)
     };
+    (fill) => { "movq xmm2, {word}\npunpcklqdq xmm2, xmm2\npxor xmm0, xmm0\npxor xmm1, xmm1" };
+    (differ $at:literal) => { concat!("movdqa xmm3, xmmword ptr [", $at, "]\npxor xmm3, xmm2\npor xmm0, xmm3") };
     (which) => { "por xmm0, xmm1\npxor xmm1, xmm1\npcmpeqb xmm0, xmm1\npmovmskb {zeros:e}, xmm0" };
 }
 
@@ -47,6 +49,8 @@ macro_rules! ymm {
         step!("32" "64" "96", "vpor ymm0, ymm0, ymmword" "vpor ymm1, ymm1, ymmword" "vpor ymm0, ymm0, ymmword"
             "vpor ymm1, ymm1, ymmword", "": $($at),*)
     };
+    (fill) => { "vmovq xmm2, {word}\nvpbroadcastq ymm2, xmm2\nvpxor xmm0, xmm0, xmm0\nvpxor xmm1, xmm1, xmm1" };
+    (differ $at:literal) => { concat!("vpxor ymm3, ymm2, ymmword ptr [", $at, "]\nvpor ymm0, ymm0, ymm3") };
     (which) => {
         "vpor ymm0, ymm0, ymm1\nvpxor xmm1, xmm1, xmm1\nvpcmpeqb ymm0, ymm0, ymm1\nvpmovmskb {zeros:e}, ymm0\nvzeroupper"
     };
@@ -109,6 +113,41 @@ macro_rules! by_vectors {
                     at = inout(reg) address => _,
                     last = in(reg) address + len - STEP,
                     step = const STEP,
+                    zeros = lateout(reg) zeros,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nostack, readonly),
+                );
+            }
+            zeros == ALL
+        }
+
+        /// Whether a vector or more is a word again and again.
+        ///
+        /// # Safety
+        /// 1. As for `is_zero`.
+        /// 2. As for `clear`.
+        #[inline(always)]
+        pub unsafe fn is_filled(address: usize, len: usize, word: u64) -> bool {
+            debug_assert!(len >= $bytes);
+            let zeros: u32;
+            // SAFETY: duties 1 and 2, as in `is_zero`. The last vector is two words, or four, of the same, too.
+            unsafe {
+                core::arch::asm!(
+                    $vectors!(fill),
+                    "2:",
+                    $vectors!(differ "{at}"),
+                    "add {at}, {step}",
+                    "cmp {at}, {last}",
+                    "jb 2b",
+                    $vectors!(differ "{last}"),
+                    $vectors!(which),
+                    at = inout(reg) address => _,
+                    last = in(reg) address + len - $bytes,
+                    word = in(reg) word,
+                    step = const $bytes,
                     zeros = lateout(reg) zeros,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                     out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
