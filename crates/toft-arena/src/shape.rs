@@ -39,8 +39,6 @@ pub trait Shape: 'static {
     /// Whether a large request looks for a close fit even while there is memory in `top`: 1 % more of the
     /// memory is used, and requests of more than `EXACT` bytes take a tenth more time.
     const CAREFUL: bool = true;
-    /// Whether a block that shrinks to less than half moves into a hole that fits, where there is one.
-    const HOLES: bool = Self::CAREFUL;
     /// Requests of at least `EXACT` and below this many bytes are rounded up to the smallest size of a bin, so
     /// that every chunk of it serves, and freed ones are parked for each other: a thirty-second more memory for
     /// such a block on average, at four `STEPS`, and no search. None are where this is 0; a power of two. What

@@ -332,6 +332,9 @@ impl<S: Shape> Heap<S> {
         unsafe { self.memory.put(chunk, size | LIVE) };
         self.top += size;
         self.top_size -= size;
+        if S::Bins::PARKS != 0 && self.top_size < self.ebb {
+            self.ebbs();
+        }
         chunk
     }
 

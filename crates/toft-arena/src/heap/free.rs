@@ -68,7 +68,7 @@ impl<S: Shape> Heap<S> {
     pub(super) unsafe fn release(&mut self, chunk: usize) -> usize {
         // SAFETY: a live chunk begins with its tag. Behind it is a chunk or a fence.
         unsafe {
-            let tag = self.memory.get(chunk);
+            let mut tag = self.memory.get(chunk);
             let size = tag & !S::FLAGS;
             self.memory.close(chunk + S::WORD, chunk + size);
             if Self::parks(size) {
@@ -80,6 +80,7 @@ impl<S: Shape> Heap<S> {
                     self.count_gone(size);
                     return size;
                 }
+                tag = self.memory.get(chunk);
             }
             self.count_gone(size);
             self.insert(chunk, size, tag & BELOW_FREE != 0)

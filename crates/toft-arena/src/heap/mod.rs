@@ -68,6 +68,8 @@ pub struct Heap<S: Shape> {
     unparked: usize,
     /// How many were not parked after the last one that failed.
     pause: usize,
+    /// Half of what `top` was when this was set last: when less is left of it, what is parked is freed (`park.rs`).
+    ebb: usize,
     bins: S::Bins,
     spans: Spans,
     counters: Counters,
@@ -116,6 +118,7 @@ impl<S: Shape> Heap<S> {
             unsettled: false,
             unparked: 0,
             pause: 0,
+            ebb: 0,
             bins: S::Bins::EMPTY,
             spans: Spans::NONE,
             counters: Counters {

@@ -7,10 +7,11 @@
 //!
 //! For its neighbours such a chunk is live, so that parking and taking touch nothing but the chunk; no merge,
 //! no split, no bit. How long a list is stands in the table, and not in its chunks: a free would wait for what the one
-//! before it has written. It has [`DEPTH`] at most: beyond that chunks are freed as in any other shape. Lists of larger chunks have as many bytes as the longest of small
-//! ones, so all that can be parked is bounded. All of them are freed before a request fails, or an end of a span
-//! moves. A request that would fail says that memory is short: the next [`PAUSE`] blocks are not parked then, for
-//! they would only be freed for the next such request.
+//! before it has written. It has [`DEPTH`] at most: beyond that chunks are freed as in any other shape. Lists of larger
+//! chunks have as many bytes as the longest of small ones, so all that can be parked is bounded. All of them are freed
+//! before a request fails, or an end of a span moves, and each time that half of `top` has been used. A request that
+//! would fail says that memory is short: the next [`PAUSE`] blocks or more are not parked then, for they would only be
+//! freed for the next such request.
 
 use super::Heap;
 use crate::bins::{index, list::Broken};
@@ -52,7 +53,7 @@ impl<S: Shape> Heap<S> {
         if size < S::EXACT { DEPTH } else { (DEPTH >> (size / S::EXACT).ilog2()).max(1) }
     }
 
-    /// Parks a live chunk, if there is room.
+    /// Parks a live chunk, if there is room. Else the chunk below it may be free now.
     ///
     /// # Safety
     /// 1. `chunk` is live, this is its tag, its size parks, and its block is not used any more.
@@ -61,6 +62,9 @@ impl<S: Shape> Heap<S> {
         let size = tag & !S::FLAGS;
         if self.unparked != 0 {
             self.unparked -= 1;
+            if self.unsettled {
+                self.settle();
+            }
             return false;
         }
         // Blocks that have grown or shrunk, or were all that there was, may have any size.
@@ -81,6 +85,15 @@ impl<S: Shape> Heap<S> {
         self.bins.set_waiting(bin, waiting + 1);
         self.unsettled = true;
         true
+    }
+
+    /// What is done when half of `top` has been used: all that is parked goes back with the next block that is freed, to
+    /// be merged while there is still something else to take, and what comes after it is not parked for a while.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ebbs(&mut self) {
+        self.ebb = self.top_size / 2;
+        self.unparked = LONGEST;
     }
 
     /// A parked chunk of exactly this size, live again; 0 if there is none.

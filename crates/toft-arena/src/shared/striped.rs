@@ -115,8 +115,7 @@ unsafe impl<S: Shape<Space = Anywhere>, L, const N: usize, H> Send for Striped<S
 }
 
 impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Striped<S, L, N, H> {
-    const SOUND: () =
-        assert!(N > 0 && N < 255, "a block needs a stripe, and a part has a byte for whose it is");
+    const SOUND: () = assert!(N > 0 && N < 255, "a part belongs to one of at most 254");
 
     /// Arenas over a range of memory. Each takes parts of it when it needs them.
     ///
