@@ -54,6 +54,15 @@ struct Toft {
     verb: Verb,
 }
 
+const BENCH: &str = "\
+Examples:
+  toft bench --quick                                three minutes, a look
+  toft bench --workload larson --peers toft,glibc   one workload, two allocators
+  toft bench --html page.html -- python3 app.py     any program on every allocator that is there, as a page
+  toft bench list; toft bench peers                 what there is to run, and what to compare with
+
+Exit status: 0; 1 where a comparison or a bar is missed, as above; 2 if it cannot be run.";
+
 const COMPLETIONS: &str = "\
 Examples:
   toft completions bash > ~/.local/share/bash-completion/completions/toft
@@ -96,6 +105,7 @@ enum Verb {
     ///
     /// Interleaved rounds in fresh processes, medians with their spread, ratios taken round by round with their 95 %
     /// confidence intervals, resident memory from the kernel.
+    #[command(after_help = BENCH, after_long_help = BENCH)]
     Bench(Box<toft_bench::cli::Bench>),
     Record(record::Record),
     Trace(trace::Show),

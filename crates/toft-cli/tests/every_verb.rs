@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::*;
 
@@ -113,33 +114,32 @@ fn a_full_disk_is_told_and_a_reader_that_goes_is_no_error() {
     }
 }
 
+/// Of a process: large enough to have a thread that can be asked to purge.
 #[test]
-fn a_purge_says_what_it_cannot_print() {
-    let mut target = Command::new(env!("CARGO_BIN_EXE_toft"));
-    let target = target.args(["run", "--", "sleep", "100"]).stdout(Stdio::null());
-    let mut target = target.spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", target.id());
-    // `sleep` allocates as it starts.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    let pid = loop {
-        let pid = std::fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
-        let looks = |pid: &str| toft().args(["heap", pid]).output().unwrap().status.success();
-        if !pid.is_empty() && looks(&pid) {
-            break pid;
-        }
-        assert!(std::time::Instant::now() < end);
-    };
+fn a_full_disk_is_told_by_looks_at_a_process() {
+    let place = directory();
+    let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint main(void) {\n\
+                  for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\npause(); }\n";
+    let program = compile(place.path(), "large", source, &["-fno-builtin"]);
+    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+    let mut target =
+        Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap();
+    let pid = target.id().to_string();
+    let end = Instant::now() + Duration::from_secs(20);
+    while !toft().args(["purge", &pid]).output().unwrap().status.success() {
+        assert!(
+            Instant::now() < end,
+            "{}",
+            stderr(&toft().args(["purge", &pid]).output().unwrap())
+        );
+    }
     for words in [["purge", &pid], ["rss", &pid], ["heap", &pid], ["metrics", &pid]] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = toft().args(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
-        assert!(said(&output).contains("cannot write"), "{words:?}");
+        assert!(said(&output).contains("cannot write"), "{words:?}: {}", stderr(&output));
     }
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(pid.parse().unwrap()),
-        nix::sys::signal::Signal::SIGKILL,
-    )
-    .unwrap();
+    target.kill().unwrap();
     target.wait().unwrap();
 }
 
