@@ -235,7 +235,7 @@ impl Quarantine {
             *leaves = entry;
             if random != 0 && entry != 0 {
                 drawn = drawn.wrapping_mul(GENERATOR).wrapping_add(1);
-                *leaves = self.replace(first + ((drawn >> 32) as usize * random >> 32), entry);
+                *leaves = self.replace(first + (((drawn >> 32) as usize * random) >> 32), entry);
             }
             count += 1;
         }
