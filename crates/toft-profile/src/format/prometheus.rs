@@ -125,42 +125,48 @@ pub fn prometheus(scrape: &Scrape<'_>) -> String {
     page.0
 }
 
+/// A call site by the labels that it has.
+#[derive(Default)]
+struct Site {
+    name: String,
+    file: String,
+    bytes: u64,
+    blocks: u64,
+}
+
 fn sites(page: &mut Page, scrape: &Scrape<'_>) {
     let places = scrape.profile.by_place();
     let (top, rest) = places.split_at(scrape.top.min(places.len()));
     // Two places may have one name: a series may be there once.
-    let mut named: Vec<(String, String, u64, u64)> = Vec::new();
+    let mut sites: Vec<Site> = Vec::new();
     for row in top {
-        let (site, file) = (row.place(), row.module_name().to_owned());
-        match named.iter_mut().find(|(s, f, ..)| (&*s, &*f) == (&site, &file)) {
-            Some((_, _, bytes, blocks)) => {
-                (*bytes, *blocks) = (*bytes + row.bytes, *blocks + row.objects)
-            }
-            None => named.push((site, file, row.bytes, row.objects)),
-        }
+        let (name, file) = (row.place(), row.module_name().to_owned());
+        let known = sites.iter().position(|site| site.name == name && site.file == file);
+        let at = known.unwrap_or_else(|| {
+            sites.push(Site { name, file, ..Site::default() });
+            sites.len() - 1
+        });
+        sites[at].bytes += row.bytes;
+        sites[at].blocks += row.objects;
     }
-    let others =
-        rest.iter().fold((0, 0), |(bytes, blocks), row| (bytes + row.bytes, blocks + row.objects));
-    named.push(("other".into(), String::new(), others.0, others.1));
+    let mut others = Site { name: "other".into(), ..Site::default() };
+    for row in rest {
+        others.bytes += row.bytes;
+        others.blocks += row.objects;
+    }
+    sites.push(others);
     page.one("toft_call_sites", "Call sites that have live blocks.", places.len());
-    let families: [(_, _, fn(&(String, String, u64, u64)) -> u64); 2] = [
-        (
-            "toft_site_live_bytes",
-            "Bytes that the program has, by the call site that allocated them.",
-            |s| s.2,
-        ),
-        (
-            "toft_site_live_blocks",
-            "Blocks that the program has, by the call site that allocated them.",
-            |s| s.3,
-        ),
-    ];
-    for (name, help, value) in families {
+    let mut family = |name, help, value: fn(&Site) -> u64| {
         page.family(name, help);
-        for site in &named {
-            page.sample(name, &[("site", &site.0), ("file", &site.1)], value(site));
+        for site in &sites {
+            page.sample(name, &[("site", &site.name), ("file", &site.file)], value(site));
         }
-    }
+    };
+    let (bytes, blocks) = ("toft_site_live_bytes", "toft_site_live_blocks");
+    family(bytes, "Bytes that the program has, by the call site that allocated them.", |s| s.bytes);
+    family(blocks, "Blocks that the program has, by the call site that allocated them.", |s| {
+        s.blocks
+    });
 }
 
 #[cfg(test)]
