@@ -89,7 +89,7 @@ impl Durations {
     }
 }
 
-fn measure(time: Duration, working: &mut [Box<[u8]>], dice: &mut Dice) -> Durations {
+fn measure(time: Duration, working: &mut [Vec<u8>], dice: &mut Dice) -> Durations {
     let exact = vec![0; EXACT];
     let mut durations = Durations { exact, longer: Vec::with_capacity(1 << 16), count: 0 };
     let end = Instant::now() + time;
@@ -97,26 +97,12 @@ fn measure(time: Duration, working: &mut [Box<[u8]>], dice: &mut Dice) -> Durati
         for _ in 0..PAIRS {
             let (place, size) = (dice.below(WORKING), 16 + dice.below(1008));
             let start = Instant::now();
-            let new = Vec::<u8>::with_capacity(black_box(size));
-            let old = std::mem::replace(&mut working[place], Box::default());
-            drop(black_box(old));
+            let new = Vec::with_capacity(black_box(size));
+            drop(black_box(std::mem::replace(&mut working[place], new)));
             durations.add(start.elapsed());
-            working[place] = { new }.into_boxed_slice_of(size);
         }
     }
     durations
-}
-
-/// A vector without elements as the block that it has.
-trait Whole {
-    fn into_boxed_slice_of(self, size: usize) -> Box<[u8]>;
-}
-
-impl Whole for Vec<u8> {
-    fn into_boxed_slice_of(mut self, size: usize) -> Box<[u8]> {
-        self.resize(size, 0);
-        self.into_boxed_slice()
-    }
 }
 
 fn main() {
@@ -134,7 +120,7 @@ fn main() {
         bytes += one.len();
         kept.push(one);
     }
-    let mut working: Vec<Box<[u8]>> = (0..WORKING).map(|_| node(&mut dice)).collect();
+    let mut working: Vec<Vec<u8>> = (0..WORKING).map(|_| Vec::with_capacity(100)).collect();
     println!("ready {bytes} {}", kept.len());
     for line in std::io::stdin().lock().lines() {
         let Ok(seconds) = line.unwrap_or_default().trim().parse() else { break };
