@@ -24,6 +24,8 @@ const LIVE: u8 = 1;
 const NO_SLOT: u8 = 3;
 const DIRTY: u8 = 2;
 const LENT: u8 = 0x41;
+/// Set in LIVE where a probe was told.
+const TOLD: u8 = 0x80;
 /// What a later library may write: held by somebody who gives pages back.
 const UNHEARD_OF: u8 = 9;
 
@@ -84,6 +86,7 @@ fn root() -> Root {
         site_partition_bits: 16,
         site_first_own: 3,
         site_first_code: 0x8000,
+        slot_told: TOLD.into(),
         ..Root::NONE
     }
 }
@@ -218,6 +221,20 @@ fn what_changes_while_it_is_read_is_told() {
     let account = account(&restless, &Tables { root: root() }).unwrap();
     assert_eq!((account.doubts.read, account.doubts.changed), (2, 1));
     assert_eq!((restless.freed.get(), account.live_blocks), (1, 7));
+}
+
+/// The program has a block of which a probe was told as it has any other; freed by another thread it is freed.
+#[test]
+fn what_a_probe_was_told_of_is_live() {
+    let mut image = Image::default();
+    let at = image.slab(0, 1024, &[LIVE, LIVE | TOLD, LIVE | TOLD, DIRTY | TOLD], HEAPS);
+    image.word(at + 384, 0b100);
+    let account = explain(&image);
+    assert_eq!((account.live_blocks, account.remote_bytes), (2, 1024));
+    let (tables, mut live) = (Tables { root: root() }, 0);
+    let mappings = image.mappings().unwrap();
+    tables.for_each_descriptor(&image, &mappings, |slab| live += slab.live()).unwrap();
+    assert_eq!(live, 2);
 }
 
 /// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots is
