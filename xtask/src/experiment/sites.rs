@@ -49,6 +49,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let libraries = rungs::build()?;
     let (programs, missing) = programs::all()?;
     let mut results = Results { missing, ..Results::default() };
+    // First, while this process is small: what a child uses at its peak is no less than what it was forked from.
+    cost(&programs, &libraries, arguments.runs, &mut results);
     let mut names = Names::default();
     for program in &programs {
         for rung in Rung::ALL {
@@ -61,7 +63,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             }
         }
     }
-    cost(&programs, &libraries, arguments.runs, &mut results);
     let head = markdown::head(&Machine::here(), arguments.runs, false);
     let mut sections = tables::sections(&results);
     if arguments.runs == 0 {

@@ -3,8 +3,8 @@
 
 use super::Allocator;
 use crate::os::Os;
-use crate::report::{extent_of, is_return, module_of};
-use crate::site::{BY_FRAME, CODE_MOST, Note, Place, REACH, STEP_FIRST, Way, code_in};
+use crate::report::{describe, is_return, module_of, table_of};
+use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way, code_of_frame};
 use crate::slab::CLASSES;
 use crate::thread::Heap;
 
@@ -123,8 +123,8 @@ impl<O: Os> Allocator<O> {
         };
         // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
         let Some(above) = (unsafe { met.place.above(code, met.limit) }) else { return Look::Again };
-        let caller = self.long_one_above(note, Met { place: above, ..met });
-        if !note.called_by(caller) {
+        let callers = self.those_above(Met { place: above, ..met });
+        if !note.called_by(callers) {
             return Look::Again;
         }
         if self.sites.turn_into_code(known, site, code) {
@@ -134,30 +134,30 @@ impl<O: Os> Allocator<O> {
         Look::Wrapper(code)
     }
 
-    /// The first return address, from where one was met upwards, that lies in a long function; or the last that can be
-    /// reached.
-    fn long_one_above(&self, note: &Note, mut met: Met) -> usize {
+    /// Who stands above a call, in one word: the return addresses from where one was met upwards to the first that lies in
+    /// a long function, or to the last that can be reached.
+    fn those_above(&self, mut met: Met) -> usize {
+        let mut all = 0usize;
         for _ in 0..LEVELS {
             // SAFETY: (1) a place that `above` has made.
             let caller = unsafe { met.place.site() };
-            let unknown = || self.permit().map_or(Way::Never, |_permit| way_above(caller, false));
+            all = (all ^ caller).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let code = match self.sites.find(caller) {
                 // One that is looked through already.
                 Some((code, _)) if code >= STEP_FIRST => code,
-                _ => match note.way_from(caller, unknown) {
+                _ => match self.watch.way_from(caller, || self.way_above(caller, false)) {
                     Way::Code(code) => code,
                     Way::Guess if self.has_frame(met) => BY_FRAME,
-                    _ => return caller,
+                    _ => break,
                 },
             };
             // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
             match unsafe { met.place.above(code, met.limit) } {
                 Some(above) => met.place = above,
-                None => return caller,
+                None => break,
             }
         }
-        // SAFETY: (1) as above.
-        unsafe { met.place.site() }
+        all
     }
 
     /// Whether the frame pointer leads on from where a return address was met.
@@ -195,14 +195,28 @@ impl<O: Os> Allocator<O> {
     /// Finds out how the callers of a site are come by, once.
     fn suspect(&self, note: &Note, site: usize) {
         let way = match note.way() {
-            Way::Unknown => match self.permit() {
-                Some(_permit) => way_above(site, true),
-                // Nothing is looked up where there may be a filter of system calls.
-                None => Way::Never,
-            },
+            Way::Unknown => self.way_above(site, true),
             way => way,
         };
         note.suspect(way);
+    }
+
+    /// How whoever stands above a call of a function is come by, if the function may be a wrapper; `blind`, also where
+    /// nobody knows how long it is. Not at all where there may be a filter of system calls, and nothing is looked up.
+    fn way_above(&self, site: usize, blind: bool) -> Way {
+        let Some(_permit) = self.permit() else { return Way::Never };
+        let code = self.watch.code_at(site, || {
+            let module = module_of(site)?;
+            Some(Code { text: module.text, table: table_of(&module).unwrap_or(0) })
+        });
+        // A token of the program's own is the code of no file; nor is what was made at run time.
+        let Some(Code { table, .. }) = code else { return Way::Never };
+        match describe(table, site) {
+            Some(function) if function.bytes > CODE_MOST => Way::Never,
+            Some(function) => code_of_frame(function.frame).map_or(Way::Guess, Way::Code),
+            None if blind => Way::Guess,
+            None => Way::Never,
+        }
     }
 }
 
@@ -214,17 +228,4 @@ enum Look {
     Again,
     /// It is one of a wrapper, with this code.
     Wrapper(usize),
-}
-
-/// How whoever stands above a call of a function is come by, if the function may be a wrapper; `blind`, also where
-/// nobody knows how long it is.
-fn way_above(site: usize, blind: bool) -> Way {
-    // A token of the program's own is the code of no file; nor is what was made at run time.
-    let Some(module) = module_of(site) else { return Way::Never };
-    match (extent_of(&module, site), code_in(&module, site)) {
-        (Some((_, bytes)), _) if bytes > CODE_MOST => Way::Never,
-        (_, Some(code)) => Way::Code(code),
-        (None, None) if !blind => Way::Never,
-        (_, None) => Way::Guess,
-    }
 }

@@ -106,7 +106,7 @@ pub struct Names {
 }
 
 /// What stands between a Rust program's code and malloc, by parts of its names.
-const RUST: [&[u8]; 10] = [
+const RUST: [&[u8]; 13] = [
     b"*__rust_alloc*",
     b"*__rust_realloc*",
     b"*__rdl_alloc*",
@@ -117,6 +117,10 @@ const RUST: [&[u8]; 10] = [
     b"*exchange_malloc*",
     b"*raw_vec*",
     b"*GlobalAlloc*",
+    // `alloc::alloc::alloc`, `realloc` and `Global`, in both manglings.
+    b"*5alloc5alloc*",
+    b"*5alloc7realloc*",
+    b"*5alloc6Global*",
 ];
 
 impl Names {
@@ -205,6 +209,7 @@ mod tests {
         assert!(fit("*malloc", "xmalloc") && fit("x*", "xmalloc") && fit("x*l*c", "xmalloc"));
         assert!(fit("*ab*ab", "abxabab") && !fit("*ab*ab", "ab") && !fit("x*d", "xmalloc"));
         assert!(fit("rust", "__rust_alloc") && fit("a,rust", "_ZN5alloc7raw_vec11finish_grow17hE"));
+        assert!(fit("rust", "_ZN5alloc5alloc6Global17grow_impl_runtime17h14bb3a5b8867a4bfE"));
         assert!(!fit("rust", "rust") && !fit("rust", "malloc"));
         assert!(!fit("auto", "auto") && fit("auto,auto*", "auto"));
         let of = |list: &str| {

@@ -28,5 +28,5 @@ pub use frames::{
 pub use module::{Desk, Module, module_of};
 pub use stack::{FRAMES, Stack, is_return};
 pub use symbols::for_each_function;
-pub use unwind::{Base, Frame, Pointer, extent_of, frame_of};
+pub use unwind::{Base, Description, Frame, Pointer, describe, frame_of, table_of};
 pub use writer::Writer;

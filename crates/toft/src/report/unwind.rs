@@ -20,6 +20,8 @@ const MOST: usize = 768;
 /// Numbers of the registers that a frame is found by.
 const FRAME_POINTER: u64 = 6;
 const STACK_POINTER: u64 = 7;
+/// Entries of the search table that are read at a time in the end.
+const AT_ONCE: usize = 32;
 /// States that a program may remember at a time.
 const REMEMBERED: usize = 8;
 
@@ -52,9 +54,27 @@ pub enum Pointer {
     Unknown,
 }
 
+/// Where a module has its search table.
+pub fn table_of(module: &Module) -> Option<usize> {
+    Some(module.segment(EH_FRAME)?.0)
+}
+
 /// The frame of the function that the call returns to at `address` in `module`.
 pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
-    let (table, _) = module.segment(EH_FRAME)?;
+    describe(table_of(module)?, address)?.frame
+}
+
+/// What is said of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Bytes of code: of a part of it, where the compiler has split it.
+    pub bytes: usize,
+    /// Its frame, at the place that was asked for.
+    pub frame: Option<Frame>,
+}
+
+/// What a module's search table leads to of the function that the call returns to at `address`.
+pub fn describe(table: usize, address: usize) -> Option<Description> {
     let place = address.checked_sub(1)?;
     let (function, description) = search(table, place)?;
     let mut bytes = [0u8; MOST];
@@ -65,17 +85,19 @@ pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
     }
     let common = description.wrapping_add(4).wrapping_sub(back);
     let mut common_bytes = [0u8; 256];
-    let mut cie = Cie::read(Bytes::at(common, &mut common_bytes)?)?;
+    let cie = Cie::read(Bytes::at(common, &mut common_bytes)?)?;
     fde.skip(cie.pointer_bytes)?;
-    let length = fde.number(cie.pointer_bytes)?;
-    if place.wrapping_sub(function) as u64 >= length {
-        return None;
-    }
+    let length = usize::try_from(fde.number(cie.pointer_bytes)?).ok()?;
+    let until = place.wrapping_sub(function);
+    (until < length).then(|| Description { bytes: length, frame: frame_at(cie, fde, until as u64) })
+}
+
+/// The frame at a place of a function, by its description from behind its length on.
+fn frame_at(mut cie: Cie<'_>, mut fde: Bytes<'_>, until: u64) -> Option<Frame> {
     if cie.has_data {
         let more = fde.unsigned()?;
         fde.skip(usize::try_from(more).ok()?)?;
     }
-    let until = place.wrapping_sub(function) as u64;
     let mut state = State { place: 0, until, frame: None, pointer: Pointer::Untouched };
     let (code, data) = (cie.code_unit, cie.data_unit);
     state.run(&mut cie.program, code, data)?;
@@ -88,22 +110,6 @@ pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
         _ => return None,
     };
     Some(Frame { base, pointer: state.pointer })
-}
-
-/// Where the function begins that the call returns to at `address` in `module`, and how many bytes of code it has: a
-/// part of it, where the compiler has split it.
-pub fn extent_of(module: &Module, address: usize) -> Option<(usize, usize)> {
-    let (table, _) = module.segment(EH_FRAME)?;
-    let place = address.checked_sub(1)?;
-    let (function, description) = search(table, place)?;
-    let mut bytes = [0u8; 64];
-    let mut fde = Bytes::at(description, &mut bytes)?;
-    let common = description.wrapping_add(4).wrapping_sub(fde.word()? as usize);
-    let mut common_bytes = [0u8; 256];
-    let cie = Cie::read(Bytes::at(common, &mut common_bytes)?)?;
-    fde.skip(cie.pointer_bytes)?;
-    let length = usize::try_from(fde.number(cie.pointer_bytes)?).ok()?;
-    (place.wrapping_sub(function) < length).then_some((function, length))
 }
 
 /// The last entry of the search table that begins at or before `place`: a function and its description.
@@ -121,11 +127,21 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
         Some((from(bytes.first_chunk()?), from(bytes.last_chunk()?)))
     };
     let (mut low, mut high) = (0, count);
-    while low < high {
+    while high - low > AT_ONCE {
         let middle = low + (high - low) / 2;
         if entry(middle)?.0 <= place { low = middle + 1 } else { high = middle }
     }
-    entry(low.checked_sub(1)?)
+    // The one before the first that begins behind the place: the rest is read at once.
+    let first = low.saturating_sub(1);
+    let mut bytes = [0u8; 8 * (AT_ONCE + 1)];
+    let wanted = bytes.get_mut(..8 * (high - first))?;
+    let got = peek(table.wrapping_add(12).wrapping_add(first.checked_mul(8)?), wanted);
+    let from = |bytes: &[u8; 4]| table.wrapping_add_signed(i32::from_le_bytes(*bytes) as isize);
+    let entries = wanted.get(..got)?.chunks_exact(8);
+    entries
+        .filter_map(|entry| Some((from(entry.first_chunk()?), from(entry.last_chunk()?))))
+        .take_while(|&(function, _)| function <= place)
+        .last()
 }
 
 /// What follows in a description.
@@ -476,10 +492,7 @@ mod tests {
         assert_eq!(frame_at(&unwind_test_none_site), None);
         let extent = |site: &u8| {
             let address = (&raw const *site).addr();
-            extent_of(&module_of(address).unwrap(), address).map(|(start, bytes)| {
-                assert!((start..start + bytes).contains(&(address - 1)));
-                bytes
-            })
+            describe(table_of(&module_of(address).unwrap()).unwrap(), address).map(|it| it.bytes)
         };
         // push rax; call; pop rax, as the assembler writes them; a return address belongs to the call before it.
         assert_eq!(extent(&unwind_test_saves_site), Some(1 + 1 + 5 + 1 + 1 + 1));

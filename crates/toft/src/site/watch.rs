@@ -9,8 +9,7 @@
 //! ```
 //!
 //! A function that is long is none, however many call it: it does something of its own, and is what a person looks for.
-//! So those above it are the first that are long; of short ones in between there may be a few, where one wrapper calls
-//! another.
+//! So those above it are all up to the first that is long: where one wrapper calls another, the inner one has one caller.
 //! What the site has handed out until then stays where it is, in a partition that nobody else ever gets.
 //!
 //! The words of a note are written by any thread, one by one: what is lost where two write at a time is counted a
@@ -18,12 +17,12 @@
 
 use crate::os::Os;
 use crate::region::{Carve, STEP};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use Ordering::{Acquire, Relaxed, Release};
 
 /// So many classes make a site suspect.
 pub const CLASSES_LEAST: u32 = 2;
-/// So many callers of a suspect one make it a wrapper's.
+/// So many rows of callers of a suspect one make it a wrapper's.
 pub const CALLERS_LEAST: u32 = 2;
 /// Bytes of code that a wrapper has at most.
 pub const CODE_MOST: usize = 512;
@@ -37,9 +36,31 @@ const BY_GUESS: u32 = 1;
 /// Not at all.
 const NEVER: u32 = 2;
 
-/// Short functions above a site of which is kept how their callers are come by.
-const KEPT: usize = 6;
+/// Ways that are kept: of a return address at the place that its hash says.
+const WAYS: usize = 8192;
 const WAY_BITS: u32 = 16;
+/// Files of which is kept where their code and their unwind tables lie.
+const FILES: usize = 64;
+/// Both lie before the notes.
+const KEPT_BYTES: usize = WAYS * size_of::<AtomicU64>() + FILES * size_of::<File>();
+
+/// Where code lies, and its unwind tables. Any thread, once; the end last.
+#[repr(C)]
+#[derive(Debug)]
+struct File {
+    start: AtomicUsize,
+    table: AtomicUsize,
+    end: AtomicUsize,
+}
+
+/// Code of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// First address, and the one behind the last.
+    pub text: (usize, usize),
+    /// The search table of its unwind tables; zero where it has none.
+    pub table: usize,
+}
 
 /// How whoever stands above a site is come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +81,7 @@ pub enum Way {
 pub struct Note {
     /// A bit for each class.
     classes: AtomicU64,
-    /// A bit for each of those above it, by its hash: several may have the same.
+    /// A bit for each row of those above it, by its hash: several may have the same.
     callers: AtomicU64,
     /// A code, or one of the words above.
     way: AtomicU32,
@@ -70,8 +91,6 @@ pub struct Note {
     refills: AtomicU32,
     /// Not before so many refills is it suspect again.
     next: AtomicU32,
-    /// Return addresses in short functions above it, each with its way.
-    kept: [AtomicU64; KEPT],
 }
 
 impl Way {
@@ -118,24 +137,6 @@ impl Note {
         Way::of(self.way.load(Relaxed))
     }
 
-    /// How to go on from a return address above it: what is kept of that, or what `way` says; not at all, where no more
-    /// can be kept.
-    pub fn way_from(&self, caller: usize, way: impl FnOnce() -> Way) -> Way {
-        let key = (caller as u64) << WAY_BITS;
-        for place in &self.kept {
-            let word = place.load(Relaxed);
-            if word == 0 {
-                let way = way();
-                place.store(key | u64::from(way.word()), Relaxed);
-                return way;
-            }
-            if word >> WAY_BITS == key >> WAY_BITS {
-                return Way::of(word as u32 & ((1 << WAY_BITS) - 1));
-            }
-        }
-        Way::Never
-    }
-
     /// Says how, and that calls are to be looked at from now on.
     pub fn suspect(&self, way: Way) {
         self.way.store(way.word(), Relaxed);
@@ -148,11 +149,11 @@ impl Note {
         self.left.load(Relaxed) != 0
     }
 
-    /// A call has been looked at: who stands above it. Whether there were many by now.
-    pub fn called_by(&self, caller: usize) -> bool {
+    /// A call has been looked at: who stands above it, in one word. Whether there were many by now.
+    pub fn called_by(&self, callers: usize) -> bool {
         let left = self.left.load(Relaxed);
         self.left.store(left.saturating_sub(1), Relaxed);
-        let bit = (caller as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        let bit = (callers as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
         let callers = self.callers.load(Relaxed) | 1 << bit;
         self.callers.store(callers, Relaxed);
         callers.count_ones() >= CALLERS_LEAST
@@ -166,6 +167,8 @@ struct State {
     found: AtomicU32,
     /// Those of which that turned out to be wrong: code that is no more. Any thread.
     lost: AtomicU32,
+    /// Files of which something is kept. Any thread.
+    files: AtomicU32,
     notes: Carve,
 }
 
@@ -198,7 +201,7 @@ impl Watch {
     ///    alone.
     /// 2. `start..end` is address space for this object alone.
     pub unsafe fn new((start, end): (usize, usize), tables: usize) -> Watch {
-        let limit = (end - start) / size_of::<Note>();
+        let limit = (end - start).saturating_sub(KEPT_BYTES) / size_of::<Note>();
         Watch { base: start, limit, state: core::ptr::with_exposed_provenance(tables) }
     }
 
@@ -216,10 +219,10 @@ impl Watch {
     /// The note of an entry, if there is one.
     pub fn note(&self, entry: usize) -> Option<&Note> {
         let bytes = entry.checked_add(1)?.checked_mul(size_of::<Note>())?;
-        if !self.is_on() || self.state().notes.mapped() < bytes {
+        if !self.is_on() || self.state().notes.mapped() < KEPT_BYTES + bytes {
             return None;
         }
-        let address = self.base + entry * size_of::<Note>();
+        let address = self.base + KEPT_BYTES + entry * size_of::<Note>();
         // SAFETY: `new` duty 2, below what is mapped; all-zero is a `Note`.
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
@@ -232,9 +235,64 @@ impl Watch {
         if !self.is_on() || entry >= self.limit {
             return None;
         }
-        let bytes = (entry + 1) * size_of::<Note>();
+        let bytes = KEPT_BYTES + (entry + 1) * size_of::<Note>();
         self.state().notes.reach(os, self.base, self.base + bytes, STEP).ok()?;
         self.note(entry)
+    }
+
+    /// How to go on from a return address: what is kept of that, or what `way` says.
+    pub fn way_from(&self, address: usize, way: impl FnOnce() -> Way) -> Way {
+        if self.state().notes.mapped() < KEPT_BYTES {
+            return way();
+        }
+        let key = (address as u64) << WAY_BITS;
+        let number = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - WAYS.trailing_zeros());
+        let at = self.base + number as usize * size_of::<AtomicU64>();
+        // SAFETY: `new` duty 2, below what is mapped; a word of its own, of which zero is nobody's.
+        let place: &AtomicU64 = unsafe { &*core::ptr::with_exposed_provenance(at) };
+        let word = place.load(Relaxed);
+        if word != 0 && word >> WAY_BITS == key >> WAY_BITS {
+            return Way::of(word as u32 & ((1 << WAY_BITS) - 1));
+        }
+        let way = way();
+        place.store(key | u64::from(way.word()), Relaxed);
+        way
+    }
+
+    /// The code that an address lies in: what is kept of it, or what `code` says.
+    pub fn code_at(&self, address: usize, code: impl FnOnce() -> Option<Code>) -> Option<Code> {
+        if self.state().notes.mapped() < KEPT_BYTES {
+            return code();
+        }
+        let file = |number: usize| -> &File {
+            let first = self.base + WAYS * size_of::<AtomicU64>();
+            // SAFETY: as above; all-zero is a `File`.
+            unsafe { &*core::ptr::with_exposed_provenance(first + number * size_of::<File>()) }
+        };
+        for number in 0..FILES {
+            let file = file(number);
+            // publish file: pairs with the store below.
+            let end = file.end.load(Acquire);
+            if end == 0 {
+                break;
+            }
+            let (start, table) = (file.start.load(Relaxed), file.table.load(Relaxed));
+            if (start..end).contains(&address) {
+                return Some(Code { text: (start, end), table });
+            }
+        }
+        let code = code()?;
+        // Where no more can be kept, that is all.
+        let number = self.state().files.load(Relaxed) as usize;
+        let next =
+            self.state().files.compare_exchange(number as u32, number as u32 + 1, Relaxed, Relaxed);
+        if number < FILES && next.is_ok() {
+            let file = file(number);
+            file.start.store(code.text.0, Relaxed);
+            file.table.store(code.table, Relaxed);
+            file.end.store(code.text.1, Release);
+        }
+        Some(code)
     }
 
     /// A site was found to be of a wrapper.
@@ -310,12 +368,6 @@ mod tests {
             }
         }
         assert!((5..12).contains(&due.len()), "{due:?}");
-        let way = |caller, way| note.way_from(caller, || way);
-        for caller in 1..=KEPT {
-            assert_eq!(way(caller, Way::Code(0x8000 + caller)), Way::Code(0x8000 + caller));
-        }
-        assert_eq!(way(2, Way::Never), Way::Code(0x8002), "it is kept");
-        assert_eq!(way(99, Way::Guess), Way::Never, "no more can be kept");
         note.suspect(Way::Never);
         assert!(!note.is_suspect() && (0..10_000).all(|_| !note.came(9)));
     }
@@ -333,8 +385,22 @@ mod tests {
         let note = watch.note_for(&fake, 5).unwrap();
         note.suspect(Way::Guess);
         assert!(watch.note(5).unwrap().is_suspect() && !watch.note(6).unwrap().is_suspect());
-        let last = (1 << 20) / size_of::<Note>() - 1;
+        let way = |address, way| watch.way_from(address, || way);
+        for address in 1..100 {
+            assert_eq!(way(address, Way::Code(0x8000 + address)), Way::Code(0x8000 + address));
+        }
+        let kept = (1..100).filter(|&a| way(a, Way::Never) == Way::Code(0x8000 + a)).count();
+        assert!(kept > 90, "{kept}: a place has one of them");
+        let code = |address, start| {
+            let code = Code { text: (start, start + 10), table: start / 2 };
+            watch.code_at(address, || Some(code)).unwrap().text.0
+        };
+        assert_eq!((code(105, 100), code(109, 777), code(110, 110)), (100, 100, 110));
+        assert_eq!(watch.code_at(5, || None), None);
+        (0..2 * FILES).for_each(|i| assert_eq!(code(5000 + 10 * i, 5000 + 10 * i), 5000 + 10 * i));
+        assert_eq!(code(105, 777), 100);
+        let last = ((1 << 20) - KEPT_BYTES) / size_of::<Note>() - 1;
         assert!(watch.note_for(&fake, last).is_some() && watch.note_for(&fake, last + 1).is_none());
-        assert!(watch.note(usize::MAX).is_none() && watch.mapped_bytes() == 1 << 20);
+        assert!(watch.note(usize::MAX).is_none() && watch.mapped_bytes() <= 1 << 20);
     }
 }

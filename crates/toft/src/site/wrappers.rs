@@ -243,7 +243,8 @@ impl Wrappers {
                 module
             }
         };
-        let code = code_in(&module, site).or_else(|| by_frame().then_some(BY_FRAME))?;
+        let code =
+            code_of_frame(frame_of(&module, site)).or_else(|| by_frame().then_some(BY_FRAME))?;
         self.state().sites.fetch_add(1, Relaxed);
         Some(code)
     }
@@ -267,14 +268,9 @@ impl Wrappers {
     }
 }
 
-/// The code of a site, as the unwind tables of its module say; `None` where they do not, or it is none that can be
-/// looked through. Makes unusual system calls: the caller holds a permit.
-pub fn code_in(module: &Module, site: usize) -> Option<usize> {
-    if UNWIND_TABLES { code_of_frame(frame_of(module, site)?) } else { None }
-}
-
-/// The code of a frame; `None` where it is none that can be looked through.
-fn code_of_frame(frame: Frame) -> Option<usize> {
+/// The code of a frame; `None` where there is none, or it is none that can be looked through.
+pub fn code_of_frame(frame: Option<Frame>) -> Option<usize> {
+    let frame = frame.filter(|_| UNWIND_TABLES)?;
     let bytes = match frame.base {
         Base::AboveFrame(16) if frame.pointer == Pointer::Below(16) => return Some(BY_FRAME),
         Base::AboveFrame(_) => return None,
@@ -304,7 +300,7 @@ mod tests {
         let at = |word: usize| (&raw const stack[word]).expose_provenance();
         let start = Place { stack: at(3), frame: 77 };
         let step = |place: Place, base, pointer| {
-            let code = code_of_frame(Frame { base, pointer }).unwrap();
+            let code = code_of_frame(Some(Frame { base, pointer })).unwrap();
             assert!((STEP_FIRST..=BY_FRAME).contains(&code));
             // SAFETY: (1) a made-up stack that is all there.
             unsafe { place.above(code, place.stack + REACH) }
@@ -329,7 +325,7 @@ mod tests {
         assert_eq!(step(wild, Base::AboveFrame(16), Pointer::Below(16)), None, "it leads away");
         // SAFETY: (1) as above; nothing is read beyond the limit.
         let beyond = |place: Place, base, pointer, limit| unsafe {
-            place.above(code_of_frame(Frame { base, pointer }).unwrap(), limit)
+            place.above(code_of_frame(Some(Frame { base, pointer })).unwrap(), limit)
         };
         assert_eq!(beyond(start, Base::AboveStack(32), Pointer::Untouched, at(6)), None);
         assert!(beyond(start, Base::AboveStack(32), Pointer::Untouched, at(7)).is_some());
@@ -357,7 +353,7 @@ mod tests {
 
     #[test]
     fn frames_that_do_not_fit_have_no_code() {
-        let code = |base, pointer| code_of_frame(Frame { base, pointer });
+        let code = |base, pointer| code_of_frame(Some(Frame { base, pointer }));
         assert!(code(Base::AboveStack(WORDS_MOST * WORD), Pointer::Untouched).is_some());
         assert!(code(Base::AboveStack(WORDS_MOST * WORD), Pointer::Unknown).is_none(), "BY_FRAME");
         assert!(code(Base::AboveStack((WORDS_MOST + 1) * WORD), Pointer::Untouched).is_none());

@@ -3,12 +3,14 @@
 //!
 //! - one with a name: its name, without arguments and what stands in angle brackets, has one of [`WORDS`] in it;
 //! - one without: it is short, and many places of its file call it directly; or none does, so that it is called through
-//!   a pointer, and it calls another file's function itself, as malloc is.
+//!   a pointer, and it calls malloc or one of its kind itself.
 
 use object::elf::PT_GNU_EH_FRAME;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
+    SymbolKind,
+};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::rc::Rc;
 use toft_profile::Mapping;
 
@@ -26,6 +28,18 @@ const WORDS: [&str; 9] = [
 ];
 /// And what has such a word in it, and gives back.
 const OTHERS: [&str; 1] = ["dealloc"];
+
+/// What a wrapper calls in the end.
+const MALLOC: [&str; 8] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "_Znwm",
+];
 
 /// A function without a name is a wrapper if it has at most so many bytes,
 const SHORT: u64 = 256;
@@ -75,7 +89,7 @@ struct File {
     symbols: Vec<(u64, u64, String)>,
     /// Address, the one behind the last, how many places call it.
     functions: Vec<(u64, u64, u32)>,
-    /// Return addresses of calls through which another file's function is come to; where there is no name.
+    /// Where calls of malloc and its kind return to.
     outward: BTreeSet<u64>,
 }
 
@@ -97,11 +111,7 @@ impl File {
             })
             .collect();
         symbols.sort();
-        let stubs: Vec<_> = elf
-            .sections()
-            .filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt")))
-            .map(|section| section.address()..section.address() + section.size())
-            .collect();
+        let stubs = stubs(&elf);
         let outward = BTreeSet::new();
         let mut file = File { segments, symbols, functions: Vec::new(), outward };
         file.functions = file.unwound(&bytes).unwrap_or_default();
@@ -142,15 +152,15 @@ impl File {
         Some(functions)
     }
 
-    /// Counts the places that call each function: whatever looks like such a call of its first byte. Calls by a word of
-    /// memory, or of one of the linker's stubs, lead to another file.
-    fn count_calls(&mut self, bytes: &[u8], stubs: &[Range<u64>]) {
+    /// Counts the places that call each function: whatever looks like such a call of its first byte; and notes those
+    /// that call one of the linker's `stubs`.
+    fn count_calls(&mut self, bytes: &[u8], stubs: &BTreeSet<u64>) {
         for &(start, address, size) in &self.segments {
             let Some(code) = bytes.get(start as usize..(start + size) as usize) else { continue };
             for (at, call) in code.windows(5).enumerate().filter(|(_, call)| call[0] == 0xe8) {
                 let distance = i32::from_le_bytes([call[1], call[2], call[3], call[4]]);
                 let to = (address + at as u64 + 5).wrapping_add_signed(i64::from(distance));
-                if stubs.iter().any(|stub| stub.contains(&to)) {
+                if stubs.contains(&to) {
                     self.outward.insert(address + at as u64 + 5);
                 } else if let Ok(place) =
                     self.functions.binary_search_by_key(&to, |function| function.0)
@@ -182,6 +192,40 @@ impl File {
             is_wrapper: short.contains(&bytes) && (called(callers) || callers == 0 && goes_out),
         }
     }
+}
+
+/// The linker's stubs through which a file calls malloc and its kind: each jumps to where a word of memory says, and the
+/// loader writes a function there, by its name.
+fn stubs(elf: &object::File<'_>) -> BTreeSet<u64> {
+    let mut words = BTreeSet::new();
+    let (symbols, relocations) = (elf.dynamic_symbol_table(), elf.dynamic_relocations());
+    for (place, relocation) in relocations.into_iter().flatten() {
+        if let (RelocationTarget::Symbol(index), Some(symbols)) = (relocation.target(), &symbols)
+            && let Ok(symbol) = symbols.symbol_by_index(index)
+            && MALLOC.contains(&symbol.name().unwrap_or(""))
+        {
+            words.insert(place);
+        }
+    }
+    let mut stubs = BTreeSet::new();
+    for section in elf.sections() {
+        if !section.name().is_ok_and(|name| name.starts_with(".plt")) {
+            continue;
+        }
+        for (number, stub) in section.data().unwrap_or(&[]).chunks(16).enumerate() {
+            let at = section.address() + 16 * number as u64;
+            // `endbr64` and a prefix may stand before `jmp [rip + distance]`; half of a stub is a stub in `.plt.got`.
+            for (place, jump) in stub.windows(6).enumerate().filter(|(_, j)| j[..2] == [0xff, 0x25])
+            {
+                let distance = i32::from_le_bytes([jump[2], jump[3], jump[4], jump[5]]);
+                let word = (at + place as u64 + 6).wrapping_add_signed(i64::from(distance));
+                if words.contains(&word) {
+                    stubs.insert(if place >= 8 { at + 8 } else { at });
+                }
+            }
+        }
+    }
+    stubs
 }
 
 /// Where in a file the segment of a kind begins.
