@@ -68,7 +68,7 @@ pub struct Heap<S: Shape> {
     unparked: usize,
     /// How many were not parked after the last one that failed.
     pause: usize,
-    /// Half of what `top` was when this was set last: when less is left of it, what is parked is freed (`park.rs`).
+    /// Three quarters of what `top` was when this was set last: when less is left of it, what is parked is freed (`park.rs`).
     ebb: usize,
     bins: S::Bins,
     spans: Spans,

@@ -9,7 +9,7 @@
 //! no split, no bit. How long a list is stands in the table, and not in its chunks: a free would wait for what the one
 //! before it has written. It has [`DEPTH`] at most: beyond that chunks are freed as in any other shape. Lists of larger
 //! chunks have as many bytes as the longest of small ones, so all that can be parked is bounded. All of them are freed
-//! before a request fails, or an end of a span moves, and each time that half of `top` has been used. A request that
+//! before a request fails, or an end of a span moves, and each time that a quarter of `top` has been used. A request that
 //! would fail says that memory is short: the next [`PAUSE`] blocks or more are not parked then, for they would only be
 //! freed for the next such request.
 
@@ -87,13 +87,18 @@ impl<S: Shape> Heap<S> {
         true
     }
 
-    /// What is done when half of `top` has been used: all that is parked goes back with the next block that is freed, to
+    /// What is done when a quarter of `top` has been used: all that is parked goes back with the next block that is freed, to
     /// be merged while there is still something else to take, and what comes after it is not parked for a while.
     #[cold]
     #[inline(never)]
     pub(super) fn ebbs(&mut self) {
-        self.ebb = self.top_size / 2;
+        self.ebb = self.top_size / 4 * 3;
         self.unparked = LONGEST;
+    }
+
+    /// Whether memory has become short a moment ago, in a shape that parks.
+    pub(super) fn is_short(&self) -> bool {
+        self.unparked != 0
     }
 
     /// A parked chunk of exactly this size, live again; 0 if there is none.
@@ -160,7 +165,7 @@ impl<S: Shape> Heap<S> {
             if self.unparked == 0 {
                 self.pause = (2 * self.pause).clamp(PAUSE, LONGEST);
             }
-            self.unparked = self.pause;
+            self.unparked = self.unparked.max(self.pause);
         }
         self.settle()
     }

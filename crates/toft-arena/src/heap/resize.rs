@@ -267,7 +267,7 @@ impl<S: Shape> Heap<S> {
     }
 
     /// A new block, where a block that shrinks to less than half finds a free chunk that is hardly larger than it needs,
-    /// in a shape that is careful with its memory, or where that is tight: moving there leaves one large free chunk behind, and shrinking in
+    /// in a shape that is careful with its memory, or while that is short: moving there leaves one large free chunk behind, and shrinking in
     /// place a small block in the middle of one. Where half of all resizings shrink, a hundredth more of the memory is
     /// used so. The caller copies, and frees the old one.
     ///
@@ -279,7 +279,7 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        if !(S::CAREFUL || S::THOROUGH && self.is_tight()) || align > S::ALIGN {
+        if !(S::CAREFUL || S::THOROUGH && self.is_short()) || align > S::ALIGN {
             return None;
         }
         let exact = S::chunk_size(size)?;
@@ -296,11 +296,6 @@ impl<S: Shape> Heap<S> {
             self.memory.open(hole + S::WORD, hole + self.live_size(hole));
             NonNull::new(self.memory.block(hole))
         }
-    }
-
-    /// Whether less than three quarters of the memory lie free at the end.
-    fn is_tight(&self) -> bool {
-        self.top_size < self.memory.extent / 4 * 3
     }
 
     /// Makes a block larger by letting it begin earlier, in the free memory below it, and moves its

@@ -139,7 +139,7 @@ impl<S: Shape> Heap<S> {
             if self.top == 0 || size > self.top_size {
                 self.retire_top();
                 (self.top, self.top_size) = (base, size);
-                self.ebb = size / 2;
+                self.ebb = size / 4 * 3;
                 self.clean = if zeroed { base } else { usize::MAX };
             } else {
                 self.insert(base, size, false);
@@ -238,7 +238,7 @@ impl<S: Shape> Heap<S> {
                 if span.fence - span.base > self.top_size {
                     self.retire_top();
                     (self.top, self.top_size) = (span.base, span.fence - span.base);
-                    self.ebb = self.top_size / 2;
+                    self.ebb = self.top_size / 4 * 3;
                 } else if span.fence != span.base {
                     self.insert(span.base, span.fence - span.base, false);
                 }

@@ -41,7 +41,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 /// What is copied with the lock held at most, when a block moves.
-const COPY_HELD: usize = 4096;
+const COPY_HELD: usize = 16 << 10;
 
 /// An [`Arena`] that may be used through a shared reference, as a static or from several threads, each
 /// call under a lock.
@@ -171,7 +171,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.hold(|arena| unsafe { arena.deallocate_sized(block, layout) });
     }
 
-    /// As [`Arena::reallocate`]. While more than 4 KiB are copied elsewhere the lock is not held, unless the block
+    /// As [`Arena::reallocate`]. While more than 16 KiB are copied elsewhere the lock is not held, unless the block
     /// grows downwards because there is no other room.
     ///
     /// # Errors

@@ -223,8 +223,8 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         })
     }
 
-    /// Hands parts to the heap of a stripe in which a block of this layout finds room: several more than that, or
-    /// else no more.
+    /// Hands parts to the heap of a stripe in which a block of this layout finds room: as many as all would have, or
+    /// else no more than it needs.
     fn take_parts(
         &self,
         stripe: usize,
@@ -234,7 +234,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         let least = self.parts.holding(room_for::<S>(layout)?);
         let share = self.parts.count() / N;
         let take = |many| self.parts.take(stripe, many, stripe * share);
-        let more = least.max(share / 8);
+        let more = least.max(share);
         let parts = take(more).or_else(|| take(least)).ok_or(NoMemory)?;
         let new = self.span(&parts);
         // They continue the span that ends before them, or the one that begins behind them.
