@@ -82,8 +82,10 @@ static void *work(void *arg)
             malloc_trim(0);
     }
     for (size_t i = 0; i < blocks; i++)
-        for (int kind = 0; kind < KINDS; kind++)
+        for (int kind = 0; kind < KINDS; kind++) {
             free(block[kind][i]);
+            block[kind][i] = NULL;
+        }
     return arg;
 }
 

@@ -8,7 +8,7 @@ use common::shadow::bytes_of;
 use common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
-use toft::entry::{Call, Resized};
+use toft::entry::{Call, Resized, Which};
 use toft::options::Options;
 use toft::os::fake::{Fake, PageState};
 use toft::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -272,22 +272,50 @@ fn a_write_to_a_pooled_slab_is_seen_on_demand() {
     program.one_report("verify", place, 9);
 }
 
-/// Pages go all the same where everything around is free, and what was written there before is seen first.
+impl Program {
+    /// All blocks of a slab were freed but for one, on another page than a reserved slot that is armed.
+    fn place_among_free(&self) -> Place {
+        let blocks = self.fill(60);
+        let place = self.place(&blocks, 60);
+        let page = place.address / PAGE;
+        let mine = |&&block: &&usize| block >> 16 == place.address >> 16;
+        let far = |&&block: &&usize| (block / PAGE).abs_diff(page) > 1;
+        let left = blocks.iter().filter(mine).find(far);
+        blocks.iter().filter(mine).filter(|&block| Some(block) != left).for_each(|&b| self.free(b));
+        self.allocator.release_quarantine(self.heap);
+        place
+    }
+}
+
+/// What was written there is seen before its pages go, by their owner or by the reclaimer; and never when nothing was.
+#[test]
+fn a_write_is_seen_before_pages_go() {
+    for (by_owner, written) in [(true, true), (false, true), (true, false), (false, false)] {
+        let program = Program::new();
+        let place = program.place_among_free();
+        program.silent();
+        if written {
+            write(place.address + 5);
+        }
+        if by_owner {
+            program.allocator.purge(Some(program.heap));
+        } else {
+            program.allocator.sweep(Which::Free).expect("nobody else sweeps");
+        }
+        if written {
+            program.one_report("verify", place, 5);
+        }
+        program.silent();
+        assert!(!armed(&program, place), "its page is still there");
+    }
+}
+
+/// Pages go all the same where everything around is free.
 #[test]
 fn pages_of_reserved_slots_go_and_come_back() {
     let program = Program::new();
-    let blocks = program.fill(60);
-    let place = program.place(&blocks, 60);
+    let place = program.place_among_free();
     let page = place.address / PAGE;
-    let slab = |address: usize| address >> 16;
-    let left = blocks
-        .iter()
-        .position(|&block| slab(block) == slab(place.address) && (block / PAGE).abs_diff(page) > 1);
-    for (number, &block) in blocks.iter().enumerate() {
-        if slab(block) == slab(place.address) && Some(number) != left {
-            program.free(block);
-        }
-    }
     program.allocator.purge(Some(program.heap));
     program.silent();
     assert!(!armed(&program, place), "its page is still there");
