@@ -122,3 +122,32 @@ impl Slab {
         }
     }
 }
+
+#[cfg(all(test, feature = "hardened", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::slab::Class;
+    use std::boxed::Box;
+    extern crate std;
+
+    fn slab() -> Box<Slab> {
+        let slab = Box::new(Slab::nothing());
+        let slots = slab.open(1 << 30, 64 << 10, Class::of(64).unwrap(), 0, 0);
+        slab.publish(1 << 20, slots);
+        (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
+        slab
+    }
+
+    /// The owner has seen the slot live, another thread takes it, and the owner writes over the state.
+    #[test]
+    fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
+        let slab = slab();
+        assert!(slab.take_others(3));
+        assert!(!slab.take_own(3) && !slab.take_others(3) && !slab.bury(3));
+        slab.state_of(3).store(QUARANTINED, Relaxed);
+        assert!(!slab.has_taken(3));
+        // Nobody else does.
+        assert!(slab.take_others(4) && slab.has_taken(4) && slab.is_quarantined(4));
+        assert!(slab.take_own(5) && !slab.take_others(5) && slab.is_quarantined(5));
+    }
+}
