@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! slack      1        T                             T, the last byte, is never zero
-//!            2..8     0 c c c T                     the first is zero, so that strlen stops there
-//!            9..16    0 c c c c c c c ... c c T     two words, the second over the first
-//!            more     0 c c c c c c c  ......  c c c c c c c T      what lies between is not looked at
+//!            2..8     0 c c T                       the first is zero, so that strlen stops there
+//!            9..16    0 T c c c c c c c T           the same eight bytes again before the last eight
+//!            more     0 c T c c c c c  ......  c c c c c c c T      what lies between is not looked at
 //! ```
 //!
 //! `c` and `T` are bytes of a word that is made from the secret and the slot's address. So a slack
@@ -16,6 +16,9 @@
 //!
 //! What the leading zero costs: a zero that is written there is not seen, where the slack is more
 //! than a byte. It changes nothing either.
+//!
+//! Malloc writes a slack of up to 16 bytes at once: a block may be freed before that has come to the cache, and a read of
+//! bytes of two writes that have not would wait for both (decision 0033).
 
 /// What the slack of one slot carries.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +69,10 @@ impl Canary {
         (covered, self.word & random)
     }
 
-    /// The first word of a longer slack.
+    /// The first eight bytes of a slack, or all where it is shorter: but where it is one byte, which is not zero.
     #[inline(always)]
-    fn head(self) -> u64 {
-        self.word << 8
+    fn head(self, slack: usize) -> u64 {
+        self.word.rotate_left(8 * (slack % 8) as u32) & !0xFF
     }
 
     /// Writes the canary behind `size` bytes at `begin`, in a slot of `slot_bytes`, which are more.
@@ -84,31 +87,59 @@ impl Canary {
         // One aligned store, so that others see the last byte zero or right.
         unsafe {
             if slack > 8 {
-                word_at(begin + size).write_unaligned(self.head());
+                word_at(begin + size).write_unaligned(self.head(slack));
             }
             let last = word_at(begin + slot_bytes - 8);
             last.write_volatile(last.read() & !covered | value);
         }
     }
 
-    /// The same, in a slot that is all zero and ends at `end`, with `slack` bytes left: two stores and no
-    /// branch, because which slacks come after another nobody can guess.
+    /// The same, in a slot that is all zero and ends at `end`, with `slack` bytes left.
     ///
     /// # Safety
     /// 1. As for `arm`; the slack is not zero, and no more than the slot.
     #[inline(always)]
     pub unsafe fn arm_zeroed(self, end: usize, slack: usize) {
-        let masks = Masks::of(slack);
-        // SAFETY: duty 1: the slot has 16 bytes at least. A head that is not there is zeros over zeros, and
-        // others see the last byte zero or right.
+        // SAFETY: duty 1: the slot has 16 bytes at least. What does not belong to the slack is zeros over zeros, and others
+        // see the last byte zero or right.
         unsafe {
-            word_at(end - slack.max(8)).write_unaligned(self.head() & masks.head);
-            word_at(end - 8).write_volatile(self.word & masks.random);
+            if slack < MASKS.len() {
+                self.write_masked(end - 16, slack);
+            } else {
+                word_at(end - slack).write_unaligned(self.head(slack));
+                word_at(end - 8).write_volatile(self.word);
+            }
+        }
+    }
+
+    /// The last 16 bytes of a slot at once, of which only those of the slack are not zero.
+    ///
+    /// # Safety
+    /// 1. As for `arm_zeroed`, of at most 16 bytes: `last` is the address of the slot's last 16.
+    #[inline(always)]
+    unsafe fn write_masked(self, last: usize, slack: usize) {
+        // SAFETY: no slack is more than the table is long, says duty 1; the slot is aligned to 16.
+        unsafe {
+            let masks = MASKS.get_unchecked(slack);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            {
+                use core::arch::x86_64::{
+                    __m128i, _mm_and_si128, _mm_load_si128, _mm_set1_epi64x, _mm_store_si128,
+                };
+                let words = _mm_set1_epi64x(self.word as i64);
+                let masked = _mm_and_si128(words, _mm_load_si128((&raw const *masks).cast()));
+                _mm_store_si128(word_at(last).cast::<__m128i>(), masked);
+            }
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            {
+                word_at(last).write_volatile(self.word & masks.before);
+                word_at(last + 8).write_volatile(self.word & masks.random);
+            }
         }
     }
 
     /// Whether the slack of a slot that ends at `end` is as `arm` or `arm_zeroed` has left it: `damage` says what
-    /// is wrong with it.
+    /// is wrong with it. Without a branch, because which slacks come after another nobody can guess.
     ///
     /// # Safety
     /// 1. As for `arm_zeroed`.
@@ -119,7 +150,7 @@ impl Canary {
         let (head, last) =
             unsafe { (word_at(end - slack.max(8)).read_unaligned(), word_at(end - 8).read()) };
         let wrong = (last & masks.covered) ^ (self.word & masks.random);
-        wrong | ((head ^ self.head()) & masks.head) == 0
+        wrong | ((head ^ self.head(slack)) & masks.head) == 0
     }
 
     /// Makes zero what `arm` has written.
@@ -182,7 +213,7 @@ impl Canary {
             // Of the first word, what the last has not covered.
             let own = u64::MAX >> (64 - 8 * (slack - 8).min(8));
             // SAFETY: as above.
-            head = (unsafe { word_at(begin + size).read_unaligned() } ^ self.head()) & own;
+            head = (unsafe { word_at(begin + size).read_unaligned() } ^ self.head(slack)) & own;
         }
         if wrong | head == 0 {
             return None;
@@ -194,28 +225,32 @@ impl Canary {
     }
 }
 
-/// Which bits of the two words of a slack are looked at, and which are random.
+/// Which bits of the words of a slack are looked at, and which are random.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
+#[repr(C, align(32))]
 struct Masks {
+    /// Of the word before the last, what is random of a slack of 16 bytes at most.
+    before: u64,
+    /// The same of the last word.
+    random: u64,
     /// Of the last word, what belongs to the slack.
     covered: u64,
-    /// Of that, what is random: the rest is zero.
-    random: u64,
     /// Of the first word, what the last one does not cover.
     head: u64,
 }
 
 /// The masks of slacks of 0 to 15 bytes, and of all from 16 on.
 static MASKS: [Masks; 17] = {
-    let mut all = [Masks { covered: 0, random: 0, head: 0 }; 17];
+    let mut all = [Masks { before: 0, random: 0, covered: 0, head: 0 }; 17];
     let mut slack = 1;
     while slack <= 16 {
         let short = if slack < 8 { slack } else { 8 };
-        let random = if slack < 3 { 1 } else { slack - 1 };
+        // But for the first byte, which is zero, where it is not the only one.
+        let random = u128::MAX << (128 - 8 * if slack == 1 { 1 } else { slack - 1 });
         all[slack] = Masks {
+            before: random as u64,
+            random: (random >> 64) as u64,
             covered: u64::MAX << (64 - 8 * short),
-            random: u64::MAX << (64 - 8 * if random < 8 { random } else { 8 }),
             head: if slack > 8 { u64::MAX >> (128 - 8 * slack) } else { 0 },
         };
         slack += 1;
