@@ -33,6 +33,7 @@ int main(int argc, char **argv)
     if (argc == 2) {
         slab_of(7);
         slab_of(8);
+        slab_of(9);
         long own = !strcmp(argv[1], "own") ? 1 : !strcmp(argv[1], "many") ? 2 : 0;
         CHECK(statistic("own_sites") == own);
         CHECK((statistic("grouped_sites") > 0) == (strcmp(argv[1], "absent") != 0));

@@ -44,7 +44,7 @@ pub struct Make {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Call sites that held so many bytes at least have a partition of their own
-    #[arg(long, value_name = "BYTES", default_value = "1m", value_parser = size)]
+    #[arg(long, value_name = "BYTES", default_value = "4m", value_parser = size)]
     own_from: u64,
     /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]

@@ -181,7 +181,7 @@ impl Stats {
                 format!("{} partitions", self.number("partitions")),
             ],
         );
-        if self.number("own_sites") != 0 {
+        if self.number("own_sites") + self.number("grouped_sites") != 0 {
             let merged = match self.number("merged_sites") {
                 0 => "none shares one".to_owned(),
                 n => style.bad(&format!("{} came later and share", style::count(n))),
@@ -192,6 +192,10 @@ impl Stats {
                 let found = style::count(self.number("found_wrappers"));
                 // What they have handed out until then is still told as theirs.
                 parts.push(format!("{found} found to be in wrappers of malloc"));
+            }
+            if self.number("grouped_sites") != 0 {
+                let grouped = style::count(self.number("grouped_sites"));
+                parts.push(format!("{grouped} together, as hints say"));
             }
             line("sites", &parts);
         }

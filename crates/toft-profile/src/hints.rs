@@ -133,8 +133,16 @@ fn is_in_a_line(path: &str) -> bool {
     !path.contains(['\n', '\r']) && !path.contains(" #") && path.trim() == path && !path.is_empty()
 }
 
+/// Most letters of a name in a comment: those of Rust and C++ may have hundreds.
+const COMMENT_MOST: usize = 80;
+
 fn in_a_comment(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
+    let mut letters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = letters.by_ref().take(COMMENT_MOST).collect();
+    if letters.next().is_some() {
+        short.push_str("...");
+    }
+    short
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! What slots as large as each call site needs would save of a recorded program, where it has most: the figures of
-//! decision 0034. `cargo run --release -p toft-trace --example slot_sizes -- TRACE...`
+//! decision 0035. `cargo run --release -p toft-trace --example slot_sizes -- TRACE...`
 //!
 //! A call site's blocks of one class lie in slots of the class's size. If all that it ever asks for is smaller, slabs of
 //! its own could have smaller slots. That is what is *saved*; of it goes, for each such pair of site and class, what a

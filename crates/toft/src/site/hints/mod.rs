@@ -247,7 +247,8 @@ impl Hints {
         let behind = self.entries.partition_point(|entry| (entry.module, entry.offset) <= wanted);
         let entry = self.entries.get(behind.checked_sub(1)?)?;
         let found = (entry.module, entry.offset) == wanted;
-        found.then_some(if entry.rule == OWN { Rule::Own } else { Rule::Group(entry.rule as u8) })
+        let rule = if entry.rule == OWN { Rule::Own } else { Rule::Group(entry.rule as u8) };
+        found.then_some(rule)
     }
 }
 
