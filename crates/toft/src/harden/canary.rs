@@ -178,7 +178,7 @@ impl Canary {
         let from_end = slack - place;
         match (place, from_end) {
             (_, 1..=8) => tail.to_le_bytes().get(8 - from_end).copied(),
-            (0..8, _) => self.head().to_le_bytes().get(place).copied(),
+            (0..8, _) => self.head(slack).to_le_bytes().get(place).copied(),
             _ => None,
         }
     }
