@@ -136,10 +136,8 @@ impl<O: Os> Allocator<O> {
         }
         let (class, entry) = (slab.class().index(), address_of(slab) | slot);
         let mut leaving = Leaving::nothing();
-        let mut put = |heap: &Heap| {
-            heap.line_up(class, entry)
-                || heap.exchange(class, entry, self.quarantine_share, &mut leaving)
-        };
+        let mut put =
+            |heap: &Heap| heap.exchange(class, entry, self.quarantine_share, &mut leaving);
         if !put(heap) && !self.with_borrowed_heap(put).unwrap_or(false) {
             leaving.set(entry);
         }

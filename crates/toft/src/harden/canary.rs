@@ -18,7 +18,7 @@
 //! than a byte. It changes nothing either.
 //!
 //! Malloc writes a slack of up to 16 bytes at once: a block may be freed before that has come to the cache, and a read of
-//! bytes of two writes that have not would wait for both (decision 0033).
+//! bytes of two writes that have not would wait for both (decision 0037).
 
 /// What the slack of one slot carries.
 #[derive(Clone, Copy, Debug)]

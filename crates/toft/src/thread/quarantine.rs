@@ -209,14 +209,19 @@ impl Quarantine {
         if row.end.load(Relaxed) == 0 {
             return self.exchange_first(seat, class, entry, (share, dice), leaving);
         }
-        if row.next.load(Relaxed) == row.stop.load(Relaxed) {
-            self.make_room(row, dice, leaving);
+        let mut next = row.next.load(Relaxed);
+        if next == row.stop.load(Relaxed) {
+            next = self.make_room(row, dice, leaving);
         }
-        self.line_up(seat, class, entry)
+        self.place(next as usize).store(entry, Relaxed);
+        row.next.store(next + 1, Relaxed);
+        true
     }
 
-    /// The line has come to where the oldest stand: some of them go to random places, and who had those leave.
-    fn make_room(&self, row: &Row, dice: &Dice, leaving: &mut Leaving) {
+    /// The line has come to where the oldest stand: some of them go to random places, and who had those leave. Says
+    /// which place is the next.
+    #[inline(always)]
+    fn make_room(&self, row: &Row, dice: &Dice, leaving: &mut Leaving) -> u32 {
         let (first, random) = (row.first.load(Relaxed) as usize, row.random.load(Relaxed) as usize);
         let mut next = row.next.load(Relaxed);
         if next == row.end.load(Relaxed) {
@@ -235,13 +240,17 @@ impl Quarantine {
             *leaves = entry;
             if random != 0 && entry != 0 {
                 drawn = drawn.wrapping_mul(GENERATOR).wrapping_add(1);
-                *leaves = self.replace(first + (((drawn >> 32) as usize * random) >> 32), entry);
+                let number = ((drawn >> 32) as usize * random) >> 32;
+                *leaves = self.replace(first + number, entry);
             }
             count += 1;
         }
         leaving.count = count;
+        // In this order: at no moment there is a place between the two that is not of the line.
         row.next.store(next, Relaxed);
+        compiler_fence(SeqCst);
         row.stop.store(stop, Relaxed);
+        next
     }
 
     /// The class's first block, or one of a class of which the share leaves no line.
