@@ -1,9 +1,9 @@
 //! The quarantine of one heap: what its thread has freed and what is not free yet.
 //!
 //! ```text
-//! for each class   line[l + b]  what comes stands in line
-//!                  random[r]    the b oldest of a full line take the places of as many of these, by a throw of dice
-//!                               each; and those leave, together
+//! for each class   line[l + b - 1]  what comes stands in line
+//!                  random[r]        the b oldest of a full line take the places of as many of these, by a throw of dice
+//!                                   each; and those leave, together
 //! ```
 //!
 //! `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a block see freed before it leaves,
@@ -68,8 +68,8 @@ const LAYOUT: ([Shape; CLASSES], usize, usize) = {
             line: line as u16,
             together: together as u16,
         };
-        places += random + line + together;
-        bytes += (random + line + together) * size;
+        places += random + line + together - 1;
+        bytes += (random + line + together - 1) * size;
         class += 1;
     }
     assert!(places <= u16::MAX as usize);
@@ -268,10 +268,7 @@ impl Quarantine {
         };
         let of = |places: u16| places as usize * share / WHOLE;
         let (first, random) = (shape.first as usize, of(shape.random));
-        let (mut line, mut together) = (of(shape.line), of(shape.together));
-        if together == 0 {
-            (line, together) = (line.saturating_sub(1), 1);
-        }
+        let (line, together) = (of(shape.line), of(shape.together).max(1));
         if line == 0 {
             let throw = |random| first + dice.below(random);
             leaving.set(if random == 0 { entry } else { self.replace(throw(random), entry) });
@@ -286,7 +283,7 @@ impl Quarantine {
         row.stop.store((begin + together) as u32, Relaxed);
         // Last: a signal handler finds it as it was, or done.
         compiler_fence(SeqCst);
-        row.end.store((begin + line + together) as u32, Relaxed);
+        row.end.store((begin + line + together - 1) as u32, Relaxed);
         self.line_up(seat, class, entry)
     }
 
@@ -403,8 +400,10 @@ mod tests {
                 most = most.max(inside.len());
             }
             let shape = SHAPES[class.index()];
-            let (all, together) =
-                ((shape.random + shape.line + shape.together) as usize, shape.together as usize);
+            let (all, together) = (
+                (shape.random + shape.line + shape.together - 1) as usize,
+                shape.together as usize,
+            );
             assert!(most == all && inside.len() > all - together, "{class:?}: {most} of {all}");
             let mean = sum / (20_000 - inside.len());
             assert!(mean.abs_diff(all - together / 2) <= all / 4 + 2, "{class:?}: {mean} of {all}");
