@@ -15,9 +15,7 @@
 use super::slab::{SLOTS_MAX, Slab};
 use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
 use crate::policy::{HARDENED, RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
-use crate::sync::AtomicU8;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
-use core::mem::offset_of;
 
 /// Reserved slots of a slab, at most: so many numbers fit beside their count in a word.
 pub const RESERVED_MOST: usize = 3;
@@ -119,8 +117,9 @@ impl Slab {
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
     pub fn is_beside_armed(&self, slot: usize) -> bool {
+        use core::mem::offset_of;
         debug_assert!(slot < SLOTS_MAX);
-        let bytes: *const AtomicU8 = (&raw const *self).cast();
+        let bytes: *const crate::sync::AtomicU8 = (&raw const *self).cast();
         let behind = offset_of!(Slab, states) + slot + 1;
         // SAFETY: bytes of this descriptor: states, or the byte before the first, which is nobody's, or the one behind the
         // last, which is `dense`. All are used as single bytes. pairs: armed.
@@ -155,5 +154,25 @@ impl Slab {
         };
         let all = (0..self.slots()).filter(|&slot| is_reserved(slot)).count();
         self.reserved_slots().all(is_reserved) && all == self.reserved_slots().count()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slots_beside_an_armed_one_are_known() {
+        for armed in 0..SLOTS_MAX {
+            let slab = Slab::nothing();
+            slab.state_of(armed).store(ARMED, Relaxed);
+            for slot in 0..SLOTS_MAX {
+                assert_eq!(
+                    slab.is_beside_armed(slot),
+                    slot.abs_diff(armed) == 1,
+                    "{slot}, {armed}"
+                );
+            }
+        }
     }
 }
