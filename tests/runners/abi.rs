@@ -22,6 +22,7 @@ fn main() {
     all.extend(of_the_file("needs_no_more_than_the_list", image::needs_no_more_than_the_list));
     all.extend(of_the_file("has_no_panic", image::has_no_panic));
     all.extend(of_the_file("headers_are_right", image::headers_are_right));
+    all.extend(of_the_file("only_semaphores_stay_writable", image::only_semaphores_stay_writable));
     for (name, link, cpp) in [
         ("links_shared_c", Link::Shared, false),
         ("links_shared_cpp", Link::Shared, true),

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use toft_tests::compile::compiler;
 use toft_tests::library::{is_hardened, library, scratch_dir};
 use toft_tests::process::command;
@@ -62,19 +63,21 @@ fn the_notes_name_every_probe(library: &Path) -> Result<(), String> {
     Err(format!("each has a semaphore of its own: {found:?}"))
 }
 
-/// The program, compiled.
+/// The program, compiled once.
 fn told() -> Result<PathBuf, String> {
-    let binary = scratch_dir("probes").join("told");
-    let next = scratch_dir("probes").join(format!("told-{}", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes/told.c");
-    let mut compile = compiler(false);
-    compile.arg("-pthread").arg(&source).arg("-o").arg(&next);
-    let out = compile.output().map_err(|e| e.to_string())?;
-    if !out.status.success() {
-        return Err(format!("{compile:?}\n{}", String::from_utf8_lossy(&out.stderr)));
-    }
-    std::fs::rename(&next, &binary).map_err(|e| e.to_string())?;
-    Ok(binary)
+    static TOLD: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    TOLD.get_or_init(|| {
+        let binary = scratch_dir("probes").join("told");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes/told.c");
+        let mut compile = compiler(false);
+        compile.arg("-pthread").arg(&source).arg("-o").arg(&binary);
+        let out = compile.output().map_err(|e| e.to_string())?;
+        if out.status.success() {
+            return Ok(binary);
+        }
+        Err(format!("{compile:?}\n{}", String::from_utf8_lossy(&out.stderr)))
+    })
+    .clone()
 }
 
 /// Runs the program in gdb on the library, with these commands once `main` is reached; what gdb and the program said,

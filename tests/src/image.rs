@@ -117,3 +117,29 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
+
+/// What the loader leaves writable, and the start does not seal: in the default build the probes' semaphores, which lie on
+/// a page of their own; in the hardened one nothing. Whole pages of `.data` and `.bss` are the start's.
+pub fn only_semaphores_stay_writable(library: &Path) -> Result<(), String> {
+    const PAGE: u64 = 4096;
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(0);
+    let segments = output("readelf", &["-lW"], library)?;
+    let relro = segments.lines().find(|line| line.contains("GNU_RELRO"));
+    let words: Vec<&str> = relro.ok_or("no relro")?.split_whitespace().collect();
+    let sealed = number(words[2])..(number(words[2]) + number(words[5])).next_multiple_of(PAGE);
+    let sections = output("readelf", &["-SW"], library)?;
+    let mut found = Vec::new();
+    for line in sections.lines() {
+        let Some((_, line)) = line.split_once(']') else { continue };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, kind, at, _, size, _, flags, ..] = words[..] else { continue };
+        let (at, size) = (number(at), number(size));
+        let aside = sealed.contains(&at) || kind == "NULL" || flags.contains('T');
+        if !flags.contains('W') || aside || (at % PAGE == 0 && size % PAGE == 0) {
+            continue;
+        }
+        found.push((name, size));
+    }
+    let wanted: &[(&str, u64)] = if is_hardened() { &[] } else { &[(".probes", 8)] };
+    if found == wanted { Ok(()) } else { Err(format!("left writable: {found:?}, not {wanted:?}")) }
+}

@@ -18,9 +18,9 @@ pub use there::{
 };
 
 /// Whether this build has probes.
-pub const THERE: bool = cfg!(not(any(loom, feature = "hardened")));
+pub const THERE: bool = cfg!(not(feature = "hardened"));
 
-#[cfg(not(any(loom, feature = "hardened")))]
+#[cfg(not(feature = "hardened"))]
 mod there {
     use crate::sync::AtomicU16;
     use crate::sync::Ordering::Relaxed;
@@ -110,7 +110,7 @@ mod there {
 }
 
 /// Where there are no probes nobody wants to know.
-#[cfg(any(loom, feature = "hardened"))]
+#[cfg(feature = "hardened")]
 #[allow(missing_docs)]
 mod there {
     macro_rules! nobody_wants {

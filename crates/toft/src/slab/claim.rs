@@ -5,7 +5,8 @@ use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
 use super::states::{DIRTY, LEFT, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
-use crate::os::probes;
+#[cfg(not(loom))]
+use crate::os::probes::wants_allocations;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
@@ -16,6 +17,12 @@ const HEAT_MAX: u8 = 2;
 /// Claims after which a slab is hot: it gets fresh slots on top of few used ones, because a claim
 /// costs as much as several calls of malloc.
 const HOT: u8 = 16;
+
+/// The model checker has no system underneath, and nobody to tell.
+#[cfg(loom)]
+fn wants_allocations() -> bool {
+    false
+}
 
 /// What taking a slot back has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +243,7 @@ impl Slab {
             || claim & (bit - 1) != 0
             || self.is_being_held()
             || self.state_of(slot).load(Relaxed) != DIRTY
-            || probes::wants_allocations()
+            || wants_allocations()
         {
             return;
         }
