@@ -125,7 +125,8 @@ fn main() {
     for line in std::io::stdin().lock().lines() {
         let Ok(seconds) = line.unwrap_or_default().trim().parse() else { break };
         let mut found = measure(Duration::from_secs_f64(seconds), &mut working, &mut dice);
-        let longest = found.longer.iter().max().copied().unwrap_or_else(|| found.of_thousand(1000));
+        let exact = found.exact.iter().rposition(|&count| count != 0).unwrap_or(0) as u64;
+        let longest = found.longer.iter().max().copied().unwrap_or(exact);
         let parts = [500, 990, 999].map(|part| found.of_thousand(part));
         println!("{} {} {} {longest} {}", parts[0], parts[1], parts[2], found.count);
         let _ = std::io::stdout().flush();

@@ -104,7 +104,7 @@ fn look(pid: u32) -> Result<f64, String> {
     let mut command = Command::new(&toft);
     let output = command.args(["heap", &pid.to_string()]).output();
     let output = output.map_err(|e| format!("{}: {e}", toft.display()))?;
-    if !output.status.success() || !output.stdout.windows(4).any(|word| word == b"node") {
+    if !output.status.success() || !output.stdout.windows(4).any(|word| word == b"live") {
         return Err(format!("toft heap: {}", String::from_utf8_lossy(&output.stderr)));
     }
     Ok(begin.elapsed().as_secs_f64())
