@@ -23,12 +23,12 @@ Examples:
   toft hints heap.toft -o PROGRAM.hints         ... makes hints ...
   toft run --hints PROGRAM.hints -- PROGRAM     ... for the next
 
-A program that frees everything before it ends has nothing in a profile of its end: take some while it runs, and give
-them all; the most that a call site had counts:
+A program that frees everything before it ends has nothing in a profile of its end: take some
+while it runs, and give them all; the most that a call site had counts:
   toft run --profile heap.toft --env TOFT_PROFILE_GROWTH=8m -- PROGRAM
   toft hints heap.toft* -o PROGRAM.hints
 
-Exit status: 0, or 125 if a file is no profile, or nothing of it can be told; then one line says why.";
+Exit status: 0, or 125 if a file is no profile, or nothing was live; then one line says why.";
 
 /// Make hints for the next run of a program from profiles of it.
 ///
