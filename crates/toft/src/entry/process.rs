@@ -416,8 +416,7 @@ pub fn before_filter() {
     // Without memory for an allocator there is nobody to tell. It then has not been promised by
     // `watch_filters` either that it would be told.
     if ready() {
-        // The filter may be for all threads, and not know what the watcher calls.
-        allocator().guarded.stop_watcher();
+        allocator().stop_watcher();
         allocator().filter().about_to_install(allocator().os());
     }
 }

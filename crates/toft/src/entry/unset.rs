@@ -13,7 +13,7 @@ use super::misuse::{Line, head};
 use super::{Allocator, Call};
 use crate::guarded::{Slot, SlotCondition, Watcher};
 use crate::os::userfault::{self, Doing};
-use crate::os::{Os, process, thread};
+use crate::os::{Os, process, thread, wait_for};
 use crate::report::Stack;
 use crate::sync::pause;
 
@@ -42,7 +42,8 @@ impl<O: Os> Allocator<O> {
         self.guarded.set_watcher(file, process::pid());
         let this = (&raw const *self).expose_provenance();
         let started = file.and_then(|_| thread::spawn(watch::<O>, this));
-        if file.is_some() && started.is_some() {
+        if let (Some(_), Some(number)) = (file, started) {
+            self.guarded.set_watcher_thread(number);
             return file;
         }
         self.guarded.set_watcher(None, process::pid());
@@ -51,6 +52,17 @@ impl<O: Os> Allocator<O> {
             b"toft: TOFT_UNINIT: the system does not allow userfaultfd with the kernel's accesses; it is off\n",
         );
         None
+    }
+
+    /// A filter of system calls is about to be installed, perhaps for all threads, and it need not know what the watcher
+    /// calls: nobody is told any more, and the watcher is waited for until it waits itself, where it stays. Not on a path
+    /// of malloc's.
+    pub(super) fn stop_watcher(&self) {
+        self.guarded.stop_watcher();
+        if let Some(thread) = self.guarded.watcher_thread(process::pid()) {
+            let waits = || matches!(userfault::doing(thread), Doing::Call(libc::SYS_read, ..));
+            wait_for(&self.os, || waits() || !process::thread_runs(thread));
+        }
     }
 
     /// What the watcher does, until its descriptor is of no use any more.

@@ -46,6 +46,8 @@ pub(super) struct Head {
     /// To whom reads of what was not written are told, and in which process: `watch.rs`.
     pub(super) watcher: AtomicUsize,
     pub(super) watcher_of: AtomicUsize,
+    /// The number of its thread, or zero. Who has started it.
+    pub(super) watcher_thread: AtomicUsize,
 }
 
 /// What an address in the pool means.

@@ -49,12 +49,27 @@ impl Guarded {
         self.head().watcher.store(word, Release);
     }
 
+    /// It runs as the thread of this number.
+    pub fn set_watcher_thread(&self, number: u32) {
+        self.head().watcher_thread.store(number as usize, Release);
+    }
+
+    /// The number of its thread, if there has ever been one in this process.
+    pub fn watcher_thread(&self, process: usize) -> Option<u32> {
+        if !self.is_on() || self.head().watcher_of.load(Relaxed) != process {
+            return None;
+        }
+        let number = self.head().watcher_thread.load(Acquire);
+        (number != 0).then_some(number as u32)
+    }
+
     /// In the child of a fork: the pages are as any others there, and the watcher is the parent's.
     pub fn forget_watcher(&self) {
         if !self.is_on() {
             return;
         }
         let watcher = &self.head().watcher;
+        self.head().watcher_thread.store(0, Release);
         match watcher.swap(NOBODY, AcqRel) {
             NOBODY | STARTING => return,
             REFUSED => return watcher.store(REFUSED, Release),

@@ -182,7 +182,13 @@ impl Hints {
         hints.modules = modules.get(..known).unwrap_or(&[]);
         let entries = entries.get_mut(..count).ok_or(NO_MEMORY)?;
         let key = |entries: &[Entry], at: usize| entries.get(at).map(Entry::key);
-        heap_sort(entries, |all, a, b| key(all, a) < key(all, b), |all, a, b| all.swap(a, b));
+        // Not by a swap that checks its places and panics: nothing in the library does.
+        let exchange = |all: &mut [Entry], a: usize, b: usize| {
+            if let Ok([a, b]) = all.get_disjoint_mut([a, b]) {
+                core::mem::swap(a, b);
+            }
+        };
+        heap_sort(entries, |all, a, b| key(all, a) < key(all, b), exchange);
         hints.entries = entries;
         hints.ranges = Some(table::<Ranges>(1).and_then(|all| all.first()).ok_or(NO_MEMORY)?);
         Ok(hints)
