@@ -294,6 +294,30 @@ fn a_file_is_whole_and_goes_with_the_process() {
     assert!(!left.iter().any(|name| name.to_string_lossy().contains(".new")), "{left:?}");
 }
 
+/// What is no file stays what it is, even for root; and a link leads to the new one.
+#[test]
+fn what_has_the_name_of_a_file_is_kept() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let fifo = place.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let reader = {
+        let fifo = fifo.clone();
+        std::thread::spawn(move || fs::read_to_string(fifo).unwrap())
+    };
+    let once = toft().args(["metrics", &target.pid, "-o", text(&fifo)]).output().unwrap();
+    assert_eq!(once.status.code(), Some(0), "{}", stderr(&once));
+    assert!(sum(&parse(&reader.join().unwrap()).unwrap(), "toft_live_bytes") >= target.bytes);
+    assert!(!fs::metadata(&fifo).unwrap().is_file());
+    let (link, led_to) = (place.path().join("link"), file(place.path(), "real", b"old", 0o644));
+    std::os::unix::fs::symlink(&led_to, &link).unwrap();
+    let once = toft().args(["metrics", &target.pid, "-o", text(&link)]).output().unwrap();
+    assert_eq!(once.status.code(), Some(0), "{}", stderr(&once));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(parse(&fs::read_to_string(led_to).unwrap()).is_ok());
+    target.end();
+}
+
 /// Asks by HTTP; the status and the body.
 fn ask(mut peer: impl Read + Write, path: &str) -> (String, String) {
     write!(peer, "GET {path} HTTP/1.1\r\nHost: toft\r\n\r\n").unwrap();

@@ -1,4 +1,5 @@
-//! Figures into a file, which is always a whole one: written beside it, and renamed.
+//! Figures into a file, which is always a whole one: written beside it, and renamed. What is no file, as a pipe or a
+//! device, is written to as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,9 @@ pub fn write(
         match source.text() {
             Ok(text) => replace(path, &text)?,
             Err(error) => {
-                let _ = fs::remove_file(path);
+                if is_file(path) {
+                    let _ = fs::remove_file(path);
+                }
                 if source.is_there() {
                     return Err(error.to_string());
                 }
@@ -47,8 +50,19 @@ pub fn write(
     }
 }
 
+/// A file, or the name of one that can be; not a device that has it, which root could rename a file onto.
+fn is_file(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |there| there.is_file())
+}
+
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+    if !is_file(path) {
+        return fs::write(path, text).map_err(failed);
+    }
+    // A link stays, and leads to the new one.
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let path = real.as_path();
     let name = path.file_name().ok_or_else(|| format!("{} is no file", path.display()))?;
     // A collector that reads all files with an ending must not read this one.
     let beside: PathBuf =

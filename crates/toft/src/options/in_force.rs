@@ -100,7 +100,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults of [`TABLE`].
+    /// The defaults of [`TABLE`](super::TABLE).
     pub const DEFAULT: Options = Options {
         partitions: 0,
         sites: SiteMode::Auto,
