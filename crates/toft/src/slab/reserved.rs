@@ -14,7 +14,9 @@
 
 use super::slab::{SLOTS_MAX, Slab};
 use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
-use crate::policy::{HARDENED, RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
+#[cfg(not(loom))]
+use crate::policy::HARDENED;
+use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
 /// Reserved slots of a slab, at most: so many numbers fit beside their count in a word.

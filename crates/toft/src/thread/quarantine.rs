@@ -455,7 +455,7 @@ mod tests {
         let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
         dice.seed(seed);
         // The places of the line that are empty the first time throw nothing; then it is in the order of coming.
-        let empty = SHAPES[class.index()].line as usize;
+        let empty = SHAPES[class.index()].line as usize - 1;
         let (mut stays, mut passed) = (Vec::new(), 0);
         for entry in 1.. {
             let (seat, mut leaving) = (busy.sit().unwrap(), Leaving::nothing());
