@@ -249,7 +249,7 @@ pub fn work(words: &[String]) -> Result<u8, String> {
     // A script that is played lies in memory from start to end, and is none of the allocator's.
     let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
-    println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
+    crate::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     Ok(0)
 }
 
@@ -294,7 +294,7 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     };
     let jobs = jobs(run, &plan)?;
     let machine = Machine::here();
-    println!("{}", machine.header(&peers, plan.runs, plan.quick));
+    crate::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
     let mut measured = runner::run(&jobs, &peers, &plan);
     if run.callgrind {
         // Of an experiment only those that it says.
@@ -303,14 +303,17 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         };
         let mut counted: Vec<&mut Measured> = measured.iter_mut().filter(wanted).collect();
         for line in callgrind::add(&mut counted, &peers, &plan) {
-            println!("{line}");
+            crate::outln!("{line}");
         }
     }
     let took = start.elapsed();
     if !experiment {
         show(&measured, &peers);
     }
-    println!("took {}", humantime::format_duration(Duration::from_secs(took.as_secs().max(1))));
+    crate::outln!(
+        "took {}",
+        humantime::format_duration(Duration::from_secs(took.as_secs().max(1)))
+    );
     let numbers = |result: &Measured| runner::numbers(result.job.case, &plan);
     let rounds = (plan.runs, plan.quick, took);
     let record = Record::of(&machine, rounds, &peers, &measured, numbers, table::ours(&peers));
@@ -330,9 +333,9 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     let mut status = 0;
     if experiment {
         let (text, met) = smallbin::text(&report());
-        println!("{text}");
+        crate::outln!("{text}");
         for line in table::failures(&measured, &peers) {
-            println!("failed: {line}");
+            crate::outln!("failed: {line}");
         }
         status = if run.bars && !met { MISSED } else { 0 };
     }
@@ -341,7 +344,7 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     }
     if run.bars && !experiment {
         let verdicts = bars::judge(&measured, &peers);
-        println!("{}", bars::draw(&verdicts));
+        crate::outln!("{}", bars::draw(&verdicts));
         status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
     }
     if let Some(baseline) = baseline {
@@ -379,30 +382,33 @@ fn leave_out_slow(jobs: &mut Vec<Job>) {
     let slow: Vec<&str> =
         jobs.iter().filter(|job| job.case.slow).map(|job| job.case.name.as_str()).collect();
     if !slow.is_empty() {
-        println!("left out, since they are slow (--workloads names them): {}", slow.join(", "));
+        crate::outln!(
+            "left out, since they are slow (--workloads names them): {}",
+            slow.join(", ")
+        );
     }
     jobs.retain(|job| !job.case.slow);
 }
 
 fn show(measured: &[Measured], peers: &[Peer]) {
     let drawn = table::draw(measured, peers, table::ours(peers)).to_string();
-    println!("{drawn}");
+    crate::outln!("{drawn}");
     for line in table::legend(&drawn).into_iter().chain(without_peak(measured)) {
-        println!("{line}");
+        crate::outln!("{line}");
     }
     for line in table::failures(measured, peers) {
-        println!("failed: {line}");
+        crate::outln!("failed: {line}");
     }
     // Of a single case the table says it all.
     if measured.len() > 1 && peers.len() > 1 {
-        println!("{}", Standing::of(measured, peers).draw());
+        crate::outln!("{}", Standing::of(measured, peers).draw());
     }
 }
 
 fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
     let share = threshold / 100.0;
     let comparison = Comparison::of(new, old, share);
-    print!("{}", comparison.text(share));
+    crate::outln!("{}", comparison.text(share).trim_end_matches('\n'));
     if comparison.changes.is_empty() && comparison.broken.is_empty() {
         return Err("there is nothing that both runs have measured".to_owned());
     }
@@ -439,7 +445,7 @@ pub(crate) fn choose_peers(
 fn quick_peers() -> Vec<Peer> {
     let (chosen, left_out) = peers::choose_quick();
     if !left_out.is_empty() {
-        println!(
+        crate::outln!(
             "left out, since this is a quick run (--peers names them): {}",
             left_out.join(", ")
         );
@@ -480,14 +486,18 @@ fn list() -> u8 {
         runner::Of::Host(workload) => &workload.listed().about,
         runner::Of::Program(_) => unreachable!("a program is no listed job"),
     };
-    println!("{}: a whole experiment, of the cases {}", smallbin::NAME, smallbin::CASES.join(", "));
+    crate::outln!(
+        "{}: a whole experiment, of the cases {}",
+        smallbin::NAME,
+        smallbin::CASES.join(", ")
+    );
     let mut last = "";
     for job in runner::jobs() {
         if job.workload() != last {
             last = job.workload();
-            println!("{last}: {}", about(&job));
+            crate::outln!("{last}: {}", about(&job));
         }
-        println!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
+        crate::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }
     0
 }
@@ -495,6 +505,6 @@ fn list() -> u8 {
 fn list_peers(mount: Mount, json: bool) -> Result<u8, String> {
     let carried = mount.carried.map(|carried| carried()).transpose()?;
     let listed = peer_table::list(&peers::recipes(), carried.as_ref());
-    println!("{}", if json { peer_table::json(&listed) } else { peer_table::draw(&listed) });
+    crate::outln!("{}", if json { peer_table::json(&listed) } else { peer_table::draw(&listed) });
     Ok(0)
 }

@@ -58,7 +58,7 @@ pub fn build(names: &[String], again: bool) -> Result<(), String> {
         &chosen,
         |name| bar.set_message(format!("builds {name}")),
         |line| {
-            bar.suspend(|| println!("{line}"));
+            bar.suspend(|| crate::outln!("{line}"));
             bar.inc(1);
         },
     );

@@ -144,6 +144,23 @@ fn missed_bars_end_with_status_1() {
     assert!(said.contains("toft was not run") && said.contains("MISSED"), "{said}");
 }
 
+/// A reader who goes is no error, and a full disk is one line and status 2.
+#[test]
+fn what_cannot_be_printed_is_told() {
+    let list = |out: std::process::Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
+        command.arg("list").stdout(out).stderr(std::process::Stdio::piped()).output().unwrap()
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gone = list(writer.into());
+    assert!(gone.status.success() && gone.stderr.is_empty(), "{gone:?}");
+    let full = list(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert_eq!((full.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("cannot write"), "{said}");
+}
+
 #[test]
 fn lists_name_everything_and_unknown_names_are_refused() {
     let cases = text(&bench(&["list"]));

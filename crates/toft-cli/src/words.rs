@@ -6,12 +6,16 @@ use crate::run::{REFUSED, say};
 
 /// Prints, for a reader who may have seen enough before its end.
 pub fn print(bytes: &[u8]) -> Result<(), String> {
+    print_on(bytes).map(|_| ())
+}
+
+/// The same, and says whether there still is a reader: for who has more to say.
+pub fn print_on(bytes: &[u8]) -> Result<bool, String> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write: {error}"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write: {error}")),
     }
 }
 

@@ -122,16 +122,25 @@ fn a_full_disk_is_told_by_looks_at_a_process() {
                   for (int i = 0; i < 40000; i++) memset(malloc(1000), 1, 1000);\npause(); }\n";
     let program = compile(place.path(), "large", source, &["-fno-builtin"]);
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
-    let mut target =
-        Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap();
-    let pid = target.id().to_string();
-    let end = Instant::now() + Duration::from_secs(20);
+    /// Ends with the test, however that ends.
+    struct Target(std::process::Child);
+    impl Drop for Target {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+    let target =
+        Target(Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap());
+    let pid = target.0.id().to_string();
+    let end = Instant::now() + Duration::from_secs(60);
     while !toft().args(["purge", &pid]).output().unwrap().status.success() {
         assert!(
             Instant::now() < end,
             "{}",
             stderr(&toft().args(["purge", &pid]).output().unwrap())
         );
+        std::thread::sleep(Duration::from_millis(50));
     }
     for words in [["purge", &pid], ["rss", &pid], ["heap", &pid], ["metrics", &pid]] {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -139,8 +148,6 @@ fn a_full_disk_is_told_by_looks_at_a_process() {
         assert_eq!(output.status.code(), Some(125), "{words:?}: {}", stderr(&output));
         assert!(said(&output).contains("cannot write"), "{words:?}: {}", stderr(&output));
     }
-    target.kill().unwrap();
-    target.wait().unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -166,7 +166,7 @@ fn metrics(words: &[&str]) -> HashMap<(String, Labels), f64> {
 
 /// Tries for ten seconds.
 fn soon<T>(mut what: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(done) = what() {
             return done;
@@ -347,6 +347,8 @@ fn a_socket_answers_until_the_process_ends() {
     target.grow();
     let (_, body) = ask(UnixStream::connect(&path).unwrap(), "/metrics");
     assert!(sum(&parse(&body).unwrap(), "toft_live_bytes") > before);
+    let mode = fs::symlink_metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}: for this user alone");
     let (status, _) = ask(UnixStream::connect(&path).unwrap(), "/else");
     assert_eq!(status, "HTTP/1.1 404 Not Found");
     // Somebody listens there: a second one does not take the place.
@@ -356,6 +358,51 @@ fn a_socket_answers_until_the_process_ends() {
     target.end();
     assert!(soon(|| server.try_wait().unwrap()).success());
     assert!(!path.exists());
+}
+
+/// Interrupted, the file and the socket go as they do with the process; what somebody else has put there stays.
+#[test]
+fn what_stands_for_the_process_goes_with_an_interrupt() {
+    let place = directory();
+    let mut target = Target::start(place.path());
+    let (prom, socket) = (place.path().join("toft.prom"), place.path().join("toft.sock"));
+    let start = |words: &[&str]| {
+        let mut command = toft();
+        command.args(["metrics", &target.pid]).args(words).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let end = |mut child: Child, signal: &str| {
+        let number = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
+        assert!(soon(|| child.try_wait().unwrap()).success());
+        let mut told = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert!(told.contains("interrupted"), "{told}");
+    };
+    // The message before the loop says that the handlers are there.
+    let told = |child: &mut Child| {
+        let stderr = child.stderr.as_mut().unwrap();
+        let mut byte = [0];
+        soon(|| (stderr.read(&mut byte).unwrap() == 1 && byte[0] == b'\n').then_some(()));
+    };
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let mut writer = start(&["-o", text(&prom), "--every", "60"]);
+        told(&mut writer);
+        assert!(prom.exists());
+        end(writer, signal);
+        assert!(!prom.exists(), "{signal}");
+        let mut server = start(&["--listen", text(&socket)]);
+        told(&mut server);
+        assert!(socket.exists());
+        end(server, signal);
+        assert!(!socket.exists(), "{signal}");
+    }
+    let mut server = start(&["--listen", text(&socket)]);
+    told(&mut server);
+    fs::remove_file(&socket).unwrap();
+    let _other = UnixListener::bind(&socket).unwrap();
+    end(server, "-TERM");
+    assert!(socket.exists(), "it is somebody else's");
+    target.end();
 }
 
 #[test]

@@ -67,9 +67,13 @@ pub fn run(options: &Options) -> Result<(), String> {
         let peers = build(&folder)?;
         let runs = options.runs.unwrap_or(if options.quick { 3 } else { 9 }).to_string();
         let experiment = experiment();
-        println!("times {} cases on {} peers, {runs} rounds", experiment.cases.len(), peers.len());
+        crate::outln!(
+            "times {} cases on {} peers, {runs} rounds",
+            experiment.cases.len(),
+            peers.len()
+        );
         bench(&peers, &experiment.cases, &timed, options.quick, &["--runs", &runs])?;
-        println!("counts the instructions of {} cases", experiment.counted.len());
+        crate::outln!("counts the instructions of {} cases", experiment.counted.len());
         for json in &counted {
             let count = ["--runs", "1", "--callgrind"];
             bench(&peers, &experiment.counted, json, options.quick, &count)?;
@@ -81,9 +85,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     // Read again, because somebody may have written on it meanwhile.
     let page = page::Page::read(&options.into)?;
     for table in page.write(experiment(), &timed, &counted)? {
-        println!("\n{table}");
+        crate::outln!("\n{table}");
     }
-    println!("\nwritten into {}", options.into.display());
+    crate::outln!("\nwritten into {}", options.into.display());
     Ok(())
 }
 

@@ -85,9 +85,9 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     if let Some(path) = &options.json {
         write(path, &record.text())?;
     }
-    println!("{}", table::draw(&record));
+    crate::outln!("{}", table::draw(&record));
     for line in &deviations {
-        println!("not as expected: {line}");
+        crate::outln!("not as expected: {line}");
     }
     // A table of something else than was expected may be written, for it is true.
     options.readme.as_ref().map_or(Ok(()), |path| write_readme(path, &record))?;
@@ -153,12 +153,12 @@ fn chosen(only: &[String]) -> Result<Vec<Class>, String> {
 }
 
 fn list(class: &Class) {
-    println!("{} {} ({})", class.number, class.title, class.source);
+    crate::outln!("{} {} ({})", class.number, class.title, class.source);
     for case in class.cases() {
         let times = if class.repeat > 1 { format!(" x {}", class.repeat) } else { String::new() };
         let build = expect::Build::Default;
         let toft = class.expectation(build, &case).map_or("", |expectation| &*expectation.value);
-        println!("    {:<32}toft: {toft}", format!("{case}{times}"));
+        crate::outln!("    {:<32}toft: {toft}", format!("{case}{times}"));
     }
 }
 

@@ -58,9 +58,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         write(&options.into.join(name), &plot)?;
     }
     for section in sections {
-        println!("\n{}\n\n{}", section.title, section.text);
+        crate::outln!("\n{}\n\n{}", section.title, section.text);
     }
-    println!("written into {}", options.into.display());
+    crate::outln!("written into {}", options.into.display());
     Ok(())
 }
 

@@ -42,7 +42,7 @@ pub fn write(
                 if source.is_there() {
                     return Err(error.to_string());
                 }
-                say(&format!("the process has ended, and {} with it", path.display()));
+                say(&format!("{}, and {} is gone with it", source.why_not(), path.display()));
                 return Ok(());
             }
         }

@@ -4,12 +4,13 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{Mode, umask};
 use toft_profile::format::CONTENT_TYPE;
 
 use super::Source;
@@ -65,13 +66,29 @@ macro_rules! peer {
 }
 peer!(UnixStream, std::net::TcpStream);
 
-/// A socket's file, which goes when nobody listens any more.
-struct Gone<'a>(&'a Path);
+/// A socket's file, which goes when nobody listens any more; unless somebody else has one of that name by then.
+struct Gone<'a> {
+    path: &'a Path,
+    ours: Option<(u64, u64)>,
+}
+
+impl<'a> Gone<'a> {
+    fn of(path: &'a Path) -> Self {
+        Gone { path, ours: Gone::file(path) }
+    }
+
+    /// What tells a file from any other.
+    fn file(path: &Path) -> Option<(u64, u64)> {
+        fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    }
+}
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        // If it is not there any more, that is what was wanted.
-        let _ = fs::remove_file(self.0);
+        if self.ours.is_some() && self.ours == Gone::file(self.path) {
+            // If it is not there any more, that is what was wanted.
+            let _ = fs::remove_file(self.path);
+        }
     }
 }
 
@@ -84,7 +101,7 @@ pub fn answer(place: &Place, source: &mut Source) -> Result<(), String> {
     match place {
         Place::File(path) => {
             let listener = bind(path).map_err(failed)?;
-            let _file = Gone(path);
+            let _file = Gone::of(path);
             listener.set_nonblocking(true).map_err(failed)?;
             let shown = path.display();
             say(&format!("listening; next: curl --unix-socket {shown} http://toft/metrics"));
@@ -98,19 +115,26 @@ pub fn answer(place: &Place, source: &mut Source) -> Result<(), String> {
             serve(&listener, || Ok(Box::new(listener.accept()?.0)), source).map_err(failed)?;
         }
     }
-    say("the process has ended");
+    say(source.why_not());
     Ok(())
 }
 
-/// Binds a socket to a name. One that somebody has left behind goes first; whatever else has the name stays.
+/// Binds a socket to a name, for this user alone: it tells what only they may look at. One that somebody has left behind goes first; whatever else has the name stays.
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
+    let private = || {
+        let before = umask(Mode::from_bits_truncate(0o077));
+        let listener = UnixListener::bind(path);
+        umask(before);
+        listener
+    };
+    match private() {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_socket =
                 fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-            if is_socket && UnixStream::connect(path).is_err() {
+            let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+            if is_socket && UnixStream::connect(path).is_err_and(refused) {
                 fs::remove_file(path)?;
-                return UnixListener::bind(path);
+                return private();
             }
             Err(error)
         }
@@ -154,9 +178,16 @@ fn exchange(peer: &mut dyn Peer, source: &mut Source) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    peer.write_all(head.as_bytes())?;
-    if !question.starts_with(b"HEAD ") {
-        peer.write_all(body.as_bytes())?;
+    let body = if question.starts_with(b"HEAD ") { "" } else { body.as_str() };
+    let (answer, end) = ([head.as_bytes(), body.as_bytes()].concat(), Instant::now() + PATIENCE);
+    let mut rest = answer.as_slice();
+    while !rest.is_empty() {
+        let written = peer.write(rest)?;
+        rest = &rest[written..];
+        // Who reads a byte at a time does not keep the others waiting.
+        if written == 0 || Instant::now() > end {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
     }
     peer.flush()
 }

@@ -2,6 +2,7 @@
 //! socket. `toft-profile` reads and writes the text; this says when and where to.
 
 mod file;
+mod interrupt;
 mod listen;
 
 use std::path::PathBuf;
@@ -89,6 +90,9 @@ fn serve(args: &Metrics) -> Result<(), String> {
     }
     // What cannot be read at all is told before a file or a socket is made.
     let first = source.text().map_err(|error| error.to_string())?;
+    if args.every.is_some() || args.listen.is_some() {
+        interrupt::expect();
+    }
     match (&args.output, &args.listen) {
         (Some(path), _) => {
             let every = args.every.map(Duration::from_secs_f64);
@@ -123,9 +127,14 @@ impl Source {
         Source { pid, top, names: Names::new(folders), began: began(pid) }
     }
 
-    /// Whether the process is still there.
+    /// Why it is not there any more.
+    pub fn why_not(&self) -> &'static str {
+        if interrupt::came() { "interrupted" } else { "the process has ended" }
+    }
+
+    /// Whether the process is still there, and somebody wants to know.
     pub fn is_there(&self) -> bool {
-        self.began.is_some() && began(self.pid) == self.began
+        !interrupt::came() && self.began.is_some() && began(self.pid) == self.began
     }
 
     fn look(&mut self) -> Result<Look, Error> {

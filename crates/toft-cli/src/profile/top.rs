@@ -15,7 +15,7 @@ use super::heap::of_process;
 use super::names::Names;
 use super::screen::{Screen, draw};
 use crate::run::{REFUSED, say};
-use crate::words::print;
+use crate::words::print_on;
 
 const HELP: &str = "\
 Examples:
@@ -119,7 +119,9 @@ fn lines(args: &Top) -> Result<(), String> {
             line.insert("objects".into(), json!(now.objects));
             line.insert("resident".into(), json!(now.resident));
         }
-        print(format!("{line}\n").as_bytes())?;
+        if !print_on(format!("{line}\n").as_bytes())? {
+            return Ok(());
+        }
         before = now;
         left -= 1;
     }

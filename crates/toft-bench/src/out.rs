@@ -1,0 +1,26 @@
+//! Text on stdout, for a reader who may have seen enough before its end.
+
+use std::fmt::Arguments;
+use std::io::{self, Write};
+use std::process::exit;
+
+/// Prints a line. Where nobody reads any more the process ends as if all had been said, and where it cannot be written it
+/// says so and ends with 2.
+pub fn line(text: Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    match out.write_fmt(text).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit(0),
+        Err(error) => {
+            eprintln!("toft-bench: cannot write: {error}");
+            exit(2)
+        }
+    }
+}
+
+/// As `println`, by [`line`].
+#[macro_export]
+macro_rules! outln {
+    () => { $crate::out::line(format_args!("")) };
+    ($($text:tt)*) => { $crate::out::line(format_args!($($text)*)) };
+}
