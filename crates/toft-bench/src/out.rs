@@ -18,7 +18,7 @@ pub fn line(text: Arguments<'_>) {
     }
 }
 
-/// As `println`, by [`line`].
+/// As `println`, by [`line()`].
 #[macro_export]
 macro_rules! outln {
     () => { $crate::out::line(format_args!("")) };
