@@ -72,6 +72,9 @@ int main(void)
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, sleeper, &end) == 0);
     size_t saved = compact();
+    /* On a loaded machine the library's own thread may be at it just then. */
+    for (double last = now() + 10; saved == 0 && now() < last; usleep(20000))
+        saved = compact();
     announce_number("saved", saved);
     CHECK(saved > 1 << 20 && views() != 0);
     size_t sum = 0;
