@@ -86,7 +86,11 @@ fn lines() {
 /// A block that somebody has turned into a reference to less than all of it.
 #[test]
 fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
-    let mut memory = vec![0_u64; 512];
+    // A u64 is aligned to 4 only on some machines of 32 bits.
+    #[derive(Clone, Copy)]
+    #[repr(align(16))]
+    struct Line(#[expect(dead_code, reason = "it is memory")] [u8; 16]);
+    let mut memory = vec![Line([0; 16]); 256];
     let start = memory.as_mut_ptr().cast::<u8>();
     // SAFETY: one allocation, which nobody else uses; blocks are live, and used as what they are.
     unsafe {
