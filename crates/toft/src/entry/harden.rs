@@ -18,7 +18,7 @@ use super::damage::Damage;
 use super::malloc::room;
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{Canary, first_nonzero, is_zero, touch, wipe};
+use crate::harden::{Canary, TOUCHED_MAX, first_nonzero, is_zero, touch, wipe};
 use crate::large::BlockState;
 use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
@@ -45,15 +45,16 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Looks at a slot that malloc has taken, where nobody ever had it, or it is not zero.
+    /// Looks at a slot that malloc has taken, where nobody ever had it, its pages may have gone, or it is not zero.
     #[inline(never)]
     pub(super) fn look_closely(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize) {
         if is_untouched(heap, slab, slot, address) {
             return;
         }
-        if !slab.was_handed_out(slot) {
+        let bytes = slab.size();
+        if bytes <= TOUCHED_MAX {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet.
-            unsafe { touch(address) };
+            unsafe { touch(address, bytes) };
         }
         self.find_writes(slab, slot, address);
     }

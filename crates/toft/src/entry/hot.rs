@@ -6,16 +6,13 @@
 
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{Canary, is_zero, is_zero_small, wipe, wipe_small};
+use crate::harden::{Canary, PAGE_LEAST, TOUCHED_MAX, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
-
-/// Bytes in a page, at least.
-const PAGE_LEAST: usize = 4096;
 
 impl<O: Os> Allocator<O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
@@ -70,6 +67,9 @@ impl<O: Os> Allocator<O> {
         let Taken { slab, slot, address, bytes } = taken;
         if WIPE {
             let long = self.long_vectors;
+            if TIER == MEDIUM && bytes <= TOUCHED_MAX && slab.may_be_away(slot) {
+                return self.hand_over_closely(heap, slab, slot, slack);
+            }
             // A slot that nobody ever had may have no page yet, and is looked at in another way.
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
             let zero = slab.was_handed_out(slot)

@@ -28,7 +28,7 @@ impl<O: Os> Allocator<O> {
                 named |= 1 << number;
                 for at in (start..start + len).step_by(PIECE_BYTES) {
                     let len = (start + len - at).min(PIECE_BYTES);
-                    done = done && self.pin(turn, at, len, swept);
+                    done = done && self.pin(turn, slab, (at, len), swept);
                 }
             });
         }
@@ -39,13 +39,19 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Adds what is in memory of a range. Where there is no room for it, what was added before goes first.
-    /// No, where that fails.
-    fn pin(&self, turn: &Turn<'_>, start: usize, len: usize, swept: &mut Swept) -> bool {
+    /// Adds what is in memory of a range of a slab, but for what was written to after it was freed. Where there is no
+    /// room for it, what was added before goes first. No, where that fails.
+    fn pin(
+        &self,
+        turn: &Turn<'_>,
+        slab: &Slab,
+        (start, len): (usize, usize),
+        swept: &mut Swept,
+    ) -> bool {
         let mut done = true;
         let known = self.permit().is_some_and(|_permit| {
             self.os.resident_pieces(start, len, |at, bytes| {
-                if done && !turn.pinned().add(at, bytes) {
+                if done && !slab.is_unused_written(at, bytes) && !turn.pinned().add(at, bytes) {
                     done = self.discard_pinned(turn, swept) && turn.pinned().add(at, bytes);
                 }
             })

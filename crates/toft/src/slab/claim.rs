@@ -120,6 +120,13 @@ impl Slab {
         slot / GROUP_SLOTS == self.claimed_group() && zero >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
+    /// Whether the pages of a slot that was just handed out from the claim may not be there. Medium slabs only,
+    /// and owner only. Where a signal handler has claimed another group in between it may be either.
+    #[inline(always)]
+    pub fn may_be_away(&self, slot: usize) -> bool {
+        self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
+    }
+
     /// Takes a slot back. Owner only.
     ///
     /// 1 load and 1 store, and the credit in place.

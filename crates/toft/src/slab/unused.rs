@@ -17,12 +17,15 @@ impl Slab {
         self.runs(
             page,
             |slot| self.is_unused_slot(slot),
-            |_, (start, stop)| {
-                if !self.is_written((start, stop)) {
-                    each(self.base() + start, stop - start);
-                }
-            },
+            |_, (start, stop)| each(self.base() + start, stop - start),
         );
+    }
+
+    /// Whether something was written to free slots on pages that `unused_pages` has named. To be asked of pages
+    /// that are in memory: to look at others would bring them there.
+    pub fn is_unused_written(&self, address: usize, len: usize) -> bool {
+        let start = address.wrapping_sub(self.base());
+        self.is_written((start, start + len))
     }
 
     /// Whether no slot that lies in a range of the slab's addresses is live, and none was a moment ago.

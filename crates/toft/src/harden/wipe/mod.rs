@@ -19,6 +19,11 @@ use crate::sync::{AtomicU64, Ordering::Relaxed};
 /// Bytes that are looked at together: what is zero already is not written, so that a page that
 /// nobody has touched stays away.
 pub const CLEARED_AT_ONCE: usize = 4096;
+/// Bytes in a page, at least.
+pub const PAGE_LEAST: usize = 4096;
+/// Bytes of a slot whose pages `touch` may bring all: who asks for so many uses most of them as a rule, and of more
+/// often not.
+pub const TOUCHED_MAX: usize = 4 * PAGE_LEAST;
 /// Bytes of a step.
 const STEP: usize = 64;
 /// Bytes for which two steps are enough.
@@ -184,13 +189,25 @@ pub unsafe fn first_nonzero(address: usize, len: usize) -> Option<usize> {
     (0..len).find(|&at| unsafe { start.add(at).read_volatile() } != 0)
 }
 
-/// Gets the page of an address for writing and changes nothing, so that what is read there first does not
-/// cost two faults.
+/// Gets the pages of a range for writing and changes nothing, so that what is read there first does not
+/// cost two faults each.
 ///
 /// # Safety
-/// 1. Eight bytes there are mapped, and nobody else uses them; the address is a multiple of 16.
+/// 1. The range is mapped, nobody else uses it, and both ends are multiples of 16; it is not empty.
 #[inline]
-pub unsafe fn touch(address: usize) {
+pub unsafe fn touch(address: usize, len: usize) {
+    let mut at = address;
+    while at < address + len {
+        // SAFETY: duty 1: eight bytes from a multiple of 16 on.
+        unsafe { touch_word(at) };
+        at = (at | (PAGE_LEAST - 1)) + 1;
+    }
+}
+
+/// # Safety
+/// 1. Eight bytes there are mapped, and nobody else uses them; the address is a multiple of 16.
+#[inline(always)]
+unsafe fn touch_word(address: usize) {
     // One instruction that reads and writes, so that the first fault is the one of a write.
     // SAFETY: duty 1.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
