@@ -6,6 +6,7 @@
 //! | `shapes.rs` | the shapes that tests run over |
 //! | `ops.rs` | operations as the property tests draw them |
 //! | `fuzz.rs` | any bytes as operations |
+//! | `words.rs` | a heap with some blocks, and the words beside them, to be written over |
 
 #![allow(dead_code, unused_imports, reason = "each test uses a part")]
 
@@ -13,6 +14,7 @@ pub mod fuzz;
 pub mod ops;
 pub mod shadow;
 pub mod shapes;
+pub mod words;
 
 pub use ops::ops;
 pub use shadow::{Op, Shadow};
