@@ -234,6 +234,16 @@ HELPER void reap(pid_t pid)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Starts the program anew with a variable set, unless it is set already: options are read at the start. */
+HELPER void anew_with(char **argv, const char *name, const char *value)
+{
+    if (getenv(name))
+        return;
+    setenv(name, value, 1);
+    execv("/proc/self/exe", argv);
+    _exit(127);
+}
+
 /* Runs this program again with one argument and reads what it writes to standard output (fd 1) or
  * standard error (fd 2). Returns its wait status. */
 HELPER int run_again(const char *arg, int fd, char *into, size_t size)

@@ -1,5 +1,5 @@
 /* Thousands of call sites: at_site(n, size) calls malloc from the n-th. */
-#include "common.h"
+#include "statistic.h"
 
 enum { MANY_SITES = 6000, SITE_BYTES = 16 };
 
@@ -22,27 +22,4 @@ HELPER void *at_site(int n, size_t size)
     void *p = site(size);
     CHECK(p);
     return p;
-}
-
-/* A number out of the library's statistics. */
-HELPER long statistic(const char *name)
-{
-    static char text[1 << 16];
-    int (*stats)(int) = (int (*)(int))symbol("toft_stats_json");
-    CHECK(stats);
-    int ends[2];
-    CHECK(pipe(ends) == 0);
-    CHECK(stats(ends[1]) == 0);
-    close(ends[1]);
-    size_t have = 0;
-    ssize_t got;
-    while ((got = read(ends[0], text + have, sizeof text - 1 - have)) > 0)
-        have += got;
-    close(ends[0]);
-    text[have] = 0;
-    char key[64];
-    snprintf(key, sizeof key, "\"%s\":", name);
-    char *at = strstr(text, key);
-    CHECK(at);
-    return atol(at + strlen(key));
 }

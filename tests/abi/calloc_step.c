@@ -1,15 +1,12 @@
 // A handler that frees and allocates interrupts calloc after every single instruction, in turn. What
 // calloc returns is zero, whatever the handler did to the same slab.
 // promise: 24
-#include "common.h"
+#include "steps.h"
 #ifdef __x86_64__
-#include <ucontext.h>
 
 enum { N = 64, STEPS = 600, SIZE = 2000, INNER = 9 };
 static unsigned char *volatile block[N];
-static volatile int step, target;
 static void *volatile inner[INNER];
-static const long TRAP_FLAG = 0x100;
 
 NOINLINE void *take(int zero)
 {
@@ -18,13 +15,8 @@ NOINLINE void *take(int zero)
     return p;
 }
 
-static void trap(int sig, siginfo_t *info, void *context)
+static void interrupt(void)
 {
-    (void)sig, (void)info;
-    ucontext_t *c = context;
-    if (++step < target)
-        return;
-    c->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
     free((void *)block[2]);
     free((void *)block[3]);
     for (int i = 0; i < INNER; i++)
@@ -33,8 +25,7 @@ static void trap(int sig, siginfo_t *info, void *context)
 
 int main(void)
 {
-    struct sigaction action = {.sa_sigaction = trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+    when_stepped(interrupt, SA_NODEFER);
     void *(*volatile bind)(size_t, size_t) = calloc;
     free(calloc(1, launder_size(100000))); /* binds the name */
     (void)bind;
@@ -51,9 +42,9 @@ int main(void)
                 free((void *)block[i]);
             /* Something is claimed, so that calloc's malloc goes the fast way. */
             take(0);
-            __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+            BEGIN_STEPS();
             unsigned char *p = take(1);
-            __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+            END_STEPS();
             if (step < target)
                 _exit(9); /* shorter than that */
             for (int i = 0; i < SIZE; i++)

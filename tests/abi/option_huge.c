@@ -74,10 +74,8 @@ int main(int argc, char **argv)
             fprintf(stderr, "skipped: the kernel makes no huge pages on demand\n");
             return 0;
         }
-        setenv("TOFT_HUGE", argv[1], 1);
-        execv("/proc/self/exe", argv);
-        return 1;
     }
+    anew_with(argv, "TOFT_HUGE", argv[1]);
     int dense = !strcmp(argv[1], "dense");
     for (int i = 0; i < N; i++) {
         CHECK((block[i] = malloc(SIZE)));

@@ -1,5 +1,6 @@
 // TOFT_MLOCK=1: what blocks lie on is locked, once it is there; without it nothing is.
 // libc: skip it has no such option
+// env: TOFT_RECLAIM=off
 // run: 0
 // run: 1
 #include "common.h"
@@ -19,17 +20,14 @@ int main(int argc, char **argv)
 {
     CHECK(argc == 2);
     if (!getenv("TOFT_MLOCK")) {
-        setenv("TOFT_MLOCK", argv[1], 1);
-        setenv("TOFT_RECLAIM", "off", 1);
         struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
         setrlimit(RLIMIT_MEMLOCK, &limit);
         char *p = mmap(NULL, 4 * LARGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(p != MAP_FAILED);
         if (mlock2(p, 4 * LARGE, MLOCK_ONFAULT) != 0)
             return 0; /* an ordinary user may lock little: option_mlock_refused.c */
-        execv("/proc/self/exe", argv);
-        return 1;
     }
+    anew_with(argv, "TOFT_MLOCK", argv[1]);
     int asked = !strcmp(argv[1], "1");
     size_t rss = rss_bytes();
     unsigned char *large = malloc(LARGE);

@@ -1,5 +1,7 @@
 // TOFT_PREPOPULATE=1: what is mapped has its pages, so that first touches cost no fault; without it they do.
 // libc: skip it has no such option
+// env: TOFT_READY=0
+// env: TOFT_RECLAIM=off
 // run: 0
 // run: 1
 #include "common.h"
@@ -17,13 +19,7 @@ static long own_faults(void)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
-    if (!getenv("TOFT_PREPOPULATE")) {
-        setenv("TOFT_PREPOPULATE", argv[1], 1);
-        setenv("TOFT_READY", "0", 1);
-        setenv("TOFT_RECLAIM", "off", 1);
-        execv("/proc/self/exe", argv);
-        return 1;
-    }
+    anew_with(argv, "TOFT_PREPOPULATE", argv[1]);
     int asked = !strcmp(argv[1], "1");
     size_t rss = rss_bytes();
     unsigned char *large = malloc(LARGE);

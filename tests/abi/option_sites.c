@@ -7,20 +7,10 @@
 
 int main(int argc, char **argv)
 {
-    CHECK(argc >= 2);
-    if (argc == 2) {
-        free(at_site(0, 100));
-        int (*stats)(int) = (int (*)(int))symbol("toft_stats_json");
-        CHECK(stats);
-        return stats(2);
-    }
     CHECK(argc == 4);
-    setenv("TOFT_SITES", argv[1], 1);
-    static char text[1 << 16];
-    CHECK(run_again("child", 2, text, sizeof text) == 0);
-    char *at = strstr(text, "\"partitions\":");
-    CHECK(at && atoi(at + 13) == atoi(argv[2]));
-    at = strstr(text, "\"own_sites\":");
-    CHECK(at && (atoi(at + 12) > 0) == atoi(argv[3]));
+    anew_with(argv, "TOFT_SITES", argv[1]);
+    free(at_site(0, 100));
+    CHECK(statistic("partitions") == atol(argv[2]));
+    CHECK((statistic("own_sites") > 0) == atol(argv[3]));
     return 0;
 }

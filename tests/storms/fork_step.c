@@ -3,15 +3,13 @@
 // flags: -pthread
 // timeout: 60
 // promise: 23 25
-#include "common.h"
+#include "steps.h"
 #ifdef __x86_64__
-#include <ucontext.h>
 #include <sched.h>
 
 enum { N = 64, AGAIN = 100, SIZE = 48, STEPS = 70 };
 static unsigned char *volatile block[N + STEPS + 2];
-static volatile int step, target, parked, released;
-static const long TRAP_FLAG = 0x100;
+static volatile int parked, released;
 
 NOINLINE void *take(void)
 {
@@ -20,13 +18,8 @@ NOINLINE void *take(void)
     return p;
 }
 
-static void trap(int sig, siginfo_t *info, void *context)
+static void park(void)
 {
-    (void)sig, (void)info;
-    ucontext_t *c = context;
-    if (++step < target)
-        return;
-    c->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
     parked = 1;
     while (!released)
         ;
@@ -47,9 +40,9 @@ static void *worker(void *arg)
     for (target = 1; target <= STEPS; target++) {
         step = 0;
         parked = released = 0;
-        __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+        BEGIN_STEPS();
         void *p = take();
-        __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+        END_STEPS();
         /* Shorter than that many instructions. */
         if (!parked) {
             parked = 1;
@@ -82,8 +75,7 @@ static void *adopter(void *arg)
 
 int main(void)
 {
-    struct sigaction action = {.sa_sigaction = trap, .sa_flags = SA_SIGINFO};
-    CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+    when_stepped(park, 0);
     pthread_t t = spawn(worker, NULL);
     int bad = 0;
     for (int i = 1; i <= STEPS; i++) {

@@ -148,11 +148,7 @@ int main(int argc, char **argv)
 {
     CHECK(argc > 2);
     int seconds = atoi(argv[1]);
-    if (!getenv("TOFT_DECAY")) {
-        CHECK(setenv("TOFT_DECAY", argv[2], 1) == 0);
-        execv("/proc/self/exe", argv);
-        return 1;
-    }
+    anew_with(argv, "TOFT_DECAY", argv[2]);
     if (argc > 3) {
         /* All threads on one processor: each is stopped wherever it is. */
         cpu_set_t one;

@@ -1,27 +1,17 @@
 //! When blocks are parked, and what is done about those that are when memory becomes short.
 
-use std::alloc::Layout;
+mod common;
+
+use common::words::{blocks, heap, heap_of, layout};
 use std::ptr::NonNull;
-use toft_arena::{Anywhere, Heap, Standard, Swift};
-
-fn layout(size: usize) -> Layout {
-    Layout::from_size_align(size, 8).unwrap()
-}
-
-fn heap<S: toft_arena::Shape<Space = Anywhere>>(size: usize) -> Heap<S> {
-    let memory = Box::leak(vec![0_u64; size / 8].into_boxed_slice());
-    let mut heap = Heap::new(Anywhere);
-    // SAFETY: the memory is never used by anybody else.
-    unsafe { heap.claim(memory.as_mut_ptr().cast(), size) }.unwrap();
-    heap
-}
+use toft_arena::{Anywhere, Heap, Shape, Standard, Swift};
 
 /// What is parked is freed when a quarter of the free memory at the end has been used, with the next block that is
 /// freed; and not before.
 #[test]
 fn what_is_parked_goes_back_when_memory_becomes_short() {
     for (used, goes) in [(200_000, false), (300_000, true)] {
-        let mut heap = heap::<Swift>(1 << 20);
+        let mut heap = heap_of::<Swift>(1 << 20);
         let mut blocks: Vec<_> = (0..10).map(|_| heap.allocate(layout(100)).unwrap()).collect();
         // SAFETY: freed once.
         blocks.drain(..8).for_each(|block| unsafe {
@@ -46,7 +36,7 @@ fn what_is_parked_goes_back_when_memory_becomes_short() {
 /// After a request that failed so many blocks are not parked: more each time, up to a bound.
 #[test]
 fn parking_pauses_longer_each_time_that_a_request_fails() {
-    let mut heap = heap::<Swift>(1 << 16);
+    let mut heap = heap_of::<Swift>(1 << 16);
     let mut live = Vec::new();
     while let Ok(block) = heap.allocate(layout(100)) {
         live.push(block);
@@ -74,8 +64,8 @@ fn parking_pauses_longer_each_time_that_a_request_fails() {
 /// A block that shrinks to less than half stays where it is, unless memory is short or the shape is careful with it.
 #[test]
 fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
-    fn moves<S: toft_arena::Shape<Space = Anywhere>>(used: usize) -> bool {
-        let mut heap = heap::<S>(1 << 20);
+    fn moves<S: Shape<Space = Anywhere>>(used: usize) -> bool {
+        let mut heap = heap_of::<S>(1 << 20);
         let mut take = |size| heap.allocate(layout(size)).unwrap();
         let (hole, _, large, _): (_, _, _, NonNull<u8>) =
             (take(10_200), take(100), take(40_000), take(100));
@@ -94,4 +84,19 @@ fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
     }
     assert!(!moves::<Swift>(100_000) && moves::<Swift>(300_000));
     assert!(moves::<Standard>(100_000) && moves::<Standard>(300_000));
+}
+
+#[test]
+fn no_more_than_sixteen_of_a_size_are_parked() {
+    let mut heap = heap::<Swift>();
+    let all = blocks(&mut heap, 60, 100);
+    for block in all {
+        // SAFETY: freed once.
+        unsafe { heap.deallocate(block) };
+    }
+    heap.check().unwrap();
+    // Sixteen parked, and what all others have become.
+    assert_eq!(heap.survey().free_blocks, 17);
+    assert!(heap.settle() && !heap.settle());
+    assert_eq!(heap.survey().free_blocks, 1);
 }

@@ -1,15 +1,41 @@
-//! Numbers that nobody outside can foretell: a keyed mixture, for where walls stand and what is written
-//! on them.
+//! Numbers that nobody outside can foretell, made from secrets of the process. The kernel is not asked
+//! each time, because a filter of system calls may forbid that.
 //!
-//! The mixture is of the kind of Even and Mansour: a public permutation between two secret words. Who
-//! sees some of its values learns nothing of others with less work than to try 2^32 keys on as many
-//! values. The kernel is not asked each time, because a filter of system calls may forbid that.
+//! - [`Key`], a mixture that can be undone, for what programs may see: handles, and where walls stand. It is
+//!   of the kind of Even and Mansour: a public permutation between two secret words. Who sees some of its
+//!   values learns nothing of others with less work than to try 2^32 keys on as many values.
+//! - [`Secret`], one product, for what each malloc and free of the hardened build looks at and no program
+//!   may read: canaries.
+//!
+//! Secrets come from the kernel, for the life of the process; without entropy there is none: an error,
+//! never a weak one. They lie in the allocator's own page, which is read-only after the start.
 
 use crate::os::{Error, Os};
+use crate::policy::HARDENED;
 
-/// A secret of this process.
-#[derive(Clone, Copy, Debug)]
+/// A mixture of words.
+#[derive(Clone, Copy)]
 pub struct Key([u64; 3]);
+
+/// What canaries are made from: 128 bits.
+#[derive(Clone, Copy)]
+pub struct Secret {
+    add: u64,
+    times: u64,
+}
+
+// Not derived: no line that shows an allocator may show its keys.
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+impl core::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Secret")
+    }
+}
 
 impl Key {
     /// What stands for a secret where none is needed.
@@ -40,6 +66,36 @@ impl Key {
     /// The key of such words.
     pub fn of_words(words: [u64; 3]) -> Key {
         Key(words)
+    }
+}
+
+impl Secret {
+    /// No secret, for an allocator of nothing.
+    pub const fn none() -> Secret {
+        Secret { add: 0, times: 1 }
+    }
+
+    /// A secret from the kernel; none where the build makes no canaries.
+    pub fn new(os: &impl Os) -> Result<Secret, Error> {
+        if !HARDENED {
+            return Ok(Secret::none());
+        }
+        Ok(Secret { add: os.random()?, times: os.random()? | 1 })
+    }
+
+    /// A word for an address: the whole product of two words that both depend on the secret, folded.
+    /// One word gives away none of the 128 bits; it is no cryptographic code, though: who reads many
+    /// words could work at the keys.
+    #[inline(always)]
+    pub fn word(&self, address: usize) -> u64 {
+        let product = u128::from(address as u64 ^ self.add) * u128::from(self.times);
+        product as u64 ^ (product >> 64) as u64
+    }
+
+    /// The word that the reserved slot at an address carries, again and again. No canary has the same.
+    #[inline]
+    pub fn reserved_word(&self, address: usize) -> u64 {
+        self.word(!address)
     }
 }
 
@@ -110,5 +166,32 @@ mod tests {
             counts[below(key.mix(value), 10)] += 1;
         }
         assert!(counts.iter().all(|&count| (850..1150).contains(&count)), "{counts:?}");
+    }
+
+    #[test]
+    fn no_line_shows_a_secret() {
+        let key = Key([0xDEAD, 0xBEEF, 0xCAFE]);
+        let secret = Secret { add: 0xDEAD, times: 0xBEEF };
+        assert_eq!(std::format!("{key:?} {secret:?} {key:#?}"), "Key Secret Key");
+    }
+
+    #[test]
+    fn words_differ_by_address_and_by_secret() {
+        let (a, b) = (Secret { add: 0x1234_5678_9ABC_DEF0, times: 0xF00D_FACE_CAFE_BEEF }, {
+            Secret { add: 0x0FED_CBA9_8765_4321, times: 0x9E37_79B9_7F4A_7C15 }
+        });
+        let mut bits = [0u32; 64];
+        let words = 4096;
+        for n in 0..words {
+            let address = 0x7000_0000_0000 + n * 64;
+            assert_ne!(a.word(address), b.word(address));
+            assert_ne!(a.word(address), a.word(address + 64));
+            for (bit, count) in bits.iter_mut().enumerate() {
+                *count += (a.word(address) >> bit & 1) as u32;
+            }
+        }
+        // Six standard deviations of a fair coin thrown 4096 times.
+        let fair = |&count: &u32| count.abs_diff(words as u32 / 2) < 6 * 32;
+        assert!(bits.iter().all(fair), "{bits:?}");
     }
 }

@@ -23,8 +23,8 @@
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
 //! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out nothing.
-//! `policy.rs` says what the hardened build does more, and `keyed.rs` makes numbers for it that nobody
-//! can foretell.
+//! `policy.rs` says what the hardened build does more, and `keyed.rs` makes numbers for it, and for the
+//! handles of zones, that nobody can foretell.
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
 //! What writes reports and statistics is kept out of line, so that the pages of code that every

@@ -3,8 +3,8 @@
 use super::profile::Written;
 use crate::bin::ROW_WORDS;
 use crate::guarded::{Guarded, Slot};
-use crate::harden::{Secret, has_long_vectors};
-use crate::keyed::Key;
+use crate::harden::has_long_vectors;
+use crate::keyed::{Key, Secret};
 use crate::large::{Blocks, Tally};
 use crate::nothing::{Nothing, Place};
 use crate::options::{Huge, Options, SiteMode};

@@ -12,7 +12,7 @@ use super::compact::Passes;
 use super::{Allocator, Which};
 use crate::options::Reclaim;
 use crate::os::Os;
-use crate::os::filter::Permit;
+use crate::os::filter::{FilterState, Permit};
 use crate::reclaim::Life;
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::thread::{Heap, Seat};
@@ -124,9 +124,12 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn start_thread(&self) -> bool {
         // A child that runs in its parent's memory must not: the thread would end with it. And who
-        // cannot reach other threads' slabs is of no use.
+        // cannot reach other threads' slabs is of no use. What is not known yet may be later, and what
+        // is refused once is refused for good.
         if !self.for_ever
             || self.os.process() != self.reclaimer.process()
+            || self.options.reclaim == Reclaim::Auto
+                && self.filter().state(&self.os) == FilterState::Unknown
             || !self.reclaimer.change(Life::None, Life::Awake)
         {
             return false;

@@ -13,10 +13,12 @@
 //! - Q1 a slot that is live has a block within it, at its start or its end.
 //! - Q2 `live` counts the slots that are live or on their way there or back.
 
+mod fault;
 mod pool;
 mod slot;
 mod watch;
 
-pub use pool::{Access, Guarded, SLOT_BYTES};
+pub use fault::Access;
+pub use pool::{Guarded, SLOT_BYTES};
 pub use slot::{Slot, SlotCondition};
 pub use watch::Watcher;

@@ -1,4 +1,4 @@
-//! The pool: where its slots are, how they are taken in turn, and what an address in it means.
+//! The pool: where its slots are, and how they are taken in turn.
 
 use super::{Slot, SlotCondition};
 use crate::os::{Error, process, userfault};
@@ -41,28 +41,13 @@ pub(super) struct Head {
     chance: AtomicU64,
     /// What was done on SIGSEGV before us: handler and flags of the program's own, and of the first of all.
     /// Whoever puts ours in place.
-    chained: [AtomicUsize; 2],
-    original: [AtomicUsize; 2],
+    pub(super) chained: [AtomicUsize; 2],
+    pub(super) original: [AtomicUsize; 2],
     /// To whom reads of what was not written are told, and in which process: `watch.rs`.
     pub(super) watcher: AtomicUsize,
     pub(super) watcher_of: AtomicUsize,
     /// The number of its thread, or zero. Who has started it.
     pub(super) watcher_thread: AtomicUsize,
-}
-
-/// What an address in the pool means.
-#[derive(Clone, Copy, Debug)]
-pub enum Access<'a> {
-    /// In a block that was freed.
-    AfterFree(&'a Slot),
-    /// So many bytes beyond the last of a block.
-    Beyond(&'a Slot, usize),
-    /// So many bytes before the first.
-    Before(&'a Slot, usize),
-    /// In a block of the program's: nothing is wrong.
-    Within(&'a Slot),
-    /// Where no block is near.
-    Wild,
 }
 
 impl Guarded {
@@ -121,11 +106,11 @@ impl Guarded {
     }
 
     /// Where the bytes of a slot begin, behind its guard page.
-    fn first(&self, number: usize) -> usize {
+    pub(super) fn first(&self, number: usize) -> usize {
         self.base + number * self.stride() + self.page
     }
 
-    fn number(&self, address: usize) -> Option<usize> {
+    pub(super) fn number(&self, address: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.base);
         (offset < self.slots * self.stride() + self.page && self.is_on())
             .then(|| offset / self.stride())
@@ -205,17 +190,6 @@ impl Guarded {
         (self.down(begin), self.down(begin + size + self.page - 1))
     }
 
-    /// The slot whose block, live or freed, an address lies in or near.
-    pub fn slot_around(&self, address: usize) -> Option<&Slot> {
-        match self.access(address)? {
-            Access::AfterFree(slot)
-            | Access::Beyond(slot, _)
-            | Access::Before(slot, _)
-            | Access::Within(slot) => Some(slot),
-            Access::Wild => None,
-        }
-    }
-
     /// The live block that begins at an address.
     pub fn live_at(&self, address: usize) -> Option<&Slot> {
         let slot = self.slot(self.number(address)?)?;
@@ -241,60 +215,11 @@ impl Guarded {
         true
     }
 
-    /// What an access to an address of the pool is; `None` where it is not in it.
-    pub fn access(&self, address: usize) -> Option<Access<'_>> {
-        let number = self.number(address)?;
-        let known = |number: usize| self.slot(number).filter(|slot| slot.begin() != 0);
-        let own = known(number);
-        let before = number.checked_sub(1).and_then(known);
-        if address >= self.first(number) {
-            return Some(match own {
-                Some(slot) => classify(slot, address),
-                None => Access::Wild,
-            });
-        }
-        // A guard page: of the block before it and the one behind, the nearer.
-        let behind_it = before.map(|slot| (address - (slot.begin() + slot.bytes()), slot));
-        let before_it = own.map(|slot| (slot.begin() - address, slot));
-        Some(match (behind_it, before_it) {
-            (Some((far, slot)), Some((near, _))) if far < near => Access::Beyond(slot, far + 1),
-            (_, Some((near, slot))) => Access::Before(slot, near),
-            (Some((far, slot)), None) => Access::Beyond(slot, far + 1),
-            (None, None) => Access::Wild,
-        })
-    }
-
     /// Live blocks and their bytes.
     pub fn figures(&self) -> (usize, usize) {
         let slots = (0..self.slots).filter_map(|number| self.slot(number));
         let live = slots.filter(|slot| slot.condition() == SlotCondition::Live);
         live.fold((0, 0), |(blocks, bytes), slot| (blocks + 1, bytes + slot.bytes()))
-    }
-
-    /// Lets a program that goes on reach a page of the pool for good.
-    pub fn give_in(&self, address: usize) {
-        if self.contains(address) {
-            process::allow(self.down(address), self.page);
-        }
-    }
-
-    /// What is done on SIGSEGV where it is none of ours: handler and flags, of the program's own or, where that has
-    /// called us in turn, of whoever was first.
-    pub fn chained(&self, first: bool) -> (usize, i32) {
-        let head = self.head();
-        let [handler, flags] = if first { &head.original } else { &head.chained };
-        (handler.load(Relaxed), flags.load(Relaxed) as i32)
-    }
-
-    /// Remembers whose handler ours has taken the place of.
-    pub fn chain(&self, handler: usize, flags: i32, first: bool) {
-        let head = self.head();
-        let of_first = first.then_some(&head.original);
-        for place in of_first.into_iter().chain([&head.chained]) {
-            let [to_handler, to_flags] = place;
-            to_handler.store(handler, Relaxed);
-            to_flags.store(flags as usize, Relaxed);
-        }
     }
 
     /// Verifies Q1 and Q2. With no other thread in the pool.
@@ -320,26 +245,11 @@ impl Guarded {
     }
 }
 
-/// What an address between the guards of a slot is.
-fn classify(slot: &Slot, address: usize) -> Access<'_> {
-    let (begin, end) = (slot.begin(), slot.begin() + slot.bytes());
-    if slot.condition() != SlotCondition::Live {
-        return Access::AfterFree(slot);
-    }
-    if address < begin {
-        Access::Before(slot, begin - address)
-    } else if address >= end {
-        Access::Beyond(slot, address - end + 1)
-    } else {
-        Access::Within(slot)
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn pool(slots: usize) -> Guarded {
+    pub(in crate::guarded) fn pool(slots: usize) -> Guarded {
         Guarded::new(slots, 1, process::page_size(), 12345).unwrap()
     }
 
@@ -380,24 +290,6 @@ mod tests {
         assert!(pool.free(next, true, false));
         assert_eq!(slot(pool.allocate((64, 16), 7, true, None).unwrap()), slot(blocks[5]));
         pool.check().unwrap();
-    }
-
-    #[test]
-    fn what_an_address_is() {
-        let pool = pool(2);
-        let (first, _) = (
-            pool.allocate((64, 16), 7, true, None).unwrap(),
-            pool.allocate((64, 16), 7, true, None).unwrap(),
-        );
-        assert!(matches!(pool.access(first), Some(Access::Within(_))));
-        assert!(matches!(pool.access(first + 63), Some(Access::Within(_))));
-        assert!(matches!(pool.access(first + 64), Some(Access::Beyond(_, 1))));
-        assert!(matches!(pool.access(first - 1), Some(Access::Before(_, 1))));
-        assert!(pool.access(first + 64 + (1 << 30)).is_none() && pool.access(1).is_none());
-        assert!(pool.free(first, true, false));
-        assert!(matches!(pool.access(first + 3), Some(Access::AfterFree(_))));
-        let never = Guarded::none();
-        assert!(never.access(0).is_none() && !never.contains(first) && !never.chooses(1));
     }
 
     #[test]

@@ -1,16 +1,14 @@
-//! L2: what the hardened build does to bytes: secrets, canaries, clearing; and its dice.
+//! L2: what the hardened build does to bytes: canaries, clearing; and its dice.
 //!
 //! Nothing here knows of slabs or heaps. `entry/harden.rs` calls it, at the places where a block
 //! comes and goes; `policy.rs` says which of it is in a build.
 
 mod canary;
 mod dice;
-mod secret;
 mod wipe;
 
 pub use canary::Canary;
 pub use dice::Dice;
-pub use secret::Secret;
 pub use wipe::{
     CLEARED_AT_ONCE, PAGE_LEAST, TOUCHED_MAX, first_nonzero, has_long_vectors, is_filled, is_zero,
     is_zero_small, touch, wipe, wipe_small,

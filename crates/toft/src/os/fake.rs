@@ -86,7 +86,7 @@ struct State {
     ticks: u32,
     at_barrier: Option<Meanwhile>,
     while_unused_go: Option<pin::Meanwhile>,
-    filtered: bool,
+    filtered: Option<bool>,
     group: Group,
     memory: Option<usize>,
     process: u32,
@@ -112,7 +112,7 @@ impl Fake {
             ticks: 0,
             at_barrier: None,
             while_unused_go: None,
-            filtered: false,
+            filtered: Some(false),
             group: Group::default(),
             memory: None,
             process: 1,
@@ -233,8 +233,9 @@ impl Fake {
         self.state().at_barrier = Some(Meanwhile(Box::new(meanwhile)));
     }
 
-    /// From now on the kernel says that there is a filter of system calls, or that there is none.
-    pub fn set_filtered(&self, filtered: bool) {
+    /// From now on the kernel says that there is a filter of system calls, or that there is none, or cannot
+    /// be asked.
+    pub fn set_filtered(&self, filtered: Option<bool>) {
         self.state().filtered = filtered;
     }
 
@@ -481,7 +482,7 @@ unsafe impl Os for Fake {
 
     fn wake(&self, _: &AtomicU32) {}
 
-    fn is_filtered(&self) -> bool {
+    fn is_filtered(&self) -> Option<bool> {
         self.state().filtered
     }
 

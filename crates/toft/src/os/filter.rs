@@ -7,8 +7,9 @@
 //! a call that it may forbid:
 //!
 //! - *Inherited* from whoever started the program: the kernel says so in `/proc`. The program was
-//!   started and has opened its libraries, so a file may be opened and read. Looked at once, and
-//!   late: most processes never get there.
+//!   started and has opened its libraries, so a file may be opened and read. Looked at late, as most
+//!   processes never get there, and until there is an answer: a process that has no descriptor left at
+//!   that moment is asked about again.
 //! - *Installed* by the process itself: whoever exports `prctl` and `syscall` says so before
 //!   ([`Filter::about_to_install`]), and from then on no file is opened either.
 //! - *Unwatched*: nobody says so, as in a Rust program that has the allocator without those names.
@@ -32,6 +33,8 @@ pub struct Filter {
     watched: AtomicU32,
     /// [`UNKNOWN`], [`FREE`] or [`FILTERED`]. Any thread, and all write the same.
     inherited: AtomicU32,
+    /// When there was no answer, in ticks, or zero. Any thread; one that sees an old one asks once more.
+    asked: AtomicU32,
 }
 
 const UNKNOWN: u32 = 0;
@@ -45,6 +48,8 @@ pub enum FilterState {
     None,
     /// The process was started under one, or the kernel does not say.
     Inherited,
+    /// It may have been: that could not be looked up yet.
+    Unknown,
     /// The process has installed one, or is about to.
     Installed,
     /// Nobody would tell.
@@ -57,6 +62,7 @@ impl FilterState {
         match self {
             FilterState::None => "none",
             FilterState::Inherited => "inherited",
+            FilterState::Unknown => "unknown",
             FilterState::Installed => "installed",
             FilterState::Unwatched => "unwatched",
         }
@@ -76,6 +82,7 @@ impl Filter {
             in_flight: AtomicU32::new(0),
             watched: AtomicU32::new(0),
             inherited: AtomicU32::new(UNKNOWN),
+            asked: AtomicU32::new(0),
         }
     }
 
@@ -102,7 +109,7 @@ impl Filter {
         self.installed.load(SeqCst) != 0
     }
 
-    /// What is known; asks the kernel the first time, unless that may be forbidden already.
+    /// What is known; asks the kernel until it has answered, unless that may be forbidden already.
     pub fn state(&self, os: &impl Os) -> FilterState {
         if self.is_installed() {
             return FilterState::Installed;
@@ -110,13 +117,27 @@ impl Filter {
         if self.watched.load(Relaxed) == 0 {
             return FilterState::Unwatched;
         }
-        let mut inherited = self.inherited.load(Relaxed);
-        if inherited == UNKNOWN {
-            inherited = if os.is_filtered() { FILTERED } else { FREE };
-            // A filter that was installed meanwhile would be taken for an inherited one: no harm.
-            self.inherited.store(inherited, Relaxed);
+        match self.inherited.load(Relaxed) {
+            UNKNOWN => self.ask(os),
+            FREE => FilterState::None,
+            _ => FilterState::Inherited,
         }
-        if inherited == FREE { FilterState::None } else { FilterState::Inherited }
+    }
+
+    #[cold]
+    fn ask(&self, os: &impl Os) -> FilterState {
+        // Not more than once in a tick: slow paths of malloc come here.
+        let now = os.ticks().max(1);
+        if self.asked.load(Relaxed) == now {
+            return FilterState::Unknown;
+        }
+        let Some(filtered) = os.is_filtered() else {
+            self.asked.store(now, Relaxed);
+            return FilterState::Unknown;
+        };
+        // A filter that was installed meanwhile would be taken for an inherited one: no harm.
+        self.inherited.store(if filtered { FILTERED } else { FREE }, Relaxed);
+        if filtered { FilterState::Inherited } else { FilterState::None }
     }
 
     /// Leave to make an unusual call; `None` where there may be a filter. Where the user says so, one
@@ -125,7 +146,7 @@ impl Filter {
         // Asked before, because it may take long.
         match self.state(os) {
             FilterState::None => {}
-            FilterState::Inherited | FilterState::Unwatched if trusted => {}
+            FilterState::Inherited | FilterState::Unknown | FilterState::Unwatched if trusted => {}
             _ => return None,
         }
         self.permit_unless_installed()
@@ -194,6 +215,7 @@ impl ModeFinder {
 #[cfg(test)]
 mod tests {
     use super::super::Linux;
+    use super::super::fake::{Fake, Machine};
     use super::*;
 
     fn watched() -> Filter {
@@ -221,6 +243,52 @@ mod tests {
         assert_eq!(filter.state(&os), FilterState::Inherited);
         assert!(filter.permit(&os, false).is_none());
         assert_eq!(filter.in_flight.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_could_not_be_looked_up_is_looked_up_again() {
+        for (answer, state) in [(false, FilterState::None), (true, FilterState::Inherited)] {
+            let os = Fake::new(Machine::SMALL);
+            let filter = Filter::new();
+            filter.watch();
+            os.set_filtered(None);
+            for _ in 0..3 {
+                os.pass(1);
+                assert_eq!(filter.state(&os), FilterState::Unknown);
+                assert!(filter.permit(&os, false).is_none());
+            }
+            // In the same tick nobody is asked; what was answered once holds.
+            os.set_filtered(Some(answer));
+            assert_eq!(filter.state(&os), FilterState::Unknown);
+            os.pass(1);
+            assert_eq!(filter.state(&os), state);
+            os.set_filtered(Some(!answer));
+            os.pass(1);
+            assert_eq!(filter.state(&os), state);
+        }
+    }
+
+    #[test]
+    fn a_process_without_a_descriptor_to_spare_is_not_taken_for_a_filtered_one() {
+        let os = Linux::detect();
+        let filtered = os.is_filtered();
+        assert!(filtered.is_some());
+        // In a child, because the limit is the process's.
+        // SAFETY: the child makes system calls only, and ends.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let all = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+                let none = libc::rlimit { rlim_cur: 0, rlim_max: 64 };
+                libc::setrlimit(libc::RLIMIT_NOFILE, &none);
+                let without = os.is_filtered();
+                libc::setrlimit(libc::RLIMIT_NOFILE, &all);
+                libc::_exit(i32::from(without.is_some() || os.is_filtered() != filtered));
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            assert_eq!(status, 0, "in the child");
+        }
     }
 
     #[test]

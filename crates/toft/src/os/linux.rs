@@ -240,12 +240,15 @@ unsafe impl Os for Linux {
         thread::wake(word);
     }
 
-    fn is_filtered(&self) -> bool {
+    fn is_filtered(&self) -> Option<bool> {
         let mut finder = ModeFinder::default();
         // In small pieces: a signal handler may ask, on a stack of 8 KiB.
         let pieces = &mut [0u8; 512];
-        process::read_file_with(c"/proc/thread-self/status", pieces, |piece| finder.take(piece));
-        !finder.says_none()
+        let status = c"/proc/thread-self/status";
+        match process::read_file_with(status, pieces, |piece| finder.take(piece)) {
+            Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => None,
+            Ok(()) | Err(_) => Some(!finder.says_none()),
+        }
     }
 
     fn shut_out_signals(&self) -> u64 {

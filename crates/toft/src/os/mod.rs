@@ -264,8 +264,9 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. The range is a view, and the contents are needed in no view.
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Whether the calling thread's system calls go through a filter, or may. Reads a file.
-    fn is_filtered(&self) -> bool;
+    /// Whether the calling thread's system calls go through a filter, or may; nothing where that cannot
+    /// be looked up at the moment. Reads a file.
+    fn is_filtered(&self) -> Option<bool>;
 
     /// How short of memory the group of processes is that this one belongs to; with a permit for each
     /// file that is read.

@@ -100,31 +100,36 @@ pub fn close_on_exec(descriptor: c_int) {
 
 /// Reads a file in pieces and hands each to `each`; silently nothing where it cannot be opened.
 pub fn read_file(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
-    read_file_with(path, &mut [0u8; 4096], each);
+    let _ = read_file_with(path, &mut [0u8; 4096], each);
 }
 
-/// The same in pieces as large as a buffer, for where the stack may be short.
-pub fn read_file_with(path: &core::ffi::CStr, buffer: &mut [u8], mut each: impl FnMut(&[u8])) {
+/// The same in pieces as large as a buffer, for where the stack may be short. The kernel's number where
+/// it was not read to its end.
+pub fn read_file_with(
+    path: &core::ffi::CStr,
+    buffer: &mut [u8],
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), c_int> {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let at = libc::AT_FDCWD as isize as usize;
     // SAFETY: the path is a C string and the kernel only reads it.
     let file = unsafe { syscall(libc::SYS_openat, [at, path.as_ptr() as usize, flags, 0, 0, 0]) };
     if file < 0 {
-        return;
+        return Err(-file as c_int);
     }
-    loop {
+    let end = loop {
         let args = [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0];
         // SAFETY: the kernel writes at most the buffer.
         let got = unsafe { syscall(libc::SYS_read, args) };
-        if got == -(libc::EINTR as isize) {
-            continue;
+        match got {
+            0 => break Ok(()),
+            1.. => each(buffer.get(..got as usize).unwrap_or(&[])),
+            _ if got == -(libc::EINTR as isize) => {}
+            _ => break Err(-got as c_int),
         }
-        if got <= 0 {
-            break;
-        }
-        each(buffer.get(..got as usize).unwrap_or(&[]));
-    }
+    };
     close(file as c_int);
+    end
 }
 
 /// Reads a whole regular file into memory that stays for as long as the process lives; of one that grows meanwhile, what
@@ -236,7 +241,7 @@ pub fn read_lines_with(
     mut each: impl FnMut(&[u8]),
 ) {
     let mut len = 0;
-    read_file_with(path, buffer, |chunk| {
+    let _ = read_file_with(path, buffer, |chunk| {
         for &byte in chunk {
             if byte == b'\n' {
                 each(line.get(..len).unwrap_or(&[]));

@@ -17,7 +17,7 @@
 //!   are uncounted.
 //! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its pages.
 
-use crate::harden::Secret;
+use crate::keyed::Secret;
 use crate::os::Os;
 use crate::slab::{CLASSES, SLAB_BYTES, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, stack};

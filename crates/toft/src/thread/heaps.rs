@@ -11,7 +11,7 @@
 
 use super::{Heap, Quarantine};
 use crate::bin::ROW_WORDS;
-use crate::harden::Secret;
+use crate::keyed::Secret;
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::region::{Carve, STEP};

@@ -30,7 +30,7 @@ impl<O: Os> Allocator<O> {
         w.field("pid", process::pid() as u64);
         let mut name = [0u8; 16];
         let mut len = 0;
-        process::read_file_with(c"/proc/self/comm", desk.pieces(), |bytes| {
+        let _ = process::read_file_with(c"/proc/self/comm", desk.pieces(), |bytes| {
             let text = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
             len = name.iter_mut().zip(text).map(|(to, &from)| *to = from).count();
         });

@@ -1,0 +1,160 @@
+//! Plots: where a partition's slabs come from, and whether an address lies in one.
+//!
+//! ```text
+//! tier   | plot 0 | plot 1 | ...                                   | plot N-1 |
+//! plot   | .....first|slab slab slab ... count|next step............|
+//! ```
+//!
+//! Which slab an address lies in, any address at all, the [`Lookup`] says. A plot is a *granule* of
+//! 4 GiB. Where the address space is too small for that, plots are smaller, share a granule, and the
+//! whole granule's descriptors are mapped at once.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the plots of a tier, and the descriptor of an address |
+//! | `order.rs` | the secret order of plots, and where in each its slabs begin |
+//! | `grow.rs` | slabs that nobody has had: mapped in steps, handed out once |
+//! | `walk.rs` | all slabs that were handed out |
+//!
+//! Invariants (P1 is the lookup's)
+//! - P2 a descriptor that the lookup finds is mapped; one whose slab was not handed out is all zero
+//!   and fails every free.
+//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are one word, so
+//!   that what was mapped ahead of need can be taken back, and be mapped again.
+
+mod grow;
+mod order;
+mod walk;
+
+use super::lookup::{GRANULE_SHIFT, Lookup};
+use super::{Descriptor, Tier, TierNumber};
+use crate::os::{Error, Os};
+use crate::sync::AtomicU32;
+use core::marker::PhantomData;
+use grow::Growth;
+
+/// The plots of one tier.
+#[derive(Debug)]
+pub struct Plots<const TIER: TierNumber, D> {
+    lookup: Lookup<TIER, D>,
+    /// Where the descriptor of slab index 0 would be.
+    slabs: usize,
+    /// First address of the tier, and log2 of the bytes in a plot.
+    base: usize,
+    plot_shift: u32,
+    /// Number of plots, a power of two, and of partitions.
+    plots: usize,
+    partitions: usize,
+    /// Keys that place slabs: which plot a partition gets, and where in it the slabs begin.
+    order_key: usize,
+    place_key: u64,
+    page_size: usize,
+    growth: *const Growth,
+    /// The plot that each partition draws from. Any thread, by compare and exchange.
+    current: *const AtomicU32,
+    /// Plots taken beyond the first of each partition; and whether steps are to be small.
+    extra: *const [AtomicU32; 2],
+    descriptors: PhantomData<D>,
+}
+
+impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
+    const SHIFT: u32 = Tier::of(TIER).shift;
+    const BYTES: usize = size_of::<D>();
+
+    /// Bytes of tables that `new` needs, zeroed.
+    pub fn table_bytes(span: usize, partitions: usize) -> usize {
+        let plots = span >> Self::plot_shift_for(span, partitions);
+        Lookup::<TIER, D>::TABLE_BYTES + plots * size_of::<Growth>() + partitions * 4 + 64
+    }
+
+    /// Before anything is known: contains no address.
+    pub const fn none() -> Self {
+        Plots {
+            lookup: Lookup::none(),
+            slabs: 0,
+            base: 0,
+            plot_shift: 0,
+            plots: 0,
+            partitions: 0,
+            order_key: 0,
+            place_key: 0,
+            page_size: 4096,
+            growth: core::ptr::null(),
+            current: core::ptr::null(),
+            extra: core::ptr::null(),
+            descriptors: PhantomData,
+        }
+    }
+
+    /// The plots of a tier of `span` bytes from `base`, with descriptors from `slabs` on.
+    ///
+    /// # Safety
+    /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
+    ///    are aligned to 64, and belong to this object alone.
+    /// 2. The span, and from `slabs` on descriptors for it and what the lookup asks for, are address
+    ///    space for this object alone.
+    pub unsafe fn new(
+        os: &impl Os,
+        base: usize,
+        span: usize,
+        partitions: usize,
+        slabs: usize,
+        tables: usize,
+    ) -> Result<Self, Error> {
+        let plot_shift = Self::plot_shift_for(span, partitions);
+        let plots = span >> plot_shift;
+        let growth = tables + Lookup::<TIER, D>::TABLE_BYTES;
+        let current = growth + plots * size_of::<Growth>();
+        let behind = slabs + (span >> Self::SHIFT) * Self::BYTES;
+        // SAFETY: (1) the first part of our tables; (2) what lies behind the descriptors.
+        let lookup = unsafe { Lookup::new(os, (base, span), tables, behind)? };
+        Ok(Plots {
+            lookup,
+            slabs: slabs.wrapping_sub((base >> Self::SHIFT) * Self::BYTES),
+            base,
+            plot_shift,
+            plots,
+            partitions,
+            order_key: os.random()? as usize,
+            place_key: os.random()? | 1,
+            page_size: os.page_size(),
+            growth: core::ptr::with_exposed_provenance(growth),
+            current: core::ptr::with_exposed_provenance(current),
+            extra: core::ptr::with_exposed_provenance(current + partitions * 4),
+            descriptors: PhantomData,
+        })
+    }
+
+    fn growth(&self, n: usize) -> &Growth {
+        debug_assert!(n < self.plots);
+        // SAFETY: `new` duty 1: one for each plot; all-zero is a `Growth`.
+        unsafe { &*self.growth.add(n) }
+    }
+
+    fn current(&self, partition: usize) -> &AtomicU32 {
+        debug_assert!(partition < self.partitions);
+        // SAFETY: `new` duty 1: one for each partition.
+        unsafe { &*self.current.add(partition) }
+    }
+
+    /// The descriptor of the slab that an address lies in, if it is mapped: of none, for an address
+    /// that is not of this tier.
+    #[inline(always)]
+    pub fn slab_at(&self, address: usize) -> Option<&D> {
+        let slab = self.lookup.descriptor_of(address)?;
+        // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are one
+        // (1), and that shared references are enough for everybody (2).
+        Some(unsafe { &*core::ptr::with_exposed_provenance(slab) })
+    }
+
+    #[inline(always)]
+    fn slab(&self, index: usize) -> &D {
+        let address = self.slabs.wrapping_add(index * Self::BYTES);
+        // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises that
+        // zero bytes are one (1), and that shared references are enough for everybody (2).
+        unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,48 @@
+//! Where plots lie: the secret order in which they are given out, and the place in each where its slabs
+//! begin.
+
+use super::{GRANULE_SHIFT, Plots};
+use crate::region::{Descriptor, TierNumber};
+
+impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
+    /// log2 of the bytes in a plot, for a tier of `span` bytes: a granule where that leaves plenty
+    /// of plots for each partition.
+    pub(super) fn plot_shift_for(span: usize, partitions: usize) -> u32 {
+        // With very many partitions most are small, and one plot to spare for each is plenty.
+        let each = if partitions > 1024 { 2 } else { 4 };
+        let plots = (each * partitions).next_power_of_two().max(512);
+        GRANULE_SHIFT.min((span / plots).max(1).ilog2()).max(Self::SHIFT + 5)
+    }
+
+    /// The n-th plot in the secret order in which plots are given out: a keyed permutation.
+    pub(super) fn nth_plot(&self, n: usize) -> usize {
+        let mask = self.plots - 1;
+        let bits = self.plots.trailing_zeros();
+        let mut x = n & mask;
+        // Each step is a bijection on `bits` bits: xor, multiply by an odd number, xor the top down.
+        for round in 0..3 {
+            x = (x ^ (self.order_key >> (16 * round))) & mask;
+            x = x.wrapping_mul((self.order_key >> (8 * round)) | 1) & mask;
+            x ^= x >> bits.div_ceil(2);
+        }
+        x
+    }
+
+    /// Where in a plot its slabs begin: a keyed place that leaves an eighth of it at least.
+    pub(super) fn first_slab(&self, plot: usize) -> usize {
+        let slabs = 1usize << (self.plot_shift - Self::SHIFT);
+        let begin = (self.base >> Self::SHIFT) + plot * slabs;
+        if self.plot_shift != GRANULE_SHIFT {
+            return begin;
+        }
+        let places = slabs / 8 * 7;
+        let hash = (plot as u64 + 1).wrapping_mul(self.place_key);
+        let place = ((u128::from(hash ^ hash.rotate_left(32)) * places as u128) >> 64) as usize;
+        begin + place
+    }
+
+    /// The index behind a plot's last slab.
+    pub(super) fn end_slab(&self, plot: usize) -> usize {
+        (self.base + ((plot + 1) << self.plot_shift)) >> Self::SHIFT
+    }
+}

@@ -1,0 +1,75 @@
+//! Every slab that was handed out, and what all of them and their descriptors take.
+
+use super::Plots;
+use crate::region::{Descriptor, TierNumber};
+use crate::sync::Ordering::Relaxed;
+
+impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
+    /// How many plots of the secret order may have been begun.
+    pub(super) fn begun(&self) -> usize {
+        // SAFETY: `new` duty 1.
+        let extra = unsafe { &(*self.extra)[0] }.load(Relaxed) as usize;
+        self.plots.min(self.partitions + extra)
+    }
+
+    /// Indices of the slabs that the n-th plot has handed out.
+    #[inline(never)]
+    fn handed_out(&self, n: usize) -> core::ops::Range<usize> {
+        let count = self.growth(n).counts().next as usize;
+        let first = if count == 0 { 0 } else { self.first_slab(self.nth_plot(n)) };
+        first..first + count
+    }
+
+    /// Every slab that was handed out.
+    pub fn for_each(&self, mut each: impl FnMut(&D)) {
+        for n in 0..self.begun() {
+            for index in self.handed_out(n) {
+                let slab = self.slab(index);
+                if slab.is_open() {
+                    each(slab);
+                }
+            }
+        }
+    }
+
+    /// Bytes of descriptors that may have pages: of slabs that were handed out.
+    pub fn descriptor_bytes(&self) -> usize {
+        let bytes = |n| match self.growth(n).counts().next as usize {
+            0 => 0,
+            // The first need not begin a page, nor the last end one.
+            slabs => slabs * Self::BYTES + 2 * self.page_size,
+        };
+        (0..self.begun()).map(bytes).sum()
+    }
+
+    /// The addresses that are mapped, by start and length, without the slabs that are not `there`: as
+    /// few ranges as that makes.
+    pub fn for_each_range(&self, there: impl Fn(&D) -> bool, mut each: impl FnMut(usize, usize)) {
+        for n in 0..self.begun() {
+            let mapped = self.growth(n).counts().mapped as usize;
+            if mapped == 0 {
+                continue;
+            }
+            let mut start = self.first_slab(self.nth_plot(n));
+            let end = start + mapped;
+            for index in self.handed_out(n) {
+                let slab = self.slab(index);
+                if !slab.is_open() || !there(slab) {
+                    each(start << Self::SHIFT, (index - start) << Self::SHIFT);
+                    start = index + 1;
+                }
+            }
+            each(start << Self::SHIFT, end.saturating_sub(start) << Self::SHIFT);
+        }
+    }
+
+    /// Bytes of slabs mapped, and of their descriptors.
+    pub fn mapped_bytes(&self) -> (usize, usize) {
+        let (mut data, mut descriptors) = (0, 0);
+        for n in 0..self.begun() {
+            data += (self.growth(n).counts().mapped as usize) << Self::SHIFT;
+            descriptors += self.growth(n).descriptors.mapped();
+        }
+        (data, descriptors)
+    }
+}
