@@ -1,5 +1,6 @@
 //! `toft heap`: who has how much of a running process's memory, or of a core file's.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,6 +9,7 @@ use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
 use super::names::Names;
 use super::output::Output;
 use crate::run::{REFUSED, say};
+use crate::words::pid;
 
 const HELP: &str = "\
 Examples:
@@ -31,8 +33,41 @@ pub struct Heap {
     #[command(flatten)]
     output: Output,
     /// The process, or a core file (./1234 if its name is a number)
-    #[arg(value_name = "PID|CORE")]
-    target: String,
+    #[arg(value_name = "PID|CORE", value_parser = target, allow_negative_numbers = true)]
+    target: Target,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+enum Target {
+    /// A running one, by its number.
+    Process(i32),
+    /// A file.
+    Core(PathBuf),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Process(pid) => write!(f, "{pid}"),
+            Target::Core(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// What a word of the command line stands for. What is made of digits is a number, whatever files there are.
+fn target(word: &str) -> Result<Target, String> {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return pid(word).map(Target::Process);
+    }
+    let path = Path::new(word);
+    if !path.exists() {
+        return Err(
+            "not the number of a process, which `pgrep -x NAME` prints, and there is no core file of that name".into()
+        );
+    }
+    Ok(Target::Core(path.into()))
 }
 
 /// The verb.
@@ -48,22 +83,13 @@ pub fn heap(args: &Heap) -> i32 {
 
 fn show(args: &Heap) -> Result<(), String> {
     let format = args.output.format()?;
-    let (mut profile, own) = match args.target.parse::<i32>() {
-        Ok(pid) if pid > 0 => {
-            let profile = of_process(pid).map_err(|error| error.to_string())?;
+    let (mut profile, own) = match &args.target {
+        Target::Process(pid) => {
+            let profile = of_process(*pid).map_err(|error| error.to_string())?;
             // In a container the files have other places than here.
             (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
         }
-        _ => {
-            let path = Path::new(&args.target);
-            if !path.exists() {
-                return Err(format!(
-                    "there is no core file {}; a process is given by its number, which `pgrep -x NAME` prints",
-                    args.target
-                ));
-            }
-            (of_core(path).map_err(|error| error.to_string())?, None)
-        }
+        Target::Core(path) => (of_core(path).map_err(|error| error.to_string())?, None),
     };
     if format.wants_names() {
         Names::new(args.output.folders(own.into_iter())).give(&mut profile);
