@@ -8,6 +8,7 @@ use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
 
 use super::names::Names;
 use super::output::Output;
+use super::threads;
 use crate::run::{REFUSED, say};
 use crate::words::pid;
 
@@ -16,6 +17,7 @@ Examples:
   toft heap 1234                       the call sites with most live memory
   toft heap 1234 -o heap.html          a page to search and drill down in
   toft heap 1234 -o heap.pb.gz         for go tool pprof
+  toft heap 1234 --threads             which thread's slabs the memory is in, and what it keeps free
   toft heap core.1234                  the same of a process that has ended
   toft heap 1234 -o before.toft; sleep 60; toft heap 1234 -o after.toft; toft diff before.toft after.toft
 
@@ -32,6 +34,9 @@ Exit status: 0, or 125 if there is no profile; then one line says why.";
 pub struct Heap {
     #[command(flatten)]
     output: Output,
+    /// Show which thread owns what, in place of call sites; --json is for this, too
+    #[arg(long, conflicts_with_all = ["output", "format", "top", "symbols"])]
+    threads: bool,
     /// The process, or a core file (./1234 if its name is a number)
     #[arg(value_name = "PID|CORE", value_parser = target, allow_negative_numbers = true)]
     target: Target,
@@ -39,7 +44,7 @@ pub struct Heap {
 
 /// What is looked at.
 #[derive(Clone, Debug)]
-enum Target {
+pub enum Target {
     /// A running one, by its number.
     Process(i32),
     /// A file.
@@ -82,6 +87,9 @@ pub fn heap(args: &Heap) -> i32 {
 }
 
 fn show(args: &Heap) -> Result<(), String> {
+    if args.threads {
+        return threads::show(args.output.is_json(), &args.target);
+    }
     let format = args.output.format()?;
     let (mut profile, own) = match &args.target {
         Target::Process(pid) => {
@@ -112,7 +120,7 @@ pub fn of_process(pid: i32) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-fn of_core(path: &Path) -> Result<Profile, Error> {
+pub fn of_core(path: &Path) -> Result<Profile, Error> {
     let core = Core::open(path)?;
     let found = find(&core).map_err(|error| core.explain(error))?;
     let mut profile = take(&core)?;
