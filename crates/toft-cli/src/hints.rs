@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -28,7 +28,9 @@ while it runs, and give them all; the most that a call site had counts:
   toft run --profile heap.toft --env TOFT_PROFILE_GROWTH=8m -- PROGRAM
   toft hints heap.toft* -o PROGRAM.hints
 
-Exit status: 0, or 125 if a file is no profile, or nothing was live; then one line says why.";
+Hints that are there already under the name of -o are kept as FILE~; any other file of that name stays as it is.
+
+Exit status: 0, or 125 if a file is no profile, nothing was live, or what is there is no hints; then one line says why.";
 
 /// Make hints for the next run of a program from profiles of it.
 ///
@@ -40,7 +42,7 @@ pub struct Make {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Write to a file instead of stdout
+    /// Write to a file instead of stdout; hints that are there are kept as FILE~
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Call sites that held so many bytes at least have a partition of their own
@@ -101,11 +103,13 @@ fn make(args: &Make) -> Result<(), String> {
     let text = if args.json { format!("{}\n", object(&hints)) } else { hints.text() };
     match &args.output {
         Some(path) => {
-            fs::write(path, text)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            let kept = replace(path, &text)?;
+            let kept = kept.map_or_else(String::new, |kept| {
+                format!(" (what was there is {})", kept.display())
+            });
             let (own, bytes) = hints.own_sites();
             say(&format!(
-                "wrote {}: {own} call sites apart with {}, {} together with {}; next: toft run --hints {} -- PROGRAM",
+                "wrote {}{kept}: {own} call sites apart with {}, {} together with {}; next: toft run --hints {} -- PROGRAM",
                 path.display(),
                 style::bytes(bytes),
                 hints.together.0,
@@ -116,6 +120,40 @@ fn make(args: &Make) -> Result<(), String> {
         }
         None => print(text.as_bytes()),
     }
+}
+
+/// Writes hints to a file; says under which name those are kept that it had, if they were others. A file that has
+/// something else is not written over: a profile, or a program, is easily named in their place.
+fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
+    let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let mut kept = None;
+    // What is no file, as a pipe or a device, is written to as it is.
+    if fs::metadata(path).is_ok_and(|there| there.is_file()) {
+        let old = fs::read(path).map_err(failed)?;
+        if !old.is_empty() && !is_hints(&old) {
+            return Err(format!(
+                "{} is there and has no hints: it stays as it is; give -o another name",
+                path.display()
+            ));
+        }
+        if !old.is_empty() && old != text.as_bytes() {
+            let mut name = path.as_os_str().to_owned();
+            name.push("~");
+            fs::copy(path, &name).map_err(|error| {
+                format!("cannot keep {} as {}: {error}", path.display(), name.display())
+            })?;
+            kept = Some(PathBuf::from(name));
+        }
+    }
+    fs::write(path, text).map_err(failed)?;
+    Ok(kept)
+}
+
+/// Whether this verb may have written it, in either form.
+fn is_hints(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"toft-hints ")
+        || serde_json::from_slice::<Value>(bytes)
+            .is_ok_and(|object| object.get("toft_hints").is_some())
 }
 
 fn object(hints: &Hints) -> Value {
@@ -129,6 +167,7 @@ fn object(hints: &Hints) -> Value {
     json!({
         "toft_hints": HINTS_VERSION,
         "program": hints.program,
+        "exact": hints.exact,
         "others": "together",
         "together": {"sites": hints.together.0, "bytes": hints.together.1},
         "modules": hints.own.iter().map(module).collect::<Vec<_>>(),

@@ -150,19 +150,67 @@ fn a_full_disk_is_told_by_looks_at_a_process() {
     }
 }
 
+/// docs/exit-status.md: what is no command line is 2, and of a verb that ends as a program does 125.
+fn of_a_bad_command_line(verb: &str) -> Option<i32> {
+    Some(if ["run", "record"].contains(&verb) { 125 } else { 2 })
+}
+
 #[test]
-fn what_is_no_process_is_told() {
-    for verb in ["rss", "top", "purge", "metrics"] {
-        for bad in ["sshd", "0", "-5", "99999999999", ""] {
+fn an_option_that_nobody_knows_ends_every_verb_alike() {
+    for verb in verbs() {
+        let output = toft().args([&verb, "--no-such-option"]).output().unwrap();
+        assert_eq!(output.status.code(), of_a_bad_command_line(&verb), "{verb}");
+        assert!(stderr(&output).contains("--no-such-option"), "{verb}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{verb}");
+    }
+    assert_eq!(toft().arg("no-such-verb").output().unwrap().status.code(), Some(2));
+    assert_eq!(toft().output().unwrap().status.code(), Some(2));
+}
+
+/// Verbs that look at a process, as their help tells: all have one answer for what is none, and one for what cannot be
+/// looked at.
+#[test]
+fn a_process_that_is_none_ends_every_verb_alike() {
+    let looks = |verb: &String| {
+        let help = help_of(verb);
+        help.lines().any(|line| line.starts_with("Usage: ") && line.contains("<PID"))
+    };
+    let looking: Vec<String> = verbs().into_iter().filter(looks).collect();
+    for known in ["rss", "heap", "top", "metrics", "purge"] {
+        assert!(looking.iter().any(|verb| verb == known), "{known} is not in {looking:?}");
+    }
+    for verb in &looking {
+        for bad in ["sshd", "0", "-5", "99999999999", "", "/no/such/core"] {
             let output = toft().args([verb, bad]).output().unwrap();
-            assert_eq!(output.status.code(), Some(2), "{verb} {bad}");
+            assert_eq!(output.status.code(), Some(2), "{verb} {bad}: {}", stderr(&output));
             assert!(stderr(&output).contains("not the number of a process"), "{}", stderr(&output));
         }
+        let own = std::process::id().to_string();
+        for (pid, why) in [("2147483647", "there is no process"), (&*own, "does not run on Toft")] {
+            // `top` looks before it asks for a terminal only where it writes lines.
+            let lines: &[&str] = if verb == "top" { &["--json"] } else { &[] };
+            let output = toft().arg(verb).args(lines).arg(pid).output().unwrap();
+            assert_eq!(output.status.code(), Some(125), "{verb} {pid}: {}", stderr(&output));
+            assert!(said(&output).contains(why), "{verb} {pid}: {}", stderr(&output));
+        }
     }
-    for bad in ["sshd", "0", "/no/such/core"] {
-        let output = toft().args(["heap", bad]).output().unwrap();
-        assert_eq!(output.status.code(), Some(125), "{bad}");
-        assert!(said(&output).contains("there is no core file"), "{}", stderr(&output));
+}
+
+/// Verbs that read a file: one that is not there, and one that is something else.
+#[test]
+fn a_file_that_is_none_ends_every_verb_alike() {
+    let place = directory();
+    let other = file(place.path(), "other", b"no profile, no trace, no core\n", 0o644);
+    for words in [&["report"][..], &["hints"], &["trace"], &["heap"], &["diff", text(&other)]] {
+        let missing: &str = if words == ["heap"] { "./other" } else { "/no/such/file" };
+        for path in [missing, text(&other)] {
+            let mut command = toft();
+            command.current_dir(place.path()).args(words).arg(path);
+            let output = command.output().unwrap();
+            assert_eq!(output.status.code(), Some(125), "{words:?} {path}: {}", stderr(&output));
+            assert_eq!(stdout(&output), "", "{words:?} {path}");
+            let _ = said(&output);
+        }
     }
 }
 

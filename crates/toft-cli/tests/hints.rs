@@ -3,8 +3,9 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use common::*;
 use serde_json::Value;
@@ -27,6 +28,7 @@ fn source() -> String {
     }
     text + "    char line[200]; FILE *f = fopen(\"/proc/self/status\", \"r\");\n\
             while (fgets(line, sizeof line, f)) if (!strncmp(line, \"VmHWM:\", 6)) fputs(line + 6, stdout);\n\
+            fflush(stdout); if (getenv(\"WAIT\")) getchar();\n\
             return 0;\n}\n"
 }
 
@@ -157,4 +159,61 @@ fn it_is_printed_as_text_or_as_json() {
     let bad = hints(&[text(&profile), "--own-from", "much"]);
     assert_eq!(bad.status.code(), Some(2));
     assert!(stderr(&bad).contains("not a size such as"));
+}
+
+/// What is written over is kept, and only what is hints is written over.
+#[test]
+fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
+    let directory = directory();
+    let program = program(directory.path(), "again", &["-Wl,--build-id=0xabcd"]);
+    let file = made(directory.path(), &program);
+    let first = fs::read_to_string(&file).unwrap();
+    let profile = directory.path().join("heap.toft");
+    let backup = PathBuf::from(format!("{}~", text(&file)));
+    // The same once more is no change.
+    let same = hints(&[text(&profile), "-o", text(&file)]);
+    assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
+    assert!(!backup.exists() && !said(&same).contains("what was there"), "{}", stderr(&same));
+    let other = hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]);
+    assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
+    assert!(said(&other).contains(&format!("(what was there is {})", text(&backup))));
+    assert_eq!(fs::read_to_string(&backup).unwrap(), first);
+    assert_ne!(fs::read_to_string(&file).unwrap(), first);
+    let json = hints(&[text(&profile), "--json", "-o", text(&file)]);
+    assert_eq!(json.status.code(), Some(0), "{}", stderr(&json));
+    assert_eq!(hints(&[text(&profile), "-o", text(&file)]).status.code(), Some(0));
+    // The profile itself, by a slip of the hand.
+    let before = fs::read(&profile).unwrap();
+    let refused = hints(&[text(&profile), "-o", text(&profile)]);
+    assert_eq!(refused.status.code(), Some(125), "{}", stderr(&refused));
+    assert!(said(&refused).contains("is there and has no hints"), "{}", stderr(&refused));
+    assert_eq!(fs::read(&profile).unwrap(), before);
+}
+
+/// What the command says of a doubtful profile stands in the file, too.
+#[test]
+fn hints_of_a_doubtful_profile_say_so_and_are_followed() {
+    let directory = directory();
+    let program = program(directory.path(), "doubtful", &[]);
+    let (profile, file) = (directory.path().join("a.toft"), directory.path().join("a.hints"));
+    // A run that nobody has asked for a profile: 300 sites share 64 partitions.
+    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+    let mut running = Command::new(&program);
+    running.env("LD_PRELOAD", stdout(&shown).trim()).env("WAIT", "1");
+    let mut running = running.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(running.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let output = toft().args(["heap", &running.id().to_string(), "-o", text(&profile)]).output();
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+    assert_eq!(output.as_ref().unwrap().status.code(), Some(0), "{output:?}");
+    let output = hints(&[text(&profile), "-o", text(&file)]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("what each has is not certain"), "{}", stderr(&output));
+    let lines = fs::read_to_string(&file).unwrap();
+    assert!(lines.contains("\n# Not certain: "), "{lines}");
+    let followed = run(&["--hints", text(&file)], &[text(&program)]);
+    assert_eq!(stderr(&followed), "", "a comment is none of the library's business");
+    // A profile that tells sites apart makes hints without.
+    assert!(!fs::read_to_string(made(directory.path(), &program)).unwrap().contains("certain"));
 }

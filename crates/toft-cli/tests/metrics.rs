@@ -15,25 +15,34 @@ use std::time::{Duration, Instant};
 use common::*;
 use serde_json::Value;
 
-/// Keeps blocks of three sites, and more of one at each line that it is told; says how many bytes it has.
+/// Keeps blocks of three sites, and more of one at each line that it is told; says how many bytes it has. At a line that
+/// begins with m it writes its own figures into the file that its argument names.
 const TARGET: &str = r#"
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+extern int toft_metrics(int) __attribute__((weak));
 static size_t bytes;
 static void *had(void *block) { bytes += malloc_usable_size(block); return block; }
 static void *volatile sink;
 __attribute__((noinline)) void small(void) { for (int i = 0; i < 3000; i++) sink = had(malloc(50)); }
 __attribute__((noinline)) void medium(void) { for (int i = 0; i < 500; i++) sink = had(malloc(5000)); }
 __attribute__((noinline)) void large(void) { for (int i = 0; i < 4; i++) sink = had(malloc(1 << 20)); }
-int main(void) {
+static void figures(const char *name) {
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || !toft_metrics || toft_metrics(fd) != 0 || toft_metrics(-1) != -1) _exit(9);
+    close(fd);
+}
+int main(int argc, char **argv) {
     static char out[100], in[10];
     setvbuf(stdout, out, _IOLBF, sizeof out);
     setvbuf(stdin, in, _IOLBF, sizeof in);
     small(); medium(); large();
     char line[10];
     do printf("%zu\n", bytes);
-    while (fgets(line, sizeof line, stdin) && (medium(), 1));
+    while (fgets(line, sizeof line, stdin) && (*line == 'm' ? figures(argv[1]) : medium(), 1));
 }
 "#;
 
@@ -52,8 +61,12 @@ fn library() -> PathBuf {
 
 impl Target {
     fn start(directory: &Path) -> Target {
-        let program = compile(directory, "target", TARGET, &["-fno-builtin"]);
+        Target::of(&compile(directory, "target", TARGET, &["-fno-builtin"]))
+    }
+
+    fn of(program: &Path) -> Target {
         let mut command = Command::new(program);
+        command.arg(program.with_extension("prom"));
         let command = command.env("LD_PRELOAD", library()).env("TOFT_PROBE_INTERVAL", "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -62,7 +75,11 @@ impl Target {
     }
 
     fn grow(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b"g\n").unwrap();
+        self.tell(b"g\n");
+    }
+
+    fn tell(&mut self, line: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(line).unwrap();
         self.bytes = self.lines.next().unwrap().unwrap().parse().unwrap();
     }
 
@@ -442,4 +459,49 @@ fn what_cannot_be_is_said_in_one_line() {
     let own = std::process::id().to_string();
     let (status, told) = refused(&[&own]);
     assert!(status == Some(125) && told.contains("does not run on Toft"), "{told}");
+}
+
+/// The library writes from inside what the command writes from outside: of a process that is at rest each byte is the same,
+/// but for what looking itself changes. It is stripped, so that neither has more than places.
+#[test]
+fn from_inside_and_from_outside_it_is_the_same_page() {
+    let place = directory();
+    let program = compile(place.path(), "stripped", TARGET, &["-fno-builtin", "-s"]);
+    let mut target = Target::of(&program);
+    target.grow();
+    target.tell(b"m\n");
+    let inside = fs::read_to_string(program.with_extension("prom")).unwrap();
+    let output = toft().args(["metrics", &target.pid]).output().unwrap();
+    let outside = stdout(&output);
+    let kept = |page: &str| -> Vec<String> {
+        let passing = ["toft_process_resident_bytes", "toft_scrape_duration_seconds"];
+        let lines = page.lines().filter(|line| !passing.iter().any(|name| line.contains(name)));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(kept(&inside), kept(&outside));
+    for line in ["toft_site_live_blocks{site=\"stripped+0x", "toft_live_blocks{kind=\"large\"} 4"] {
+        assert!(inside.contains(line), "{line}: {inside}");
+    }
+    let (inside, outside) = (parse(&inside).unwrap(), parse(&outside).unwrap());
+    let resident = |page| sum(page, "toft_process_resident_bytes");
+    assert!(resident(&inside).abs_diff(resident(&outside)) < 1 << 20);
+    assert!(sum(&inside, "toft_live_bytes") >= target.bytes);
+    // All that the page of the documentation has, and nothing else.
+    let names: HashSet<&str> = outside.keys().map(|(name, _)| name.as_str()).collect();
+    let table = include_str!("../../../docs/metrics.md").split("| metric |").nth(1).unwrap();
+    let heads = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    let told =
+        heads.flat_map(|head| head.split([' ', ',', '`']).filter(|word| word.starts_with("toft_")));
+    assert_eq!(names, told.collect());
+    // A block more is seen by both.
+    target.grow();
+    target.tell(b"m\n");
+    let later = fs::read_to_string(program.with_extension("prom")).unwrap();
+    assert_eq!(
+        sum(&parse(&later).unwrap(), "toft_live_blocks"),
+        sum(&inside, "toft_live_blocks") + 500
+    );
+    // Where the file is full it says so, and the program goes on.
+    drop(target.child.stdin.take());
+    assert!(target.child.wait().unwrap().success());
 }

@@ -195,14 +195,49 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
     terminal.press("\x1b");
     terminal.wait("back again", |text| sites(text).len() >= 3);
 
+    // Beside it another one goes on, and says when there has been something to see: two looks, however long they take.
+    let beside = Terminal::start(target.pid);
     terminal.press(" ");
     terminal.wait("held", |text| text.contains("HELD"));
     let before = line(&terminal.contents());
-    target.grow();
-    thread::sleep(Duration::from_millis(400));
+    let mut seen = beside.wait("beside", |text| line(text).contains("growing"));
+    for _ in 0..2 {
+        let old = line(&seen);
+        target.grow();
+        seen = beside
+            .wait("growth beside", |text| line(text).contains("growing") && line(text) != old);
+    }
     assert_eq!(line(&terminal.contents()), before);
+    assert_eq!(beside.end(), Some(0));
     terminal.press(" ");
     terminal.wait("goes on", |text| line(text) != before);
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn threads_are_shown_in_place_of_call_sites() {
+    let directory = directory();
+    let mut target = Target::start(directory.path());
+    let mut terminal = Terminal::start(target.pid);
+    let first = terminal.wait("there", |text| sites(text).len() >= 3);
+    assert!(first.contains("t threads"), "{first}");
+    terminal.press("t");
+    let mine = format!("{} (target), sleeps", target.pid);
+    let line = |text: &str| text.lines().find(|line| line.contains(&mine)).map(str::to_owned);
+    let owns = terminal.wait("threads", |text| line(text).is_some());
+    assert!(owns.contains("uncollected") && !owns.contains("alloc/s"), "{owns}");
+    assert!(owns.lines().all(|line| line.chars().count() <= 80), "{owns}");
+    // 1000 of 2000 bytes, 5000 of 50 and 100 of 1000, and what stdio has.
+    assert!(line(&owns).unwrap().contains(" 6 10"), "{owns}");
+    target.grow();
+    // 100 blocks of 1008 bytes or a little more.
+    terminal.wait("growth", |text| {
+        line(text).is_some_and(|line| line.contains("+98.4 KiB") || line.contains("+100.0 KiB"))
+    });
+    terminal.press("z");
+    terminal.wait("growth from now", |text| line(text).is_some_and(|line| !line.contains('+')));
+    terminal.press("j\x1b");
+    terminal.wait("back", |text| sites(text).len() >= 3);
     assert_eq!(terminal.end(), Some(0));
 }
 

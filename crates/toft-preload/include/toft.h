@@ -27,6 +27,11 @@ int toft_stats_json(int fd);
  * there may be a filter of system calls (seccomp), or when the descriptor does not take all of it. */
 int toft_profile(int fd);
 
+/* Writes the process's figures to a file descriptor in Prometheus' text format: the metrics that `toft metrics PID` writes,
+ * with the places of call sites in their files in place of the names of functions (docs/metrics.md). Allocates nothing.
+ * Returns 0, or -1 as toft_profile does. */
+int toft_metrics(int fd);
+
 /* Gives back to the system everything of the whole process that holds no live block: pages of free
  * memory in every thread's slabs, whatever those threads are doing, empty slabs, and free large
  * blocks. Memory is had again when it is needed, at the price of page faults. malloc_trim(0) does the

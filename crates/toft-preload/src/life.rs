@@ -43,6 +43,12 @@ pub extern "C" fn toft_profile(descriptor: c_int) -> c_int {
     if toft_core::entry::profile_to(descriptor) { 0 } else { -1 }
 }
 
+/// Writes the process's figures to a descriptor in Prometheus' text format. Returns 0, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn toft_metrics(descriptor: c_int) -> c_int {
+    if toft_core::entry::metrics_to(descriptor) { 0 } else { -1 }
+}
+
 /// Verifies the whole heap; names what is wrong and ends the process, or returns -1 where
 /// misuse is only named. 0 when nothing is wrong.
 #[unsafe(no_mangle)]

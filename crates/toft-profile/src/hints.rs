@@ -32,6 +32,11 @@ pub struct HintModule {
     pub build_id: Option<String>,
 }
 
+/// What stands in the file where the profiles do not say for certain which call site had what: whoever finds the file
+/// later has not seen what the command said.
+const DOUBT: &str = "# Not certain: in these profiles call sites share partitions, so that what one had may stand at another.\n\
+                     # toft run --profile makes a profile that tells them apart.\n";
+
 /// What the next run is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
@@ -99,10 +104,11 @@ impl Hints {
             "toft-hints {HINTS_VERSION}\n\
              # Of {}: {own} call sites with {bytes} bytes apart, {} with {} together.\n\
              # TOFT_HINTS=THIS_FILE, or toft run --hints THIS_FILE, follows it. docs/hints.md says what lines there are.\n\
-             others together\n",
+             {DOUBT}others together\n",
             in_a_comment(&self.program),
             self.together.0,
             self.together.1,
+            DOUBT = if self.exact { "" } else { DOUBT },
         );
         for (module, sites) in &self.own {
             let id = module.build_id.as_deref().unwrap_or("-");
@@ -201,6 +207,14 @@ mod tests {
     fn profiles_of_sites_that_share_are_told() {
         let mut shared = row("a", 1, 16, 3);
         shared.share = Share::Shared;
-        assert!(!Hints::of(&[profile(vec![shared])], 1).exact);
+        let doubtful = Hints::of(&[profile(vec![shared])], 1);
+        assert!(!doubtful.exact);
+        // In the file as well, as a comment in front of the first line that says anything.
+        let text = doubtful.text();
+        let (comment, rest) = text.split_once("others together\n").unwrap();
+        assert!(comment.contains("\n# Not certain: ") && rest.contains("own 0x1"), "{text}");
+        assert!(comment.lines().skip(1).all(|line| line.starts_with("# ")), "{text}");
+        let certain = Hints::of(&[profile(vec![row("a", 1, 16, 3)])], 1);
+        assert!(certain.exact && !certain.text().contains("certain"));
     }
 }

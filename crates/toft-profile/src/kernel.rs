@@ -69,8 +69,23 @@ pub struct Task {
     pub own_number: i32,
     /// Its name.
     pub name: String,
+    /// What it does, as the kernel says it in a letter: `R` runs, `S` sleeps.
+    pub state: char,
     /// Where its stack pointer was, if it sleeps.
     pub stack: Option<u64>,
+}
+
+impl Task {
+    /// What it does, in a word.
+    pub fn doing(&self) -> &'static str {
+        match self.state {
+            'R' => "runs",
+            'S' | 'I' => "sleeps",
+            'D' => "waits for a disk",
+            'T' | 't' => "is stopped",
+            _ => "ends",
+        }
+    }
 }
 
 /// What the kernel says of a process.
@@ -139,7 +154,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The threads; one that has just ended is left out.
-fn tasks(pid: i32) -> Vec<Task> {
+pub(crate) fn tasks(pid: i32) -> Vec<Task> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut tasks: Vec<Task> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -150,6 +165,7 @@ fn tasks(pid: i32) -> Vec<Task> {
                 number,
                 own_number: own.and_then(|own| own.parse().ok()).unwrap_or(number),
                 name: field(&status, "Name").unwrap_or("").to_owned(),
+                state: field(&status, "State").and_then(|text| text.chars().next()).unwrap_or('?'),
                 stack: read(pid, &format!("task/{number}/syscall")).ok().and_then(|l| stack(&l)),
             })
         })

@@ -17,6 +17,7 @@
 //! | `sites.rs` | the table of call sites, where each has a partition of its own |
 //! | `tally.rs` | what each call site has ever had in large blocks |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
+//! | `owners.rs` | who owns slabs and what is in them, by thread: [`Owner`] |
 //! | `control.rs` | what is asked of a process: [`purge`] |
 //! | `figures.rs` | what there is of everything, [`Figures`] |
 //! | `rss.rs` | the whole of a process's resident memory, [`Rss`] |
@@ -39,6 +40,7 @@ mod hints;
 mod kernel;
 mod memory;
 mod module;
+mod owners;
 mod pagemap;
 mod process;
 mod profile;
@@ -57,6 +59,7 @@ pub use figures::Figures;
 pub use hints::{HINTS_VERSION, HintModule, Hints, OwnSite};
 pub use kernel::{Area, Counts, Kernel, Task};
 pub use memory::{Mapping, Memory, Run};
+pub use owners::{Owner, owners, owners_of_heaps};
 pub use process::{Process, read};
 pub use profile::{
     Change, Diff, FileError, Frame, Profile, Row, Share, Source, VERSION as PROFILE_VERSION, take,

@@ -203,7 +203,7 @@ fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {
 
 /// The thread whose control block lies at an address. glibc keeps its number there; that it is one of
 /// the process's threads is the proof.
-fn holder(process: &Process, block: u64, tasks: &[Task]) -> Option<i32> {
+pub(crate) fn holder(process: &Process, block: u64, tasks: &[Task]) -> Option<i32> {
     /// `struct pthread`, `tid`, on x86-64, in every glibc with NPTL.
     const TID: u64 = 720;
     let number = read_word(process, block.checked_add(TID).filter(|_| block != 0)?)? as u32 as i32;

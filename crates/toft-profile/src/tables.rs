@@ -128,15 +128,26 @@ impl<'a> Slab<'a> {
         let state = self.bytes.get(self.root.slab_states as usize + slot).copied().unwrap_or(0);
         let bit = |word: u64| word >> (slot % 64) & 1 != 0;
         // States that this reader has never heard of are of slots that the program does not have.
-        if u64::from(state) & !self.root.slot_told == self.root.slot_live {
+        let live = u64::from(state) & !self.root.slot_told == self.root.slot_live;
+        if live || self.is_quarantined(slot) {
             let remote = self.word(self.root.slab_remote + 8 * (slot as u64 / 64));
-            return if bit(remote) { Slot::Remote } else { Slot::Live };
+            match (bit(remote), live) {
+                (true, _) => return Slot::Remote,
+                (false, true) => return Slot::Live,
+                (false, false) => {}
+            }
         }
         if self.claimed_group() == Some(slot as u64 / 64) && bit(self.word(self.root.slab_claim)) {
             return Slot::Claimed;
         }
         let lent = self.root.slot_lent;
         if lent != 0 && u64::from(state) & lent == lent { Slot::Lent } else { Slot::Free }
+    }
+
+    /// Whether a slot was freed and waits: in a quarantine, or, where it is [`Slot::Remote`], in its slab.
+    pub fn is_quarantined(&self, slot: usize) -> bool {
+        let state = self.bytes.get(self.root.slab_states as usize + slot).copied().unwrap_or(0);
+        self.root.slot_quarantined != 0 && u64::from(state) == self.root.slot_quarantined
     }
 
     /// Blocks that were ever handed out here: those that were freed, and those that were not. Of a slab at which its

@@ -29,6 +29,11 @@ int main(void)
     CHECK(strncmp(text + 9, version, strlen(version)) == 0);
     char *live = strstr(text, "\"live_bytes\":");
     CHECK(live && strtoul(live + 13, NULL, 10) >= 2000 * 1999 / 2 * 10);
+    CHECK(toft_metrics(ends[1]) == 0);
+    n = read(ends[0], text, sizeof text - 1);
+    CHECK(n > 0 && text[n - 1] == '\n' && (text[n] = 0, strncmp(text, "# HELP toft_info ", 17) == 0));
+    live = strstr(text, "\ntoft_live_bytes{kind=\"slab\"} ");
+    CHECK(live && strtoul(strstr(live, "} ") + 2, NULL, 10) >= 2000 * 1999 / 2 * 10);
     for (size_t i = 0; i < 2000; i++)
         free(p[i]);
     /* prctl is Toft's as well: it knows of a filter. */
@@ -41,5 +46,7 @@ int main(void)
     n = read(ends[0], text, sizeof text - 1);
     CHECK(n > 0 && (text[n] = 0, strstr(text, "\"filter\":\"installed\"")));
     CHECK(toft_stats_json(-1) != 0);
+    /* To name call sites takes calls that the filter may not know. */
+    CHECK(toft_metrics(ends[1]) == -1 && toft_metrics(-1) == -1);
     return 0;
 }

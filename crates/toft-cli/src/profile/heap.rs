@@ -1,5 +1,6 @@
 //! `toft heap`: who has how much of a running process's memory, or of a core file's.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -7,13 +8,16 @@ use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
 
 use super::names::Names;
 use super::output::Output;
+use super::threads;
 use crate::run::{REFUSED, say};
+use crate::words::pid;
 
 const HELP: &str = "\
 Examples:
   toft heap 1234                       the call sites with most live memory
   toft heap 1234 -o heap.html          a page to search and drill down in
   toft heap 1234 -o heap.pb.gz         for go tool pprof
+  toft heap 1234 --threads             which thread's slabs the memory is in, and what it keeps free
   toft heap core.1234                  the same of a process that has ended
   toft heap 1234 -o before.toft; sleep 60; toft heap 1234 -o after.toft; toft diff before.toft after.toft
 
@@ -30,9 +34,45 @@ Exit status: 0, or 125 if there is no profile; then one line says why.";
 pub struct Heap {
     #[command(flatten)]
     output: Output,
+    /// Show which thread owns what, in place of call sites; --json is for this, too
+    #[arg(long, conflicts_with_all = ["output", "format", "top", "symbols"])]
+    threads: bool,
     /// The process, or a core file (./1234 if its name is a number)
-    #[arg(value_name = "PID|CORE")]
-    target: String,
+    #[arg(value_name = "PID|CORE", value_parser = target, allow_negative_numbers = true)]
+    target: Target,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A running one, by its number.
+    Process(i32),
+    /// A file.
+    Core(PathBuf),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Process(pid) => write!(f, "{pid}"),
+            Target::Core(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// What a word of the command line stands for. What is made of digits is a number, whatever files there are.
+fn target(word: &str) -> Result<Target, String> {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return pid(word).map(Target::Process);
+    }
+    let path = Path::new(word);
+    if !path.exists() {
+        return Err(
+            "not the number of a process, which `pgrep -x NAME` prints, and there is no core file of that name".into()
+        );
+    }
+    Ok(Target::Core(path.into()))
 }
 
 /// The verb.
@@ -47,23 +87,17 @@ pub fn heap(args: &Heap) -> i32 {
 }
 
 fn show(args: &Heap) -> Result<(), String> {
+    if args.threads {
+        return threads::show(args.output.is_json(), &args.target);
+    }
     let format = args.output.format()?;
-    let (mut profile, own) = match args.target.parse::<i32>() {
-        Ok(pid) if pid > 0 => {
-            let profile = of_process(pid).map_err(|error| error.to_string())?;
+    let (mut profile, own) = match &args.target {
+        Target::Process(pid) => {
+            let profile = of_process(*pid).map_err(|error| error.to_string())?;
             // In a container the files have other places than here.
             (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
         }
-        _ => {
-            let path = Path::new(&args.target);
-            if !path.exists() {
-                return Err(format!(
-                    "there is no core file {}; a process is given by its number, which `pgrep -x NAME` prints",
-                    args.target
-                ));
-            }
-            (of_core(path).map_err(|error| error.to_string())?, None)
-        }
+        Target::Core(path) => (of_core(path).map_err(|error| error.to_string())?, None),
     };
     if format.wants_names() {
         Names::new(args.output.folders(own.into_iter())).give(&mut profile);
@@ -86,7 +120,7 @@ pub fn of_process(pid: i32) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-fn of_core(path: &Path) -> Result<Profile, Error> {
+pub fn of_core(path: &Path) -> Result<Profile, Error> {
     let core = Core::open(path)?;
     let found = find(&core).map_err(|error| core.explain(error))?;
     let mut profile = take(&core)?;

@@ -6,7 +6,8 @@
 //! | `heap.rs` | `toft heap`: a running process, or a core file |
 //! | `report.rs` | `toft report`: a saved profile in any form |
 //! | `at_exit.rs` | `toft run --profile`: what the library wrote, in the form that was asked for |
-//! | `top.rs`, `screen.rs` | `toft top`: the same again and again, and how it looks |
+//! | `threads.rs` | `toft heap --threads`: which thread owns what |
+//! | `top.rs`, `screen.rs`, `owned.rs` | `toft top`: the same again and again, and how it looks; by thread |
 //! | `diff.rs` | `toft diff`: what has grown between two |
 //! | `names.rs` | the functions of call sites |
 //! | `output.rs` | forms, files and the screen |
@@ -16,8 +17,10 @@ mod diff;
 mod heap;
 mod names;
 mod output;
+mod owned;
 mod report;
 mod screen;
+mod threads;
 mod top;
 
 pub use at_exit::AtExit;

@@ -52,6 +52,11 @@ impl Output {
         })
     }
 
+    /// Whether one JSON object was asked for by its short name.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// The folders to look for files in, behind those of the caller.
     pub fn folders(&self, own: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
         self.symbols.iter().cloned().chain(own).collect()
@@ -91,7 +96,8 @@ impl Output {
 pub fn painted(page: &str, style: Style) -> String {
     let mut painted = String::new();
     for (number, line) in page.lines().enumerate() {
-        let head = line.ends_with("call site") && line.starts_with("   ");
+        let head = ["call site", "thread"].iter().any(|name| line.ends_with(name))
+            && line.starts_with("   ");
         painted += &match (number, head) {
             (0, _) => style.strong(line),
             (_, true) => style.faint(line),

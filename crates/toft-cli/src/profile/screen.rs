@@ -7,8 +7,9 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style, Stylize as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState};
-use toft_profile::{Diff, Profile, Row, Share};
+use toft_profile::{Diff, Owner, Profile, Row, Share};
 
+use super::owned::Owned;
 use crate::style::{bytes, count, fit, plain};
 
 /// What the table is sorted by.
@@ -57,6 +58,8 @@ pub struct Screen {
     /// The site that is looked into.
     inside: Option<String>,
     held: bool,
+    /// By thread, in place of call sites.
+    owned: Option<Owned>,
 }
 
 impl Screen {
@@ -75,9 +78,27 @@ impl Screen {
             chosen: None,
             inside: None,
             held: false,
+            owned: None,
         };
         screen.list(None);
         screen
+    }
+
+    /// Shows threads in place of call sites, or these again.
+    pub fn turn_to_threads(&mut self) {
+        self.owned = if self.owned.is_some() { None } else { Some(Owned::default()) };
+    }
+
+    /// Whether threads are shown.
+    pub fn wants_owners(&self) -> bool {
+        self.owned.is_some()
+    }
+
+    /// What they own now.
+    pub fn show_owners(&mut self, owners: Vec<Owner>) {
+        if let Some(owned) = &mut self.owned {
+            owned.show(owners);
+        }
     }
 
     /// A later look, so many seconds after the last.
@@ -158,6 +179,9 @@ impl Screen {
 
     /// Chooses a line further down, or up.
     pub fn step(&mut self, lines: isize) {
+        if let Some(owned) = &mut self.owned {
+            return owned.step(lines);
+        }
         let last = self.shown().len().saturating_sub(1);
         let place = self.place().saturating_add_signed(lines).min(last);
         self.chosen = self.shown().get(place).map(|item| item.name.clone());
@@ -165,12 +189,18 @@ impl Screen {
 
     /// Looks into the chosen site.
     pub fn into(&mut self) {
+        if self.wants_owners() {
+            return;
+        }
         self.inside = self.shown().get(self.place()).map(|item| item.name.clone());
         self.chosen.clone_from(&self.inside);
     }
 
     /// Goes back; says whether there was anything to go back from.
     pub fn back(&mut self) -> bool {
+        if self.owned.take().is_some() {
+            return true;
+        }
         let had = self.inside.take().is_some();
         had || !std::mem::take(&mut self.filter).is_empty()
     }
@@ -191,6 +221,9 @@ impl Screen {
     /// Growth counts from here.
     pub fn count_from_now(&mut self) {
         self.first = self.now.clone();
+        if let Some(owned) = &mut self.owned {
+            owned.count_from_now();
+        }
         self.items.iter_mut().for_each(|item| item.growth = 0);
         self.order();
     }
@@ -270,6 +303,9 @@ impl Screen {
     fn foot(&self) -> String {
         match &self.typing {
             Some(typed) => format!("keep sites with: {typed}_   Enter keeps, Esc leaves it"),
+            None if self.owned.is_some() => {
+                "Esc call sites  z growth from now  space hold  q end".into()
+            }
             None if self.inside.is_some() => "Esc back  q end".into(),
             None => {
                 let filter = match self.filter.as_str() {
@@ -277,14 +313,14 @@ impl Screen {
                     filter => format!("/{filter} (Esc: all)"),
                 };
                 format!(
-                    "Enter into  s sort  r turn  {filter}  z growth from now  space hold  q end"
+                    "Enter into  s sort  r turn  {filter}  t threads  z from now  space hold  q end"
                 )
             }
         }
     }
 }
 
-fn signed(value: f64) -> String {
+pub(super) fn signed(value: f64) -> String {
     let sign = if value >= 0.5 {
         "+"
     } else if value <= -0.5 {
@@ -308,6 +344,9 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     frame.render_widget(Paragraph::new(lines), head);
     let foot_text = fit(&screen.foot(), foot.width.into());
     frame.render_widget(Paragraph::new(foot_text).dim(), foot);
+    if let Some(owned) = &screen.owned {
+        return owned.draw(frame, body);
+    }
     if let Some(name) = &screen.inside {
         frame.render_widget(Paragraph::new(inside(screen, name, body.width.into())), body);
         return;
@@ -348,7 +387,7 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     frame.render_stateful_widget(table, body, &mut state);
 }
 
-fn right(text: String) -> Cell<'static> {
+pub(super) fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
 

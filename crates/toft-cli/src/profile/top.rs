@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::json;
-use toft_profile::{Diff, Profile};
+use toft_profile::{Diff, Process, Profile, owners};
 
 use super::diff::object;
 use super::heap::of_process;
@@ -24,7 +24,8 @@ Examples:
   toft top --json --count 10 1234      ten objects, a line each, of what has changed
 
 Keys: up and down choose a site, Enter looks into it, Esc goes back; s sorts by the next column, r turns the order;
-/ keeps sites whose name has these letters; z counts growth from now; space holds the picture; q ends.
+/ keeps sites whose name has these letters; t shows which thread owns how much; z counts growth from now; space holds the
+picture; q ends.
 
 Exit status: 0, or 125 if the process cannot be looked at.";
 
@@ -155,9 +156,13 @@ fn watch(
         if event::poll(patience).map_err(failed)? {
             if let Event::Key(key) = event::read().map_err(failed)?
                 && key.kind == KeyEventKind::Press
-                && !pressed(screen, key)
             {
-                return Ok(());
+                if !pressed(screen, key) {
+                    return Ok(());
+                }
+                if key.code == KeyCode::Char('t') {
+                    look_at_threads(args.pid, screen)?;
+                }
             }
             continue;
         }
@@ -171,8 +176,18 @@ fn watch(
             let seconds = looked.elapsed().as_secs_f64();
             looked = Instant::now();
             screen.show(now, threads(args.pid), seconds);
+            look_at_threads(args.pid, screen)?;
         }
     }
+}
+
+/// Which thread owns what, where that is shown.
+fn look_at_threads(pid: i32, screen: &mut Screen) -> Result<(), String> {
+    if screen.wants_owners() {
+        let owners = Process::open(pid).and_then(|process| owners(&process));
+        screen.show_owners(owners.map_err(|error| error.to_string())?);
+    }
+    Ok(())
 }
 
 /// Threads that the process has.
@@ -203,6 +218,7 @@ fn pressed(screen: &mut Screen, key: KeyEvent) -> bool {
         KeyCode::Char('s') => screen.sort_next(),
         KeyCode::Char('r') => screen.turn(),
         KeyCode::Char('/') => screen.begin_typing(),
+        KeyCode::Char('t') => screen.turn_to_threads(),
         KeyCode::Char('z') => screen.count_from_now(),
         KeyCode::Char(' ') => screen.hold(),
         _ => {}

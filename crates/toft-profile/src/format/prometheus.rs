@@ -1,10 +1,14 @@
 //! Figures in Prometheus' text format, version 0.0.4: what its agents, the textfile collector of node_exporter,
 //! VictoriaMetrics, Telegraf, Vector and the OpenTelemetry collector read.
 //!
-//! Names end with their units, in base units. Nothing has a label whose values grow without end: call sites are the
-//! largest few, by name, and `other`, so that the sum over them is what is live.
+//! Which metrics there are, and how they are written, is the library's own (`toft::stats::metrics`): from inside it writes
+//! the same.
 
 use std::fmt::Write as _;
+
+use toft::stats::metrics::{
+    CALL_SITES, DURATION, Family, Metrics, Page, SITE_BLOCKS, SITE_BYTES, head, one, sample,
+};
 
 use crate::{Figures, Profile};
 
@@ -24,104 +28,50 @@ pub struct Scrape<'a> {
 /// The `Content-Type` of it.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One family: its head, and a sample for each list of labels.
-struct Page(String);
+/// The text as it grows.
+struct Text(String);
 
-impl Page {
-    fn family(&mut self, name: &str, help: &str) {
-        // Of a help text backslashes and line ends are to be escaped; there are none in ours.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
+impl Page for Text {
+    fn put(&mut self, bytes: &[u8]) {
+        // What is put in are pieces of strings, cut where letters are.
+        self.0 += &String::from_utf8_lossy(bytes);
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0 += name;
-        for (number, (label, text)) in labels.iter().enumerate() {
-            let _ = write!(
-                self.0,
-                "{}{label}=\"{}\"",
-                if number == 0 { '{' } else { ',' },
-                escaped(text)
-            );
-        }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    fn number(&mut self, number: u64) {
+        self.0 += &number.to_string();
     }
-
-    fn one(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
-        self.family(name, help);
-        self.sample(name, &[], value);
-    }
-
-    /// Samples that a label tells apart.
-    fn by(&mut self, name: &str, help: &str, label: &str, values: &[(&str, u64)]) {
-        self.family(name, help);
-        values.iter().for_each(|(text, value)| self.sample(name, &[(label, text)], value));
-    }
-}
-
-/// A label's value as it is written: backslashes, quotes and line ends escaped.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The text.
 pub fn prometheus(scrape: &Scrape<'_>) -> String {
     let Scrape { profile, figures, .. } = scrape;
-    let mut page = Page(String::new());
-    page.family("toft_info", "The process, and the version of Toft that it runs on.");
-    let pid = profile.pid.to_string();
-    let labels = [("version", &*profile.toft), ("process", &*profile.name), ("pid", &*pid)];
-    page.sample("toft_info", &labels, 1);
-    page.by(
-        "toft_live_bytes",
-        "Bytes that the program has, as malloc_usable_size counts them, in slots of slabs and in large blocks.",
-        "kind",
-        &[("slab", profile.bytes - figures.large_live_bytes), ("large", figures.large_live_bytes)],
-    );
-    page.by(
-        "toft_live_blocks",
-        "Blocks that the program has.",
-        "kind",
-        &[("slab", profile.objects - figures.large_blocks), ("large", figures.large_blocks)],
-    );
-    page.by(
-        "toft_free_bytes",
-        "Bytes that are free: in slabs that a thread has, in empty slabs, in large blocks; resident or not.",
-        "where",
-        &[
-            ("slab", figures.slot_bytes - figures.slot_live_bytes),
-            ("empty_slab", figures.pooled_bytes),
-            ("large", figures.large_kept_bytes),
-        ],
-    );
-    page.by(
-        "toft_slabs",
-        "Slabs: those that a thread has, and empty ones that wait for their next use.",
-        "state",
-        &[("owned", figures.slabs), ("empty", figures.pooled_slabs)],
-    );
-    page.by(
-        "toft_heaps",
-        "Heaps: of threads that run, and of threads that have ended, for the next ones.",
-        "thread",
-        &[("running", figures.threads), ("ended", figures.ended_threads)],
-    );
-    if let Some(resident) = profile.resident {
-        let help = "Resident bytes of the whole process, as the kernel counts them.";
-        page.one("toft_process_resident_bytes", help, resident);
-    }
-    page.one("toft_partitions", "Partitions that there can be.", profile.partitions);
+    let metrics = Metrics {
+        version: profile.toft.as_bytes(),
+        process: profile.name.as_bytes(),
+        pid: u64::try_from(profile.pid).unwrap_or(0),
+        slab_live_bytes: profile.bytes - figures.large_live_bytes,
+        large_live_bytes: figures.large_live_bytes,
+        slab_live_blocks: profile.objects - figures.large_blocks,
+        large_live_blocks: figures.large_blocks,
+        slot_bytes: figures.slot_bytes,
+        empty_slab_bytes: figures.pooled_bytes,
+        large_free_bytes: figures.large_kept_bytes,
+        slabs: figures.slabs,
+        empty_slabs: figures.pooled_slabs,
+        threads: figures.threads,
+        ended_threads: figures.ended_threads,
+        resident: profile.resident,
+        partitions: profile.partitions,
+        doubts: profile.doubts,
+        descriptors: figures.descriptors,
+    };
+    let mut page = Text(String::new());
+    metrics.begin(&mut page);
     sites(&mut page, scrape);
-    page.one(
-        "toft_doubtful_descriptors",
-        "Descriptors that made no sense when they were read, and are not counted.",
-        profile.doubts,
-    );
-    page.one(
-        "toft_descriptors",
-        "Descriptors of slabs and large blocks that were read.",
-        figures.descriptors,
-    );
-    page.one("toft_scrape_duration_seconds", "How long it took to read this.", scrape.seconds);
+    metrics.end(&mut page);
+    head(&mut page, DURATION);
+    // The one that is no whole number.
+    let _ = writeln!(page.0, "{} {}", DURATION.name, scrape.seconds);
     page.0
 }
 
@@ -134,8 +84,9 @@ struct Site {
     blocks: u64,
 }
 
-fn sites(page: &mut Page, scrape: &Scrape<'_>) {
-    let places = scrape.profile.by_place();
+fn sites(page: &mut Text, scrape: &Scrape<'_>) {
+    let mut places = scrape.profile.by_place();
+    places.retain(|row| row.objects > 0);
     let (top, rest) = places.split_at(scrape.top.min(places.len()));
     // Two places may have one name: a series may be there once.
     let mut sites: Vec<Site> = Vec::new();
@@ -155,18 +106,16 @@ fn sites(page: &mut Page, scrape: &Scrape<'_>) {
         others.blocks += row.objects;
     }
     sites.push(others);
-    page.one("toft_call_sites", "Call sites that have live blocks.", places.len());
-    let mut family = |name, help, value: fn(&Site) -> u64| {
-        page.family(name, help);
+    one(page, CALL_SITES, places.len() as u64);
+    let values: [(Family, fn(&Site) -> u64); 2] =
+        [(SITE_BYTES, |site| site.bytes), (SITE_BLOCKS, |site| site.blocks)];
+    for (family, value) in values {
+        head(page, family);
         for site in &sites {
-            page.sample(name, &[("site", &site.name), ("file", &site.file)], value(site));
+            let labels = [("site", site.name.as_bytes()), ("file", site.file.as_bytes())];
+            sample(page, family, &labels, value(site));
         }
-    };
-    let (bytes, blocks) = ("toft_site_live_bytes", "toft_site_live_blocks");
-    family(bytes, "Bytes that the program has, by the call site that allocated them.", |s| s.bytes);
-    family(blocks, "Blocks that the program has, by the call site that allocated them.", |s| {
-        s.blocks
-    });
+    }
 }
 
 #[cfg(test)]

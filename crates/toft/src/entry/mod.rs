@@ -57,7 +57,7 @@ pub use allocator::Allocator;
 pub use compact::Compacted;
 pub use global::Toft;
 pub use misuse::Call;
-pub use profile::{print as print_profile, profile_to};
+pub use profile::{metrics_to, print as print_profile, profile_to};
 pub use realloc::Resized;
 pub use sweep::{Swept, Which};
 pub use zones::Zone;

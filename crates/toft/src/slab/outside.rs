@@ -1,7 +1,8 @@
 //! Where a descriptor's fields lie, for those who read it from outside the process (`stats/root.rs`).
 
 use super::slab::{SLAB_BYTES, Slab};
-use super::states::{HELD, LENT, LIVE, TAKEN, TOLD_BIT};
+use super::states::{HELD, LENT, LIVE, QUARANTINED, TAKEN, TOLD_BIT};
+use crate::policy::HARDENED;
 use core::mem::offset_of;
 
 /// Offsets of fields within a descriptor, and what their values mean.
@@ -35,6 +36,8 @@ pub struct SlabFields {
     pub held: u8,
     /// The bit that is set in the state of a slot that is not free, or is held or lent.
     pub taken: u8,
+    /// The state of a slot that was freed and waits in a quarantine, or in its slab; zero where there is none.
+    pub quarantined: u8,
 }
 
 impl Slab {
@@ -60,5 +63,6 @@ impl Slab {
         lent: LENT,
         held: HELD,
         taken: TAKEN,
+        quarantined: if HARDENED { QUARANTINED } else { 0 },
     };
 }

@@ -2,11 +2,12 @@
 //! counted from the states when somebody asks.
 
 mod json;
+pub mod metrics;
 mod resident;
 mod root;
 mod snapshot;
 
 pub use json::write_json;
-pub use resident::Resident;
+pub use resident::{Resident, resident_now};
 pub use root::{Anchor, MAGIC, Root, VERSION};
 pub use snapshot::{Snapshot, snapshot};

@@ -41,6 +41,17 @@ enum Place {
     Other,
 }
 
+/// Resident bytes of this process, as its status says; `None` where `/proc` is not there.
+pub fn resident_now() -> Option<u64> {
+    let mut resident = None;
+    read_lines(c"/proc/self/status", |line| {
+        if let Some((b"VmRSS", bytes)) = field(line) {
+            resident = Some(bytes);
+        }
+    });
+    resident
+}
+
 impl Resident {
     /// The figures now, of a process whose windows are at `layout`.
     pub fn now(layout: &Layout) -> Resident {

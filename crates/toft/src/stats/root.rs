@@ -232,6 +232,8 @@ root! {
     tally_partition_bits,
     /// Address of the number of blocks, and then of their bytes, that could not be counted.
     tally_missed,
+    /// The state of a slot that was freed and waits in a quarantine; zero in a build that has none.
+    slot_quarantined,
 }
 
 impl Root {
@@ -313,6 +315,7 @@ impl Root {
             tally_allocated: tally.bytes as u64,
             tally_partition_bits: u64::from(tally.partition_bits),
             tally_missed: tally.missed as u64,
+            slot_quarantined: u64::from(slab.quarantined),
         }
     }
 }
@@ -326,7 +329,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.tally_missed), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.slot_quarantined), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

@@ -17,8 +17,10 @@
 //! | `table.rs` | what each call site has: the walk |
 //! | `write.rs` | the saved form |
 //! | `path.rs` | the file's name |
+//! | `metrics.rs` | the figures of the whole for monitoring: `toft_metrics` |
 //! | `print.rs` | the largest sites as lines for a person: `malloc_stats` |
 
+mod metrics;
 mod path;
 mod print;
 mod table;
@@ -35,6 +37,7 @@ use core::ffi::{CStr, c_int};
 use path::Path;
 use table::Table;
 
+pub use metrics::metrics_to;
 pub use print::{print, profile_to};
 
 /// What is remembered of the profiles that were written. All zero at first; in the tables, because the library's own
@@ -183,6 +186,16 @@ impl<O: Os> Allocator<O> {
         table.give_back();
         taken
     }
+}
+
+/// The process's name; says how many bytes it has.
+fn own_name(name: &mut [u8; 16], pieces: &mut [u8]) -> usize {
+    let mut len = 0;
+    let _ = process::read_file_with(c"/proc/self/comm", pieces, |bytes| {
+        let text = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
+        len = name.iter_mut().zip(text).map(|(to, &from)| *to = from).count();
+    });
+    len
 }
 
 /// What writing takes and the stack may not have. All zero at first.

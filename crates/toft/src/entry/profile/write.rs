@@ -2,7 +2,7 @@
 
 use super::super::Allocator;
 use super::table::{Entry, Table};
-use super::{Room, Why};
+use super::{Room, Why, own_name};
 use crate::os::{Os, process};
 use crate::report::place_json_by;
 use core::ffi::c_int;
@@ -29,11 +29,7 @@ impl<O: Os> Allocator<O> {
         w.word("source", source).field("time", process::seconds());
         w.field("pid", process::pid() as u64);
         let mut name = [0u8; 16];
-        let mut len = 0;
-        let _ = process::read_file_with(c"/proc/self/comm", desk.pieces(), |bytes| {
-            let text = bytes.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
-            len = name.iter_mut().zip(text).map(|(to, &from)| *to = from).count();
-        });
+        let len = own_name(&mut name, desk.pieces());
         w.word("name", name.get(..len).unwrap_or(&[]));
         w.field("partitions", self.options.partitions as u64).text(",\"rows\":[");
         let (mut objects, mut bytes, mut any) = (0, 0, false);

@@ -1,0 +1,265 @@
+//! The figures of a process in Prometheus' text format (0.0.4): what there is to say, once for all who say it. The library
+//! writes it from inside (`toft_metrics`), and `toft metrics` of a process that it looks at.
+//!
+//! Names end with their units, in base units. No label has values without end: call sites are told apart by name, the
+//! largest ones alone, and `other` is all the rest, so that the sum over them is what is live.
+
+/// A metric: its name, and what it says of itself. In neither is anything that would have to be escaped.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The name.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+}
+
+macro_rules! families {
+    ($($family:ident $name:literal $help:literal)*) => {
+        $(
+            #[doc = $help]
+            pub const $family: Family = Family { name: $name, help: $help };
+        )*
+        /// All of them, in the order in which they are written.
+        pub const FAMILIES: &[Family] = &[$($family),*];
+    };
+}
+
+families! {
+    INFO "toft_info" "The process, and the version of Toft that it runs on."
+    LIVE_BYTES "toft_live_bytes"
+        "Bytes that the program has, as malloc_usable_size counts them, in slots of slabs and in large blocks."
+    LIVE_BLOCKS "toft_live_blocks" "Blocks that the program has."
+    FREE_BYTES "toft_free_bytes"
+        "Bytes that are free: in slabs that a thread has, in empty slabs, in large blocks; resident or not."
+    SLABS "toft_slabs" "Slabs: those that a thread has, and empty ones that wait for their next use."
+    HEAPS "toft_heaps" "Heaps: of threads that run, and of threads that have ended, for the next ones."
+    RESIDENT "toft_process_resident_bytes" "Resident bytes of the whole process, as the kernel counts them."
+    PARTITIONS "toft_partitions" "Partitions that there can be."
+    CALL_SITES "toft_call_sites" "Call sites that have live blocks."
+    SITE_BYTES "toft_site_live_bytes" "Bytes that the program has, by the call site that allocated them."
+    SITE_BLOCKS "toft_site_live_blocks" "Blocks that the program has, by the call site that allocated them."
+    DOUBTFUL "toft_doubtful_descriptors"
+        "Descriptors that made no sense when they were read, and are not counted."
+    DESCRIPTORS "toft_descriptors" "Descriptors of slabs and large blocks that were read."
+    DURATION "toft_scrape_duration_seconds" "How long it took to read this, where it was read from outside."
+}
+
+/// Call sites that are told apart where nobody says how many.
+pub const TOP: usize = 20;
+
+/// Where a page goes.
+pub trait Page {
+    /// Appends bytes as they are: of text, whole letters.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// Appends a number.
+    fn number(&mut self, number: u64);
+}
+
+/// The head of a family.
+#[inline(never)]
+pub fn head(page: &mut impl Page, family: Family) {
+    for text in ["# HELP ", family.name, " ", family.help, "\n# TYPE ", family.name, " gauge\n"] {
+        page.put(text.as_bytes());
+    }
+}
+
+/// A sample of it, by its labels.
+#[inline(never)]
+pub fn sample(page: &mut impl Page, family: Family, labels: &[(&str, &[u8])], value: u64) {
+    page.put(family.name.as_bytes());
+    for (number, (label, text)) in labels.iter().enumerate() {
+        page.put(if number == 0 { b"{" } else { b"," });
+        page.put(label.as_bytes());
+        page.put(b"=\"");
+        escaped(page, text);
+        page.put(b"\"");
+    }
+    page.put(if labels.is_empty() { b" " } else { b"} " });
+    page.number(value);
+    page.put(b"\n");
+}
+
+/// A label's value: backslashes, quotes and line ends escaped, and what is not UTF-8 replaced.
+fn escaped(page: &mut impl Page, text: &[u8]) {
+    for chunk in text.utf8_chunks() {
+        for piece in chunk.valid().as_bytes().split_inclusive(|byte| b"\\\"\n".contains(byte)) {
+            let (rest, end): (_, &[u8]) = match piece.split_last() {
+                Some((b'\\', rest)) => (rest, b"\\\\"),
+                Some((b'"', rest)) => (rest, b"\\\""),
+                Some((b'\n', rest)) => (rest, b"\\n"),
+                _ => (piece, b""),
+            };
+            page.put(rest);
+            page.put(end);
+        }
+        if !chunk.invalid().is_empty() {
+            page.put("\u{fffd}".as_bytes());
+        }
+    }
+}
+
+/// The figures of one look, but for those of call sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Metrics<'a> {
+    pub version: &'a [u8],
+    pub process: &'a [u8],
+    pub pid: u64,
+    pub slab_live_bytes: u64,
+    pub large_live_bytes: u64,
+    pub slab_live_blocks: u64,
+    pub large_live_blocks: u64,
+    /// Bytes of slots of slabs that have an owner, live or not.
+    pub slot_bytes: u64,
+    pub empty_slab_bytes: u64,
+    pub large_free_bytes: u64,
+    pub slabs: u64,
+    pub empty_slabs: u64,
+    pub threads: u64,
+    pub ended_threads: u64,
+    pub resident: Option<u64>,
+    pub partitions: u64,
+    pub doubts: u64,
+    pub descriptors: u64,
+}
+
+impl Metrics<'_> {
+    /// What stands before the call sites.
+    #[inline(never)]
+    pub fn begin(&self, page: &mut impl Page) {
+        head(page, INFO);
+        let mut digits = [0; 20];
+        let pid = decimal(self.pid, &mut digits);
+        let labels = [("version", self.version), ("process", self.process), ("pid", pid)];
+        sample(page, INFO, &labels, 1);
+        by(
+            page,
+            LIVE_BYTES,
+            "kind",
+            &[("slab", self.slab_live_bytes), ("large", self.large_live_bytes)],
+        );
+        by(
+            page,
+            LIVE_BLOCKS,
+            "kind",
+            &[("slab", self.slab_live_blocks), ("large", self.large_live_blocks)],
+        );
+        by(
+            page,
+            FREE_BYTES,
+            "where",
+            &[
+                ("slab", self.slot_bytes.saturating_sub(self.slab_live_bytes)),
+                ("empty_slab", self.empty_slab_bytes),
+                ("large", self.large_free_bytes),
+            ],
+        );
+        by(page, SLABS, "state", &[("owned", self.slabs), ("empty", self.empty_slabs)]);
+        by(page, HEAPS, "thread", &[("running", self.threads), ("ended", self.ended_threads)]);
+        if let Some(resident) = self.resident {
+            one(page, RESIDENT, resident);
+        }
+        one(page, PARTITIONS, self.partitions);
+    }
+
+    /// What stands behind them.
+    #[inline(never)]
+    pub fn end(&self, page: &mut impl Page) {
+        one(page, DOUBTFUL, self.doubts);
+        one(page, DESCRIPTORS, self.descriptors);
+    }
+}
+
+/// A family with one sample.
+pub fn one(page: &mut impl Page, family: Family, value: u64) {
+    head(page, family);
+    sample(page, family, &[], value);
+}
+
+/// A family whose samples a label tells apart.
+#[inline(never)]
+fn by(page: &mut impl Page, family: Family, label: &str, values: &[(&str, u64)]) {
+    head(page, family);
+    for &(text, value) in values {
+        sample(page, family, &[(label, text.as_bytes())], value);
+    }
+}
+
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut first = digits.len();
+    for place in digits.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        first -= 1;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    digits.get(first..).unwrap_or(&[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    struct Text(Vec<u8>);
+
+    impl Page for Text {
+        fn put(&mut self, bytes: &[u8]) {
+            self.0.extend(bytes);
+        }
+
+        fn number(&mut self, number: u64) {
+            self.0.extend(number.to_string().bytes());
+        }
+    }
+
+    fn written(write: impl FnOnce(&mut Text)) -> String {
+        let mut text = Text(Vec::new());
+        write(&mut text);
+        String::from_utf8(text.0).unwrap()
+    }
+
+    #[test]
+    fn names_are_by_the_rules_and_each_is_there_once() {
+        let mut names = std::collections::BTreeSet::new();
+        for family in FAMILIES {
+            let legal = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+            assert!(family.name.starts_with("toft_") && family.name.bytes().all(legal));
+            assert!(names.insert(family.name), "{} is there twice", family.name);
+            assert!(family.help.ends_with('.') && !family.help.contains(['\\', '\n']));
+        }
+    }
+
+    #[test]
+    fn what_a_label_may_contain_is_escaped() {
+        let text =
+            written(|page| sample(page, INFO, &[("a", b"x\"y\\z\nw\xff\xc3\xa9"), ("b", b"")], 7));
+        assert_eq!(text, "toft_info{a=\"x\\\"y\\\\z\\nw\u{fffd}\u{e9}\",b=\"\"} 7\n");
+    }
+
+    #[test]
+    fn all_but_the_sites_is_written_in_order() {
+        let metrics = Metrics { pid: 120, process: b"p", resident: Some(1), ..Metrics::default() };
+        let text = written(|page| {
+            metrics.begin(page);
+            metrics.end(page);
+        });
+        let heads: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        let all = FAMILIES
+            .iter()
+            .map(|family| family.name)
+            .filter(|name| !name.contains("site") && !name.contains("duration"));
+        assert!(heads.iter().copied().eq(all), "{heads:?}");
+        assert!(
+            text.starts_with("# HELP toft_info ") && text.contains("pid=\"120\"} 1\n"),
+            "{text}"
+        );
+    }
+}
