@@ -5,6 +5,7 @@
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
 //! | `secure.rs` | building the hardened library |
+//! | `install.rs` | putting the command, the libraries and the header where a system has such things |
 //! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
@@ -18,6 +19,7 @@ mod arena;
 mod experiment;
 mod gates;
 mod golden;
+mod install;
 mod licences;
 mod packages;
 mod pages;
@@ -54,6 +56,8 @@ enum Task {
     Ci,
     /// Build the hardened library: libtoft-secure.so and libtoft-secure.a
     Secure,
+    /// Build all and install it: the command, both libraries, the header, pkg-config files, the manual page, completions
+    Install(install::Place),
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, its oldest compiler, nightly's
     /// `Allocator`, the address sanitizer, Miri
     Arena,
@@ -74,12 +78,13 @@ enum Task {
         /// The file that --json wrote
         run: PathBuf,
     },
-    /// Run the corpus of misuse on every allocator that is there: which stops which class
+    /// Run the corpus of misuse on every allocator that is there: which stops which class. An hour at most; a run that is
+    /// stopped goes on where it was
     Misuse {
-        /// Write the table into the README
+        /// Build both libraries, and write the table into the README
         #[arg(long)]
         readme: bool,
-        /// Passed on to toft-bench
+        /// Passed on to toft-bench: `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -101,6 +106,7 @@ fn main() -> ExitCode {
         }
         Task::Ci => ci().map(|tally| close(&tally)),
         Task::Secure => secure::main(),
+        Task::Install(to) => install::main(&to),
         Task::Arena => Ok(close(&arena::run(true))),
         Task::Licences => licences::check().map(|count| {
             println!("{count} packages, all under licences that are allowed");
@@ -131,6 +137,13 @@ fn misuse(readme: bool, arguments: &[String]) -> Result<ExitCode, String> {
     let mut command = bench();
     command.arg("misuse").args(arguments);
     if readme {
+        // The table of a README is of what lies in the tree, and of both builds.
+        command.arg("--hardened").arg(secure::build()?);
+        let mut library = place::cargo();
+        library.args(["build", "--release", "--package", "toft-preload"]);
+        if !library.status().is_ok_and(|status| status.success()) {
+            return Err("the library does not build".into());
+        }
         command.arg("--readme").arg(place::root().join("README.md"));
     }
     step::passed_on(&mut command)

@@ -81,24 +81,74 @@ pub struct End {
     pub said: String,
 }
 
+/// A child that was started and not yet reaped.
+pub(crate) struct Running {
+    pid: libc::pid_t,
+    handle: OwnedFd,
+}
+
+impl Running {
+    fn of(pid: libc::pid_t) -> io::Result<Self> {
+        // SAFETY: the call takes two numbers and returns a new descriptor or -1.
+        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just made this descriptor for us.
+        Ok(Self { pid, handle: unsafe { OwnedFd::from_raw_fd(raw as i32) } })
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
+    /// Waits until it ends; `false` when the time is up first.
+    pub(crate) fn ends_within(&self, time: Duration) -> io::Result<bool> {
+        let mut poll =
+            libc::pollfd { fd: self.handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+            // SAFETY: one valid pollfd, counted as one.
+            match unsafe { libc::poll(&raw mut poll, 1, i32::try_from(left).unwrap_or(i32::MAX)) } {
+                0 => return Ok(false),
+                1 => return Ok(true),
+                _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                _ => return Err(io::Error::last_os_error()),
+            }
+        }
+    }
+}
+
 /// Runs a command to its end, well or not.
 ///
 /// # Errors
 /// When it cannot be started or waited for.
-pub fn end(mut command: Command, limits: Limits) -> io::Result<End> {
+pub fn end(command: Command, limits: Limits) -> io::Result<End> {
+    end_or_give_up(command, limits.pin, |running| running.ends_within(limits.timeout))
+}
+
+/// Runs a command until it ends, or until `ends` says that it was waited for long enough.
+pub(crate) fn end_or_give_up(
+    mut command: Command,
+    pin: Option<usize>,
+    ends: impl FnOnce(&Running) -> io::Result<bool>,
+) -> io::Result<End> {
     let mut stdout = memory_file()?;
     let mut stderr = memory_file()?;
     command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-    prepare(&mut command, limits.pin);
+    prepare(&mut command, pin);
     let start = Instant::now();
     let child = command.spawn()?;
     let pid = child.id().cast_signed();
-    let in_time = wait_until(pid, limits.timeout)?;
-    if !in_time {
+    let in_time = Running::of(pid).and_then(|running| ends(&running));
+    if !matches!(in_time, Ok(true)) {
         // SAFETY: the group was made by `prepare` for this child, which has not been reaped.
         unsafe { libc::kill(-pid, libc::SIGKILL) };
     }
     let (status, usage) = reap(pid)?;
+    let in_time = in_time?;
     let seconds = start.elapsed().as_secs_f64();
     let (output, said) = (contents(&mut stdout)?, contents(&mut stderr)?);
     Ok(End { status: in_time.then_some(status), usage, seconds, output, said })
@@ -170,7 +220,7 @@ pub fn least_peak_kib() -> io::Result<u64> {
     reap(pid).map(|(_, usage)| usage.ru_maxrss.cast_unsigned())
 }
 
-fn processor_seconds(usage: &libc::rusage) -> f64 {
+pub(crate) fn processor_seconds(usage: &libc::rusage) -> f64 {
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
@@ -206,29 +256,6 @@ fn prepare(command: &mut Command, pin: Option<usize>) {
             }
             Ok(())
         });
-    }
-}
-
-/// Waits until a child ends; `false` when the time is up first.
-fn wait_until(pid: libc::pid_t, timeout: Duration) -> io::Result<bool> {
-    // SAFETY: the call takes two numbers and returns a new descriptor or -1.
-    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if raw < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just made this descriptor for us.
-    let handle = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-    let mut poll = libc::pollfd { fd: handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let deadline = Instant::now() + timeout;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
-        // SAFETY: one valid pollfd, counted as one.
-        match unsafe { libc::poll(&raw mut poll, 1, i32::try_from(left).unwrap_or(i32::MAX)) } {
-            0 => return Ok(false),
-            1 => return Ok(true),
-            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return Err(io::Error::last_os_error()),
-        }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod misuse;
 pub mod out;
 pub mod outcome;
 pub mod params;
+pub mod patience;
 pub mod peer_build;
 pub mod peer_cache;
 pub mod peer_settings;

@@ -94,6 +94,19 @@ pub fn locked(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
+/// Whether nobody else has a file in hand; it is ours then, until it is closed.
+///
+/// # Errors
+/// When the system has no such locks.
+pub fn try_locked(file: &File) -> io::Result<bool> {
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
 impl Building {
     /// The folder to build in.
     #[must_use]

@@ -88,6 +88,45 @@ fn a_class_is_run_and_every_run_is_in_the_file() {
     assert!(how.starts_with("caught SIGABRT: free(): double free"), "{case}");
 }
 
+#[test]
+fn a_run_that_is_stopped_goes_on_where_it_was() {
+    let cache = folder("misuse stopped");
+    let _ = std::fs::remove_dir_all(&cache);
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toft-bench"));
+        command.args(["misuse", "--only", "11,26", "--peers", "glibc"]).args(words);
+        command.env_remove("LD_PRELOAD").env("TOFT_BENCH_CACHE", &cache).output().unwrap()
+    };
+    let unfinished = || {
+        let there = std::fs::read_dir(cache.join("misuse")).unwrap().flatten().map(|e| e.path());
+        there.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).collect::<Vec<_>>()
+    };
+    // No time at all: nothing is begun, and nothing is said to have been found out.
+    let stopped = run(&["--minutes", "0"]);
+    assert_eq!(stopped.status.code(), Some(3), "{}", text(&stopped.stderr));
+    assert!(stopped.stdout.is_empty());
+    let said = text(&stopped.stderr);
+    assert!(said.contains("60 of 60 are left") && said.contains("goes on from there"), "{said}");
+    // Some of it done, with something in it that no run would come to: it is not run again.
+    let file = unfinished().pop().unwrap();
+    let job = "glibc, class 26 (c same 24)";
+    let line = format!(
+        r#"{{"job":"{job}","outcome":{{"runs":[{{"judged":["late","planted"]}}],"twin":{{"Ok":null}},"deviations":[]}}}}"#
+    );
+    std::fs::write(&file, read(&file) + &line + "\n").unwrap();
+    let json = cache.join("run.json");
+    let went_on = run(&["--json", json.to_str().unwrap()]);
+    assert!(went_on.status.success(), "{}", text(&went_on.stderr));
+    assert!(text(&went_on.stderr).contains("1 of 60 were done by a run that was stopped"));
+    assert!(read(&json).contains("late planted"), "what was kept was run again");
+    assert_eq!(unfinished(), Vec::<PathBuf>::new(), "what is finished is not kept");
+    // And whoever wants to begin anew does.
+    run(&["--minutes", "0"]);
+    std::fs::write(&file, read(&file) + &line + "\n").unwrap();
+    let anew = run(&["--again", "--json", json.to_str().unwrap()]);
+    assert!(anew.status.success() && !read(&json).contains("planted"));
+}
+
 /// Any library may be called Toft; what does not do what Toft does is found out.
 #[test]
 fn a_toft_that_does_not_do_what_the_corpus_says_is_status_one() {

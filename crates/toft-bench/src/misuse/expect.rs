@@ -30,10 +30,12 @@ impl Build {
     }
 }
 
+/// The messages, as they are written.
+pub const MESSAGES_TEXT: &str = include_str!("../../misuse/messages.toml");
+
 /// The messages, by name.
-static MESSAGES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-    toml::from_str(include_str!("../../misuse/messages.toml")).expect("misuse/messages.toml")
-});
+static MESSAGES: LazyLock<BTreeMap<String, String>> =
+    LazyLock::new(|| toml::from_str(MESSAGES_TEXT).expect("misuse/messages.toml"));
 
 /// A line of a program's head.
 #[derive(Clone, Debug)]

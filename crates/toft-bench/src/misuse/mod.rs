@@ -7,16 +7,20 @@
 //! | `expect.rs`, `pattern.rs` | what Toft has to come to, and its exact messages |
 //! | `programs.rs` | compiling them |
 //! | `verdict.rs` | how a program ended |
-//! | `trial.rs` | running them |
+//! | `trial.rs` | running a case: how often, and what that came to |
+//! | `crew.rs` | running all of them, and saying how far it is |
+//! | `unfinished.rs` | what is kept when a run is stopped |
 //! | `record.rs`, `table.rs` | the JSON file and the table |
 
 pub mod class;
+pub mod crew;
 pub mod expect;
 pub mod pattern;
 pub mod programs;
 pub mod record;
 pub mod table;
 pub mod trial;
+pub mod unfinished;
 pub mod verdict;
 
 use crate::cli::{Mount, choose_peers, write};
@@ -27,16 +31,19 @@ use class::{Case, Class, classes};
 use expect::HARDENED;
 use programs::Programs;
 use record::Record;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use trial::{Job, Tried};
+use trial::{Job, Outcome, Tried};
+use unfinished::{Done, Unfinished};
 
 /// The file name of the hardened build.
 const HARDENED_LIBRARY: &str = "libtoft-secure.so";
 
 /// Exit status: Toft does not do what the corpus says.
 const DEVIATES: u8 = 1;
+
+/// Exit status: the time was up first.
+const UNFINISHED: u8 = 3;
 
 /// What of the corpus to run, on what, and what to make of it.
 #[derive(Args, Debug)]
@@ -50,9 +57,17 @@ pub struct Options {
     /// The hardened build of Toft, where it does not lie beside this program
     #[arg(long, value_name = "LIBRARY")]
     hardened: Option<PathBuf>,
-    /// Seconds after which a run is killed
-    #[arg(long, default_value_t = 20)]
+    /// Seconds of processor time after which a run is given up, and as many in which it does nothing at all; it counts as
+    /// one that did not end
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
+    /// Begin no case after so many minutes, and end with status 3. What is done is kept, then as after Ctrl-C, and the
+    /// same command goes on from there
+    #[arg(long, value_name = "MINUTES", default_value_t = 60)]
+    minutes: u64,
+    /// Begin anew where an earlier run of the same was stopped
+    #[arg(long)]
+    again: bool,
     /// Write the verdict of every run to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -61,7 +76,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "only")]
     readme: Option<PathBuf>,
     /// Run nothing, and take what an earlier run wrote with --json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "hardened"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "hardened", "again"])]
     from: Option<PathBuf>,
     /// List the classes and their cases
     #[arg(long, conflicts_with_all = ["json", "readme", "from"])]
@@ -80,7 +95,10 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     }
     let (record, deviations) = match &options.from {
         Some(file) => (Record::read(file)?, Vec::new()),
-        None => tried(options, &classes, mount)?,
+        None => match tried(options, &classes, mount)? {
+            Some(tried) => tried,
+            None => return Ok(UNFINISHED),
+        },
     };
     if let Some(path) = &options.json {
         write(path, &record.text())?;
@@ -94,22 +112,65 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     Ok(u8::from(!deviations.is_empty()) * DEVIATES)
 }
 
+/// Nothing when the time was up first.
 fn tried(
     options: &Options,
     classes: &[Class],
     mount: Mount,
-) -> Result<(Record, Vec<String>), String> {
+) -> Result<Option<(Record, Vec<String>)>, String> {
     let peers = peers(options, mount)?;
     eprintln!("compiling the programs");
-    let programs = Programs::build(&Cache::of_the_user().misuse(), classes)?;
+    let folder = Cache::of_the_user().misuse();
+    let programs = Programs::build(&folder, classes)?;
     let cases: Vec<(&Class, Vec<Case>)> =
         classes.iter().map(|class| (class, class.cases())).collect();
     let jobs = jobs(&cases, &peers);
-    let tried = trial::run_all(&jobs, &programs, Duration::from_secs(options.timeout), &|done| {
-        progress(done, jobs.len());
-    });
-    let deviations = deviations(&jobs, &tried);
-    Ok((Record::of(&peers, classes, &jobs, &tried), deviations))
+    let times = crew::Times {
+        patience: Duration::from_secs(options.timeout),
+        all: Duration::from_secs(60 * options.minutes),
+    };
+    let plan = unfinished::plan(classes, &peers, times.patience);
+    let (file, mut done) = Unfinished::open(&folder, &plan)?.map_or_else(
+        || {
+            eprintln!(
+                "another process does the same: what this one does is not kept if it is stopped"
+            );
+            (None, Done::new())
+        },
+        |(file, done)| (Some(file), done),
+    );
+    if options.again {
+        done.clear();
+    }
+    if !done.is_empty() {
+        eprintln!(
+            "{} of {} were done by a run that was stopped (--again begins anew)",
+            done.len(),
+            jobs.len()
+        );
+    }
+    let outcomes = crew::work(&jobs, &programs, times, &done, file.as_ref())?;
+    let left = outcomes.iter().filter(|outcome| outcome.is_none()).count();
+    let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().collect();
+    let Some(outcomes) = outcomes else {
+        let kept = file.map_or_else(String::new, |file| {
+            format!(
+                "; what is done is in {}, and the same command goes on from there",
+                file.path().display()
+            )
+        });
+        eprintln!(
+            "stopped after {} minutes, {left} of {} are left{kept}",
+            options.minutes,
+            jobs.len()
+        );
+        return Ok(None);
+    };
+    if let Some(file) = file {
+        file.finish();
+    }
+    let deviations = outcomes.iter().flat_map(|outcome| outcome.deviations.clone()).collect();
+    Ok(Some((Record::of(&peers, classes, &jobs, &outcomes), deviations)))
 }
 
 /// Every case on every peer, case by case.
@@ -127,16 +188,6 @@ pub fn jobs<'a>(cases: &'a [(&'a Class, Vec<Case>)], peers: &'a [Peer]) -> Vec<J
 #[must_use]
 pub fn deviations(jobs: &[Job], tried: &[Tried]) -> Vec<String> {
     jobs.iter().zip(tried).flat_map(|(job, tried)| job.deviations(tried)).collect()
-}
-
-/// To a terminal on one line, elsewhere a line for each tenth.
-fn progress(done: usize, all: usize) {
-    let stderr = std::io::stderr();
-    if stderr.is_terminal() {
-        let _ = write!(stderr.lock(), "\r{done} of {all}{}", if done == all { "\n" } else { "" });
-    } else if done * 10 / all != (done - 1) * 10 / all {
-        eprintln!("{done} of {all}");
-    }
 }
 
 fn chosen(only: &[String]) -> Result<Vec<Class>, String> {

@@ -1,7 +1,7 @@
 //! What is kept of a run of the corpus: the JSON file, written and read back.
 
 use super::class::Class;
-use super::trial::{Job, Tried};
+use super::trial::{Job, Outcome};
 use super::verdict::{Ending, Verdict};
 use crate::machine::Machine;
 use crate::peers::Peer;
@@ -99,11 +99,11 @@ impl Counts {
         }
     }
 
-    fn add(&mut self, tried: &Tried) {
-        for (ending, _) in &tried.runs {
+    fn add(&mut self, outcome: &Outcome) {
+        for ending in &outcome.runs {
             let count = match ending {
                 // Where the correct program dies, too, nothing was caught.
-                Ending::Judged(Verdict::Caught | Verdict::Late, _) if tried.twin.is_err() => {
+                Ending::Judged(Verdict::Caught | Verdict::Late, _) if outcome.twin.is_err() => {
                     &mut self.failed
                 }
                 Ending::Judged(Verdict::Caught, _) => &mut self.caught,
@@ -115,28 +115,28 @@ impl Counts {
             };
             *count += 1;
         }
-        self.false_alarms += usize::from(tried.twin.is_err());
+        self.false_alarms += usize::from(outcome.twin.is_err());
     }
 }
 
-fn texts(tried: &Tried) -> Vec<String> {
-    let mut texts: Vec<String> = tried
+fn texts(outcome: &Outcome) -> Vec<String> {
+    let mut texts: Vec<String> = outcome
         .runs
         .iter()
-        .map(|(ending, _)| match ending {
+        .map(|ending| match ending {
             Ending::Judged(verdict, how) => format!("{} {how}", verdict.word()).trim().to_owned(),
             Ending::NoSuchCall => "no such call".to_owned(),
             Ending::Failed(how) => format!("failed: {how}"),
         })
         .collect();
-    texts.extend(tried.twin.as_ref().err().map(|how| format!("false alarm: {how}")));
+    texts.extend(outcome.twin.as_ref().err().map(|how| format!("false alarm: {how}")));
     texts
 }
 
 impl Record {
     /// The record of what was tried; `jobs` are in the order of the classes.
     #[must_use]
-    pub fn of(peers: &[Peer], classes: &[Class], jobs: &[Job], tried: &[Tried]) -> Self {
+    pub fn of(peers: &[Peer], classes: &[Class], jobs: &[Job], outcomes: &[Outcome]) -> Self {
         let peer =
             |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
         let class = |class: &Class| {
@@ -146,15 +146,16 @@ impl Record {
                 peers: BTreeMap::new(),
                 cases: Vec::new(),
             };
-            let ours = jobs.iter().zip(tried).filter(|(job, _)| job.class.number == class.number);
-            for (job, tried) in ours {
-                record.peers.entry(job.peer.name.clone()).or_default().add(tried);
+            let ours =
+                jobs.iter().zip(outcomes).filter(|(job, _)| job.class.number == class.number);
+            for (job, outcome) in ours {
+                record.peers.entry(job.peer.name.clone()).or_default().add(outcome);
                 let name = job.case.to_string();
                 if record.cases.last().is_none_or(|last| last.case != name) {
                     record.cases.push(CaseRecord { case: name, peers: BTreeMap::new() });
                 }
                 if let Some(last) = record.cases.last_mut() {
-                    last.peers.insert(job.peer.name.clone(), texts(tried));
+                    last.peers.insert(job.peer.name.clone(), texts(outcome));
                 }
             }
             record
@@ -269,8 +270,7 @@ pub(super) mod tests {
             let mut command = std::process::Command::new("sh");
             command.args(["-c", script]);
             let limits = Limits { timeout: Duration::from_secs(60), pin: None };
-            let end = end(command, limits).unwrap();
-            (of_fault(&end), end)
+            of_fault(&end(command, limits).unwrap())
         };
         let runs = || {
             let late = run("echo begin; echo end; kill -ABRT $$");
@@ -279,7 +279,7 @@ pub(super) mod tests {
         };
         let counts = |twin: Result<(), String>| {
             let mut counts = Counts::default();
-            counts.add(&Tried { runs: runs(), twin });
+            counts.add(&Outcome { runs: runs(), twin, deviations: Vec::new() });
             counts
         };
         let good = Counts { caught: 1, late: 1, missed: 1, ..Counts::default() };

@@ -42,7 +42,8 @@ impl Verdict {
 }
 
 /// What a run with the fault came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// A verdict, and how the process ended.
     Judged(Verdict, String),
