@@ -277,13 +277,13 @@ impl<O: Os> Allocator<O> {
         if let Some(heap) = mine {
             let own = if seat.is_none() { heap.sit() } else { None };
             if let Some(seat) = seat.or(own.as_ref()) {
-                self.empty_quarantine(heap, heap, Some(seat));
+                self.empty_own(heap, seat);
             }
         }
         for number in 0..self.heaps.count() {
             self.heaps.with_orphan(number, |orphan| {
                 if let Some(seat) = orphan.sit() {
-                    self.empty_quarantine(orphan, orphan, Some(&seat));
+                    self.empty_own(orphan, &seat);
                 }
             });
         }
@@ -320,6 +320,15 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// The quarantine of a heap that the caller holds. Not where another thread is emptying it: that one may have begun
+    /// before the caller sat down, and what both took would be released twice.
+    fn empty_own(&self, heap: &Heap, seat: &Seat) {
+        if heap.quarantine().shut() {
+            self.empty_quarantine(heap, heap, Some(seat));
+            heap.quarantine().open();
+        }
+    }
+
     fn empty_quarantine(&self, heap: &Heap, releaser: &Heap, seat: Option<&Seat>) {
         heap.quarantine().empty(|entry| self.release_entry(releaser, seat, entry));
     }
@@ -328,7 +337,7 @@ impl<O: Os> Allocator<O> {
     #[cfg(feature = "fake-os")]
     pub fn release_quarantine(&self, heap: &Heap) {
         if let Some(seat) = heap.sit() {
-            self.empty_quarantine(heap, heap, Some(&seat));
+            self.empty_own(heap, &seat);
         }
     }
 

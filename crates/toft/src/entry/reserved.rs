@@ -101,7 +101,8 @@ impl<O: Os> Allocator<O> {
         if holds() || wait_for(&self.os, holds) {
             return true;
         }
-        let Some(place) = self.reserved_damage(slab, slot) else { return true };
+        let damage = self.reserved_damage(slab, slot).filter(|_| slab.is_armed(slot));
+        let Some(place) = damage else { return true };
         self.damaged(call, slab, slot, Damage::Reserved(place));
         // Where misuse is only named, it is named once.
         self.write_pattern(slab, slot);

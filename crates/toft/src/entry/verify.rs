@@ -35,7 +35,7 @@ impl<O: Os> Allocator<O> {
         let tables = self.verify_slabs(heap)
             && self.verify_lists(heap)
             && self.verify_large()
-            && self.slots_are_whole(heap);
+            && self.slots_are_whole(heap, &seat);
         drop(seat);
         tables && self.verify_contents() && self.others_are_whole(heap)
     }

@@ -10,7 +10,7 @@ use crate::harden::first_nonzero;
 use crate::os::{Os, wait_for};
 use crate::policy::{CANARY, HARDENED, WIPE};
 use crate::slab::{Slab, SlotCare};
-use crate::thread::Heap;
+use crate::thread::{Heap, Seat};
 
 /// # Safety
 /// 1. There is a mapped byte before `end`.
@@ -23,7 +23,7 @@ unsafe fn last_byte(end: usize) -> u8 {
 impl<O: Os> Allocator<O> {
     /// Verifies the slots of all slabs of a heap that the caller holds, with its seat; names what is wrong, and says
     /// whether nothing is.
-    pub(super) fn slots_are_whole(&self, heap: &Heap) -> bool {
+    pub(super) fn slots_are_whole(&self, heap: &Heap, seat: &Seat) -> bool {
         if !HARDENED {
             return true;
         }
@@ -36,7 +36,7 @@ impl<O: Os> Allocator<O> {
                 }
             }
         });
-        heap.quarantine().each(|entry| {
+        heap.quarantine().each(seat, |entry| {
             let (slab, slot) = self.entry_slot(entry);
             let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
             // SAFETY: (1) a slot that has not left the quarantine has its pages, and nobody uses it.

@@ -395,7 +395,7 @@ impl Sites {
 
     /// Whether one site has a partition for itself, and for certain.
     pub fn is_own(&self, partition: usize) -> bool {
-        self.is_exact() && partition > self.shared as usize
+        self.is_exact() && partition >= self.first_own()
     }
 
     /// Partitions that may have something, the empty one included, of `all` that there are.
@@ -637,6 +637,8 @@ mod tests {
         // The one that is nobody's, the one of those that come late, and three of groups.
         assert!(own.contains(&1) && own.contains(&5) && own.contains(&63) && own.len() == 60);
         assert!((2..5).all(|number| !own.contains(&number)));
+        // What sites share by a hint is none's own.
+        assert!((0..5).all(|number| !sites.is_own(number)) && sites.is_own(5));
         assert_eq!((sites.counts(), sites.places().first_own), ((59, 1), 5));
         sites.check().unwrap();
         // Who has no number left is with those that come late.

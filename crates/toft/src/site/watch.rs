@@ -269,13 +269,12 @@ impl Watch {
             // SAFETY: as above; all-zero is a `File`.
             unsafe { &*core::ptr::with_exposed_provenance(first + number * size_of::<File>()) }
         };
-        for number in 0..FILES {
+        let taken = self.state().files.load(Relaxed) as usize;
+        for number in 0..taken.min(FILES) {
             let file = file(number);
-            // publish file: pairs with the store below.
+            // publish file: pairs with the store below. One of which the end is zero is not written yet; or never will be,
+            // where a child was forked meanwhile.
             let end = file.end.load(Acquire);
-            if end == 0 {
-                break;
-            }
             let (start, table) = (file.start.load(Relaxed), file.table.load(Relaxed));
             if (start..end).contains(&address) {
                 return Some(Code { text: (start, end), table });
@@ -283,11 +282,9 @@ impl Watch {
         }
         let code = code()?;
         // Where no more can be kept, that is all.
-        let number = self.state().files.load(Relaxed) as usize;
-        let next =
-            self.state().files.compare_exchange(number as u32, number as u32 + 1, Relaxed, Relaxed);
-        if number < FILES && next.is_ok() {
-            let file = file(number);
+        let next = |taken: u32| ((taken as usize) < FILES).then_some(taken + 1);
+        if let Ok(number) = self.state().files.fetch_update(Relaxed, Relaxed, next) {
+            let file = file(number as usize);
             file.start.store(code.text.0, Relaxed);
             file.table.store(code.table, Relaxed);
             file.end.store(code.text.1, Release);
@@ -397,8 +394,12 @@ mod tests {
         };
         assert_eq!((code(105, 100), code(109, 777), code(110, 110)), (100, 100, 110));
         assert_eq!(watch.code_at(5, || None), None);
+        // A child was forked when another thread had taken a place and not written it yet: what comes later is kept.
+        watch.state().files.fetch_add(1, Relaxed);
+        assert_eq!((code(125, 120), code(125, 777)), (120, 120));
         (0..2 * FILES).for_each(|i| assert_eq!(code(5000 + 10 * i, 5000 + 10 * i), 5000 + 10 * i));
         assert_eq!(code(105, 777), 100);
+        assert_eq!(watch.state().files.load(Relaxed) as usize, FILES, "however many come");
         let last = ((1 << 20) - KEPT_BYTES) / size_of::<Note>() - 1;
         assert!(watch.note_for(&fake, last).is_some() && watch.note_for(&fake, last + 1).is_none());
         assert!(watch.note(usize::MAX).is_none() && watch.mapped_bytes() <= 1 << 20);

@@ -141,11 +141,17 @@ impl Slab {
     }
 
     /// Pages between two offsets are about to go: what is on them is compared no more. Holder, with its seat.
+    ///
+    /// The reclaimer may have held a slot since the holder has found it free, and may look at it when the holder has
+    /// left its seat.
     pub(super) fn disarm_within(&self, start: usize, stop: usize) {
         let size = self.size();
         let within = |slot: &usize| slot * size < stop && (slot + 1) * size > start;
         for slot in self.reserved_slots().filter(within) {
-            let _ = self.state_of(slot).compare_exchange(ARMED, RESERVED, AcqRel, Relaxed);
+            // It is held once at most meanwhile: who lets go of it disarms it.
+            for (armed, bare) in [(ARMED, RESERVED), (ARMED | HELD, RESERVED | HELD)] {
+                let _ = self.state_of(slot).compare_exchange(armed, bare, AcqRel, Relaxed);
+            }
         }
     }
 
@@ -162,6 +168,27 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// The holder finds a slot free, the reclaimer holds it, the holder gives its pages back and leaves its seat, and the
+    /// reclaimer looks at what it holds.
+    #[test]
+    #[cfg_attr(not(feature = "hardened"), ignore = "only the hardened build has reserved slots")]
+    fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {
+        let slab = Slab::nothing();
+        slab.open(1 << 30, 64 << 10, crate::slab::Class::of(256).unwrap(), 0, 0);
+        slab.publish(1 << 20, 256);
+        slab.choose_reserved(256, |_| 7);
+        let slots: std::vec::Vec<usize> = slab.reserved_slots().collect();
+        slots.iter().for_each(|&slot| slab.arm(slot));
+        assert!(slots.len() > 1 && slots.iter().all(|&slot| slab.hold_slot(slot)));
+        assert_eq!(slab.held_armed_slots().count(), slots.len());
+        let begin = slots[0] * slab.size();
+        slab.disarm_within(begin, begin + 1);
+        let held: std::vec::Vec<usize> = slab.held_armed_slots().collect();
+        assert!(!held.contains(&slots[0]) && held.len() == slots.len() - 1, "{held:?}");
+        slots.iter().for_each(|&slot| slab.let_go_free(slot, false));
+        assert!(slab.has_its_reserved() && slab.armed_slots().count() == 0);
+    }
 
     #[test]
     fn the_slots_beside_an_armed_one_are_known() {

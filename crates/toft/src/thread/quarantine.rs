@@ -16,7 +16,7 @@
 //! An entry is a word of the caller's that is not zero. The holder of the heap uses the places with its
 //! seat. Another thread may empty them where it has *shut* the quarantine first, has made every thread pass
 //! a barrier, and has seen the seat empty then: whoever sits down later finds it shut, and goes another
-//! way. So the usual way takes no atomic.
+//! way. So the usual way takes no atomic. Whoever empties it shuts it, its holder as well: it is emptied by one at a time.
 
 use crate::harden::Dice;
 use crate::policy::QUARANTINE;
@@ -213,7 +213,8 @@ impl Quarantine {
         if next == row.stop.load(Relaxed) {
             next = self.make_room(row, dice, leaving);
         }
-        self.place(next as usize).store(entry, Relaxed);
+        // put in: as above.
+        self.place(next as usize).store(entry, Release);
         row.next.store(next + 1, Relaxed);
         true
     }
@@ -303,8 +304,12 @@ impl Quarantine {
         before
     }
 
-    /// Names everything that is in it, where it stays. Holder of the heap, with its seat.
-    pub(crate) fn each(&self, mut each: impl FnMut(usize)) {
+    /// Names everything that is in it, where it stays; nothing, where another thread is at it. Holder of the heap.
+    pub(crate) fn each(&self, _seat: &Seat, mut each: impl FnMut(usize)) {
+        // pairs: open.
+        if self.shut.load(Acquire) != 0 {
+            return;
+        }
         for place in &self.places {
             let entry = place.load(Relaxed);
             if entry != 0 {
@@ -325,7 +330,8 @@ impl Quarantine {
         self.places.get(place).map_or(0, |place| place.load(Acquire))
     }
 
-    /// Takes everything out, an entry at a time. Holder of the heap with its seat, or who has shut it.
+    /// Takes everything out, an entry at a time. Who has shut it: its holder, with the seat; or another thread, behind the
+    /// barrier.
     pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
         for place in &self.places {
             // Away before it is used: a fork in between loses one block, and frees none twice.
@@ -337,7 +343,7 @@ impl Quarantine {
         }
     }
 
-    /// Keeps its holder out, from the next time that every thread has passed a barrier. Whether nobody
+    /// Keeps everybody else out: its holder from the next time that every thread has passed a barrier. Whether nobody
     /// else does.
     pub(crate) fn shut(&self) -> bool {
         self.shut.compare_exchange(0, 1, AcqRel, Relaxed).is_ok()
@@ -410,7 +416,8 @@ mod tests {
             let mean = sum / (20_000 - inside.len());
             assert!(mean.abs_diff(all - together / 2) <= all / 4 + 2, "{class:?}: {mean} of {all}");
             let mut there = BTreeSet::new();
-            quarantine.each(|entry| assert!(there.insert(entry)));
+            let busy = Busy::new();
+            quarantine.each(&busy.sit().unwrap(), |entry| assert!(there.insert(entry)));
             assert_eq!(there, inside);
             quarantine.empty(|entry| assert!(there.remove(&entry)));
             assert!(there.is_empty());
@@ -544,5 +551,11 @@ mod tests {
         assert_eq!(exchange(&quarantine, class, 9, (WHOLE, &dice)), Some(Vec::new()));
         assert!(quarantine.shut());
         assert_eq!(exchange(&quarantine, class, 8, (WHOLE, &dice)), None);
+        let busy = Busy::new();
+        quarantine.each(&busy.sit().unwrap(), |_| panic!("what is in it is another's"));
+        quarantine.open();
+        let mut seen = 0;
+        quarantine.each(&busy.sit().unwrap(), |entry| seen += entry);
+        assert_eq!(seen, 9);
     }
 }

@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 /// A build-id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BuildId {
     bytes: [u8; BUILD_ID],
     len: u8,

@@ -148,13 +148,10 @@ impl Hints {
                 Ok(Line::Module { id, name }) => {
                     let name = base_name(name);
                     let at = name.as_ptr().addr() - text.as_ptr().addr();
-                    let module = Module { id, name: (at, at + name.len()) };
-                    let same = |other: &Module| other.id == id && hints.name(other) == name;
-                    let before = modules.get(..known).and_then(|list| list.iter().position(same));
-                    current = before.or_else(|| {
-                        *modules.get_mut(known)? = module;
+                    current = modules.get_mut(known).map(|place| {
+                        *place = Module { id, name: (at, at + name.len()) };
                         known += 1;
-                        Some(known - 1)
+                        known - 1
                     });
                 }
                 Ok(Line::Site(rule, offset)) => match (current, entries.get_mut(count)) {
@@ -181,17 +178,41 @@ impl Hints {
         }
         hints.modules = modules.get(..known).unwrap_or(&[]);
         let entries = entries.get_mut(..count).ok_or(NO_MEMORY)?;
-        let key = |entries: &[Entry], at: usize| entries.get(at).map(Entry::key);
-        // Not by a swap that checks its places and panics: nothing in the library does.
-        let exchange = |all: &mut [Entry], a: usize, b: usize| {
-            if let Ok([a, b]) = all.get_disjoint_mut([a, b]) {
-                core::mem::swap(a, b);
+        if known > 1 {
+            let (order, firsts) = (table::<u32>(known), table::<u32>(known));
+            let (order, firsts) = (order.ok_or(NO_MEMORY)?, firsts.ok_or(NO_MEMORY)?);
+            hints.find_firsts(order, firsts);
+            for entry in entries.iter_mut() {
+                entry.module = firsts.get(entry.module as usize).copied().unwrap_or(entry.module);
             }
-        };
+        }
+        let key = |entries: &[Entry], at: usize| entries.get(at).map(Entry::key);
         heap_sort(entries, |all, a, b| key(all, a) < key(all, b), exchange);
         hints.entries = entries;
         hints.ranges = Some(table::<Ranges>(1).and_then(|all| all.first()).ok_or(NO_MEMORY)?);
         Ok(hints)
+    }
+
+    /// For each module the first one that is the same: a file may be named as often as one likes. `order` is for its use.
+    fn find_firsts(&self, order: &mut [u32], firsts: &mut [u32]) {
+        for (place, number) in order.iter_mut().zip(0..) {
+            *place = number;
+        }
+        let what = |number: u32| {
+            let module = self.modules.get(number as usize)?;
+            Some((module.id, self.name(module)))
+        };
+        let key = |order: &[u32], at: usize| order.get(at).map(|&number| (what(number), number));
+        heap_sort(order, |all, a, b| key(all, a) < key(all, b), exchange);
+        let mut first = 0;
+        for &number in order.iter() {
+            if what(number) != what(first) {
+                first = number;
+            }
+            if let Some(place) = firsts.get_mut(number as usize) {
+                *place = first;
+            }
+        }
     }
 
     fn name(&self, module: &Module) -> &'static [u8] {
@@ -293,6 +314,13 @@ impl Ranges {
     }
 }
 
+/// Not by a swap that checks its places and panics: nothing in the library does.
+fn exchange<T>(all: &mut [T], a: usize, b: usize) {
+    if let Ok([a, b]) = all.get_disjoint_mut([a, b]) {
+        core::mem::swap(a, b);
+    }
+}
+
 fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
@@ -308,6 +336,8 @@ unsafe impl Zero for Module {}
 unsafe impl Zero for Entry {}
 // SAFETY: (1) atomic numbers.
 unsafe impl Zero for Ranges {}
+// SAFETY: (1) a number.
+unsafe impl Zero for u32 {}
 
 /// So many of them in memory that is mapped for ever.
 fn table<T: Zero>(count: usize) -> Option<&'static mut [T]> {
@@ -415,7 +445,22 @@ mod tests {
             "toft-hints 1\nothers together\nmodule {module}\nown {offset:#x}\nmodule 11 x\nmodule {module}\nown {:#x}",
             offset + 9
         ));
-        assert_eq!(hints.modules.len(), 2);
+        assert_eq!((rule(&hints, site), rule(&hints, site + 9)), (Rule::Own, Rule::Own));
+        assert_eq!(hints.entries.iter().filter(|entry| entry.module == 0).count(), 2);
+    }
+
+    /// A program waits for as long as its hints are read.
+    #[test]
+    #[cfg_attr(miri, ignore = "it would take hours")]
+    fn many_modules_are_read_in_a_moment() {
+        let (module, site, offset) = here();
+        let mut text = format!("toft-hints 1\nothers together\nmodule {module}\nown {offset:#x}\n");
+        (0..150_000).for_each(|number| text += &format!("module 0a /lib/{number}\n"));
+        text += &format!("module {module}\nown {:#x}\n", offset + 9);
+        let begin = std::time::Instant::now();
+        let (hints, told) = read(&text);
+        assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+        assert_eq!((told.len(), hints.entries.len()), (0, 2));
         assert_eq!((rule(&hints, site), rule(&hints, site + 9)), (Rule::Own, Rule::Own));
     }
 
