@@ -40,6 +40,7 @@ Examples:
   toft run -- python3 app.py                      runs it on Toft
   toft run --stats -- make                        and says at the end what it had, and where
   toft run --profile heap.html -- ./server        who holds what lives at the end
+  toft run --sample 512k --profile heap.html -- ./server   with whole call stacks, sampled
   toft run --leaks -- ./tests                     what was lost, by call site; status 123 for CI
   toft run --env TOFT_LIMIT=512m -- ./worker      with an option; toft options has all of them
   toft run --dry-run -- ./program                 only says whether it would work
@@ -74,6 +75,10 @@ pub struct Run {
     /// .svg, .pb.gz, .folded, .json, .txt). Look at it with `toft report`
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Keep the whole stack of one allocation in about so many allocated bytes (512k, 64k, ...), by frame pointers, for
+    /// --profile and `toft heap`
+    #[arg(long, value_name = "BYTES")]
+    sample: Option<OsString>,
     /// Follow hints that `toft hints` has made of profiles of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "leaks"])]
     hints: Option<PathBuf>,
@@ -164,6 +169,9 @@ pub fn run(run: &Run) -> i32 {
     let leaks = run.leaks || stated.as_ref().is_some_and(|value| value == "1" || value == "all");
     if leaks && stated.is_none_or(|value| value != "all") {
         environment.push(("TOFT_LEAKS".into(), "1".into()));
+    }
+    if let Some(bytes) = &run.sample {
+        environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
     }
     let profile =
         match run.profile.as_deref().map(|path| AtExit::new(path, scope != Scope::Program)) {

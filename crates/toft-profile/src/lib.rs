@@ -15,6 +15,7 @@
 //! | `root.rs` | where the allocator's tables are |
 //! | `tables.rs` | the tables: slabs, large blocks, heaps |
 //! | `sites.rs` | the table of call sites, where each has a partition of its own |
+//! | `samples.rs` | the stacks of sampled allocations |
 //! | `tally.rs` | what each call site has ever had in large blocks |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
 //! | `owners.rs` | who owns slabs and what is in them, by thread: [`Owner`] |
@@ -47,6 +48,7 @@ mod profile;
 mod regular;
 mod root;
 mod rss;
+mod samples;
 mod sites;
 mod tables;
 mod tally;
@@ -62,12 +64,13 @@ pub use memory::{Mapping, Memory, Run};
 pub use owners::{Owner, owners, owners_of_heaps};
 pub use process::{Process, read};
 pub use profile::{
-    Change, Diff, FileError, Frame, Profile, Row, Share, Source, VERSION as PROFILE_VERSION, take,
+    Caller, Change, Diff, FileError, Frame, Profile, Row, Sampled, SampledStack, Share, Source, VERSION as PROFILE_VERSION, take,
     take_with_figures,
 };
 pub use regular::read_file;
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
+pub use samples::Samples;
 pub use sites::Site;
 pub use tables::{Block, Doubts, HeapOf, Slab, Slot, Tables};
 pub use tally::{Made, Tally};

@@ -209,6 +209,18 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
                 && (1..=32).contains(&root.tally_partition_bits),
         "the counts of large blocks",
     )?;
+    let samples =
+        [root.sample_about, root.sample_had.saturating_add(16), root.sample_freed.saturating_add(16)];
+    let places = [root.samples, root.samples_mapped.saturating_add(8), root.samples_missed];
+    ensure(
+        root.samples == 0
+            || places.iter().all(|at| (root.tables..root.end).contains(at))
+                && (8..4096).contains(&root.sample_bytes)
+                && samples.iter().all(|at| at.saturating_add(8) <= root.sample_bytes)
+                && root.sample_frames <= root.sample_bytes
+                && root.sample_object_bits < 64,
+        "the sampled stacks",
+    )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }
 

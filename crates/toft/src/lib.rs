@@ -17,6 +17,7 @@
 //! | 4 | `zone` | private zones, which a program makes for itself |
 //! | 3 | `slab`, `large`, `nothing` | slots in a run of address space; one block to an extent; blocks of no bytes |
 //! | 3 | `guarded` | sampled blocks between guard pages |
+//! | 3 | `sample` | sampled allocations with their stacks |
 //! | 2 | `region`, `harden` | which addresses are ours and whose they are; what the hardened build does to bytes |
 //! | 2 | `report` | what a report says of code: stacks, files, build-ids |
 //! | 1 | `os` | the only system calls |
@@ -67,6 +68,8 @@ pub mod reclaim;
 pub mod region;
 #[cfg(not(loom))]
 pub mod report;
+#[cfg(not(loom))]
+pub mod sample;
 #[cfg(not(loom))]
 pub mod site;
 #[cfg(not(loom))]

@@ -37,6 +37,18 @@ impl Names {
                 }
             }
         }
+        for call in profile.sampled.iter_mut().flat_map(|s| &mut s.stacks).flat_map(|s| &mut s.calls)
+        {
+            let (Some(module), Some(offset)) = (&call.module, call.offset) else { continue };
+            let path = module.strip_suffix(" (deleted)").unwrap_or(module);
+            let build_id = call.build_id.as_deref();
+            let (frames, found) = self.symbols.frames(Path::new(path), offset, build_id);
+            if !frames.is_empty() {
+                call.frames = frames;
+            } else if call.frames.is_empty() && found != Found::Same {
+                strange.insert(module.clone());
+            }
+        }
         if !strange.is_empty() {
             let names: Vec<&str> = strange.iter().take(3).map(String::as_str).collect();
             let more = if strange.len() > names.len() { ", ..." } else { "" };

@@ -28,6 +28,10 @@ pub struct Output {
     /// How many call sites the table has; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    /// Show sampled stacks instead of call sites, in a flame graph, folded or in what pprof begins with (the others have
+    /// both): of a program that runs with TOFT_SAMPLE
+    #[arg(long)]
+    stacks: bool,
     /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
@@ -69,9 +73,12 @@ impl Output {
 
     /// Writes the profile, and says what to do with it.
     pub fn write(&self, profile: &Profile, format: Format, next: &str) -> Result<(), String> {
+        if self.stacks && profile.sampled.is_none() {
+            return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
+        }
         if let Some(path) = &self.output {
             // Whoever writes a file wants it whole.
-            fs::write(path, format.write(profile))
+            fs::write(path, format.write_view(profile, self.stacks))
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
             say(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
             return Ok(());
@@ -81,7 +88,7 @@ impl Output {
             return Err("pprof's form is not for a terminal: -o FILE.pb.gz".into());
         }
         if format != Format::Text {
-            return print(&format.write(profile));
+            return print(&format.write_view(profile, self.stacks));
         }
         let style = Style::of_stdout();
         print(painted(&text(profile, &self.shown(style)), style).as_bytes())?;
@@ -96,7 +103,7 @@ impl Output {
 pub fn painted(page: &str, style: Style) -> String {
     let mut painted = String::new();
     for (number, line) in page.lines().enumerate() {
-        let head = ["call site", "thread"].iter().any(|name| line.ends_with(name))
+        let head = ["call site", "thread", "   stack"].iter().any(|name| line.ends_with(name))
             && line.starts_with("   ");
         painted += &match (number, head) {
             (0, _) => style.strong(line),

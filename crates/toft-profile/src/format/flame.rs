@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::escape;
+use super::{escape, paths};
 use super::units::{bytes, count, fit};
 use crate::Profile;
 
@@ -36,22 +36,23 @@ impl Node {
 }
 
 /// The picture.
-pub fn write(profile: &Profile) -> String {
+pub fn write(profile: &Profile, stacks: bool) -> String {
     let mut root = Node::default();
-    for row in profile.rows.iter().filter(|row| row.bytes > 0) {
+    for path in paths(profile, stacks) {
         let mut node = &mut root;
-        node.bytes += row.bytes;
-        node.objects += row.objects;
-        for frame in row.stack() {
+        node.bytes += path.bytes;
+        node.objects += path.objects;
+        for frame in path.frames {
             node = node.below.entry(frame).or_default();
-            node.bytes += row.bytes;
-            node.objects += row.objects;
+            node.bytes += path.bytes;
+            node.objects += path.objects;
         }
     }
     let height = TOP + root.depth() * HEIGHT + 8;
     let title = format!(
-        "{} live in process {} ({}), {}",
-        bytes(profile.bytes),
+        "{}{} live in process {} ({}), {}",
+        if stacks { "sampled stacks: about " } else { "" },
+        bytes(root.bytes),
         profile.pid,
         profile.name,
         profile.source.words()
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn widths_are_shares_and_names_are_escaped() {
-        let svg = write(&profile(vec![row("a<b>", 1, 16, 3), row("c", 2, 16, 1)]));
+        let svg = write(&profile(vec![row("a<b>", 1, 16, 3), row("c", 2, 16, 1)]), false);
         let frames: Vec<&str> = svg.split("<g class=\"frame\"").skip(1).collect();
         // All, the file, two functions.
         assert_eq!(frames.len(), 4);

@@ -4,19 +4,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::paths;
 use super::units::plain;
 use crate::Profile;
 
-/// The lines, in order.
-pub fn write(profile: &Profile) -> String {
-    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-    for row in profile.rows.iter().filter(|row| row.bytes > 0) {
+/// The lines, in order: of call sites, or of sampled stacks.
+pub fn write(profile: &Profile, stacks: bool) -> String {
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for path in paths(profile, stacks) {
         // What separates, and what ends a line, is no part of a name here.
         let stack: Vec<String> =
-            row.stack().iter().map(|frame| plain(&frame.replace(';', ":"))).collect();
-        *stacks.entry(stack.join(";")).or_default() += row.bytes;
+            path.frames.iter().map(|frame| plain(&frame.replace(';', ":"))).collect();
+        *lines.entry(stack.join(";")).or_default() += path.bytes;
     }
-    stacks.iter().fold(String::new(), |mut text, (stack, bytes)| {
+    lines.iter().fold(String::new(), |mut text, (stack, bytes)| {
         let _ = writeln!(text, "{stack} {bytes}");
         text
     })
@@ -32,7 +33,15 @@ mod tests {
     fn a_line_each_with_all_its_bytes() {
         let mut inlined = row("in;ner", 2, 32, 2);
         inlined.frames.push(Frame { function: "outer".into(), file: None, line: None });
-        let text = write(&profile(vec![row("f", 1, 16, 3), row("f", 1, 32, 1), inlined]));
+        let text = write(&profile(vec![row("f", 1, 16, 3), row("f", 1, 32, 1), inlined]), false);
         assert_eq!(text, "sample;f at sample.c:1 80\nsample;outer;in:ner at sample.c:2 64\n");
+    }
+
+    #[test]
+    fn sampled_stacks_are_shown_instead_where_they_are_asked_for() {
+        let text = write(&sampled_profile(), true);
+        let wanted = "sample;(truncated);leaf at s.c:1 1000\nsample;main at s.c:3;middle at s.c:2;leaf at s.c:1 2000\n";
+        assert_eq!(text, wanted);
+        assert!(!write(&sampled_profile(), false).contains("middle"));
     }
 }

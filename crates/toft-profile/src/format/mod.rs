@@ -76,15 +76,20 @@ impl Format {
         self != Format::Toft
     }
 
-    /// Writes a profile in this form.
+    /// Writes a profile in this form, by call sites.
     pub fn write(self, profile: &Profile) -> Vec<u8> {
+        self.write_view(profile, false)
+    }
+
+    /// Writes a profile in this form: by sampled stacks, in those that show one of both, or else by call sites.
+    pub fn write_view(self, profile: &Profile, stacks: bool) -> Vec<u8> {
         match self {
             Format::Text => text(profile, &Shown::default()).into_bytes(),
             Format::Json => profile.to_json().into_bytes(),
             Format::Toft => without_names(profile).to_json().into_bytes(),
-            Format::Pprof => pprof::write(profile),
-            Format::Folded => folded::write(profile).into_bytes(),
-            Format::Flame => flame::write(profile).into_bytes(),
+            Format::Pprof => pprof::write(profile, stacks),
+            Format::Folded => folded::write(profile, stacks).into_bytes(),
+            Format::Flame => flame::write(profile, stacks).into_bytes(),
             Format::Html => html::write(profile).into_bytes(),
         }
     }
@@ -93,7 +98,33 @@ impl Format {
 fn without_names(profile: &Profile) -> Profile {
     let mut plain = profile.clone();
     plain.rows.iter_mut().for_each(|row| row.frames.clear());
+    let stacks = plain.sampled.iter_mut().flat_map(|sampled| &mut sampled.stacks);
+    stacks.flat_map(|stack| &mut stack.calls).for_each(|call| call.frames.clear());
     plain
+}
+
+/// A path from the outside in, with its live bytes and blocks.
+struct Path {
+    frames: Vec<String>,
+    bytes: u64,
+    objects: u64,
+}
+
+/// The paths of what lives: those of call sites, or the sampled stacks.
+fn paths(profile: &Profile, stacks: bool) -> Vec<Path> {
+    let sites = profile.rows.iter().filter(|row| !stacks && row.bytes > 0);
+    let sites = sites.map(|row| Path {
+        frames: row.stack(),
+        bytes: row.bytes,
+        objects: row.objects,
+    });
+    let sampled = profile.sampled.iter().filter(|_| stacks).flat_map(|sampled| &sampled.stacks);
+    let sampled = sampled.filter(|stack| stack.bytes > 0).map(|stack| Path {
+        frames: stack.stack(&profile.name),
+        bytes: stack.bytes,
+        objects: stack.objects,
+    });
+    sites.chain(sampled).collect()
 }
 
 /// Text as it stands in XML and HTML, between tags and in quotes.

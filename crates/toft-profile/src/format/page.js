@@ -183,6 +183,52 @@ byId("group").onchange = (event) => save({ by: event.target.value, path: [] });
 for (const button of document.querySelectorAll("th button")) {
   button.onclick = () => save(button.dataset.sort === state.sort ? { up: !state.up } : { sort: button.dataset.sort, up: false });
 }
+// Sampled stacks: estimates, from the outside in. Kept apart from the call sites, which are exact.
+function tree(stacks) {
+  const root = { bytes: 0, objects: 0, below: new Map() };
+  for (const stack of stacks.filter((stack) => stack.bytes)) {
+    const frames = stack.calls.flatMap((call) => (call.frames && call.frames.length) ? call.frames.map(words) :
+      [call.module ? `${fileName(call.module)}+${call.offset}` : call.site]);
+    if (stack.truncated) frames.push("(truncated)");
+    let node = root;
+    for (const frame of [undefined, ...frames.reverse()]) {
+      if (frame !== undefined) {
+        if (!node.below.has(frame)) node.below.set(frame, { bytes: 0, objects: 0, below: new Map() });
+        node = node.below.get(frame);
+      }
+      node.bytes += stack.bytes;
+      node.objects += stack.objects;
+    }
+  }
+  return root;
+}
+function branches(node, into, all) {
+  for (const [name, below] of [...node.below].sort(([, a], [, b]) => b.bytes - a.bytes)) {
+    const branch = element("details");
+    const part = (100 * below.bytes / Math.max(1, all)).toFixed(1);
+    branch.append(element("summary", `${part}% \u00a0 about ${bytes(below.bytes)} in ${count(below.objects)} blocks \u00a0 ${name}`));
+    // One way only: nothing to choose.
+    branch.open = node.below.size === 1;
+    if (!below.below.size) branch.className = "leaf";
+    branches(below, branch, all);
+    into.append(branch);
+  }
+}
+if (profile.sampled) {
+  const { stacks, interval, missed } = profile.sampled;
+  const sum = (of) => stacks.reduce((sum, stack) => sum + of(stack), 0);
+  const cut = sum((stack) => stack.truncated ? stack.samples : 0);
+  const section = byId("sampled");
+  section.hidden = false;
+  section.querySelector("p").textContent =
+    `Estimates from ${count(sum((stack) => stack.samples))} samples of ${count(stacks.length)} stacks, one in about ${bytes(interval)}: ` +
+    `about ${bytes(sum((stack) => stack.bytes))} live in ${count(sum((stack) => stack.objects))} blocks.` +
+    (cut ? ` ${count(cut)} of the samples have a truncated stack.` : "") +
+    (missed ? ` ${count(missed)} samples were lost for lack of memory.` : "");
+  const root = tree(stacks);
+  branches(root, section.querySelector("div"), root.bytes);
+}
+
 window.onhashchange = () => { load(); show(); };
 load();
 show();

@@ -1,7 +1,9 @@
 //! `profile.proto` of pprof, compressed: what `go tool pprof`, Speedscope, Pyroscope, Parca and Grafana read.
 //!
 //! A sample for each row: the blocks and bytes that it has ever had, and those that live, at the call site, with the slot's size as the label
-//! `bytes`. Functions have names already, so that nobody has to find the files again.
+//! `bytes`. Functions have names already, so that nobody has to find the files again. Sampled stacks are samples of many
+//! locations, and have values of their own behind those of the rows (`sampled_...`): the ones are exact, the others estimates,
+//! and a reader shows one of the values at a time.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -10,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use crate::Profile;
+use crate::{Caller, Profile, Row};
 
 #[derive(Clone, PartialEq, Message)]
 struct Proto {
@@ -160,7 +162,7 @@ impl Builder {
     }
 
     /// The mapping of a row's file, made as large as the row needs.
-    fn mapping(&mut self, row: &crate::Row) -> u64 {
+    fn mapping(&mut self, row: &Caller) -> u64 {
         const PAGE: u64 = 4096;
         let (Some(path), Some(offset)) = (&row.module, row.offset) else { return 0 };
         let start = row.site.wrapping_sub(offset);
@@ -194,7 +196,7 @@ impl Builder {
         id
     }
 
-    fn location(&mut self, row: &crate::Row) -> u64 {
+    fn location(&mut self, row: &Caller) -> u64 {
         let mapping_id = self.mapping(row);
         if let Some(&id) = self.locations.get(&row.site) {
             return id;
@@ -209,7 +211,8 @@ impl Builder {
             .collect();
         if line.is_empty() {
             // pprof shows addresses of mappings without names in no way that a person can read.
-            line.push(Line { function_id: self.function(&row.function(), ""), line: 0 });
+            let name = row.words().join(" ");
+            line.push(Line { function_id: self.function(&name, ""), line: 0 });
         }
         let id = self.proto.location.len() as u64 + 1;
         // The call, and not what it returns to.
@@ -220,7 +223,29 @@ impl Builder {
     }
 }
 
-fn build(profile: &Profile) -> Proto {
+/// The values of sampled stacks.
+const SAMPLED: [(&str, &str); 4] = [
+    ("sampled_alloc_objects", "count"),
+    ("sampled_alloc_space", "bytes"),
+    ("sampled_inuse_objects", "count"),
+    ("sampled_inuse_space", "bytes"),
+];
+
+fn caller(row: &Row) -> Caller {
+    Caller {
+        site: row.site,
+        module: row.module.clone(),
+        build_id: row.build_id.clone(),
+        offset: row.offset,
+        frames: row.frames.clone(),
+    }
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn build(profile: &Profile, stacks: bool) -> Proto {
     let mut builder = Builder::default();
     // The first string is empty, by the format's rule.
     builder.string("");
@@ -233,9 +258,14 @@ fn build(profile: &Profile) -> Proto {
     ]
     .map(|(kind, unit)| builder.value_type(kind, unit));
     builder.proto.sample_type = types.into();
-    builder.proto.default_sample_type = builder.string("inuse_space");
+    if profile.sampled.is_some() {
+        let estimates = SAMPLED.map(|(kind, unit)| builder.value_type(kind, unit));
+        builder.proto.sample_type.extend(estimates);
+    }
+    let default = if stacks { "sampled_inuse_space" } else { "inuse_space" };
+    builder.proto.default_sample_type = builder.string(default);
     builder.proto.period_type = Some(builder.value_type("space", "bytes"));
-    // Nothing is sampled: every byte is counted.
+    // Of the rows nothing is sampled: every byte is counted.
     builder.proto.period = 1;
     builder.proto.time_nanos =
         i64::try_from(profile.time).unwrap_or(0).saturating_mul(1_000_000_000);
@@ -246,14 +276,15 @@ fn build(profile: &Profile) -> Proto {
         profile.toft,
         profile.source.words()
     );
-    for comment in std::iter::once(&about).chain(&profile.notes) {
+    let sampled = profile.sampled.iter().map(|sampled| format!("sampled_...: {}", sampled.about()));
+    let sampled: Vec<String> = sampled.collect();
+    for comment in std::iter::once(&about).chain(&profile.notes).chain(&sampled) {
         let number = builder.string(comment);
         builder.proto.comment.push(number);
     }
     for row in &profile.rows {
-        let location = builder.location(row);
+        let location = builder.location(&caller(row));
         let (key, num_unit) = (builder.string("bytes"), builder.string("bytes"));
-        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let average = match row.objects {
             0 => row.allocated / row.allocations.max(1),
             objects => row.bytes / objects,
@@ -261,18 +292,28 @@ fn build(profile: &Profile) -> Proto {
         let size = if row.size == 0 { average } else { row.size };
         builder.proto.sample.push(Sample {
             location_id: vec![location],
-            value: [row.allocations, row.allocated, row.objects, row.bytes].map(number).into(),
+            value: [row.allocations, row.allocated, row.objects, row.bytes]
+                .map(number)
+                .into_iter()
+                .chain(profile.sampled.iter().flat_map(|_| [0; 4]))
+                .collect(),
             label: vec![Label { key, num: number(size), num_unit }],
         });
+    }
+    for stack in profile.sampled.iter().flat_map(|sampled| &sampled.stacks) {
+        let location_id = stack.calls.iter().map(|call| builder.location(call)).collect();
+        let estimates = [stack.allocations, stack.allocated, stack.objects, stack.bytes];
+        let value = [0; 4].into_iter().chain(estimates.map(number)).collect();
+        builder.proto.sample.push(Sample { location_id, value, label: Vec::new() });
     }
     builder.proto
 }
 
-/// The file.
-pub fn write(profile: &Profile) -> Vec<u8> {
+/// The file. `stacks` says that a reader is to begin with those.
+pub fn write(profile: &Profile, stacks: bool) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory does not fail.
-    let _ = encoder.write_all(&build(profile).encode_to_vec());
+    let _ = encoder.write_all(&build(profile, stacks).encode_to_vec());
     encoder.finish().unwrap_or_default()
 }
 
@@ -293,7 +334,7 @@ mod tests {
         nowhere.frames.clear();
         let profile = profile(vec![row("f", 1, 16, 3), row("f", 1, 48, 1), inlined, nowhere]);
         let mut bytes = Vec::new();
-        let file = write(&profile);
+        let file = write(&profile, false);
         flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
         let proto = Proto::decode(&bytes[..]).unwrap();
         let sum = |i: usize| proto.sample.iter().map(|sample| sample.value[i]).sum::<i64>();
@@ -315,5 +356,24 @@ mod tests {
             let mapping = &proto.mapping[location.mapping_id as usize - 1];
             assert!((mapping.memory_start..mapping.memory_limit).contains(&location.address));
         }
+    }
+
+    #[test]
+    fn sampled_stacks_have_values_of_their_own() {
+        let profile = sampled_profile();
+        let proto = build(&profile, true);
+        let text = |number: i64| proto.string_table[number as usize].as_str();
+        let kinds: Vec<&str> = proto.sample_type.iter().map(|kind| text(kind.kind)).collect();
+        assert_eq!(kinds[3..5], ["inuse_space", "sampled_alloc_objects"]);
+        assert_eq!(text(proto.default_sample_type), "sampled_inuse_space");
+        assert!(proto.sample.iter().all(|sample| sample.value.len() == 8));
+        let sum = |i: usize| proto.sample.iter().map(|sample| sample.value[i]).sum::<i64>();
+        assert_eq!((sum(3), sum(7)), (profile.bytes as i64, 3000));
+        let deep = proto.sample.iter().find(|sample| sample.value[7] == 2000).unwrap();
+        let names = deep.location_id.iter().map(|&id| &proto.location[id as usize - 1]);
+        let names: Vec<&str> = names
+            .map(|l| text(proto.function[l.line[0].function_id as usize - 1].name))
+            .collect();
+        assert_eq!(names, ["leaf", "middle", "main"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::units::{bytes, count, fit, plain};
-use crate::{Change, Diff, Profile, Row, Share};
+use crate::{Change, Diff, Profile, Row, Sampled, Share};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -73,10 +73,59 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
             count((rows.len() - top) as u64)
         );
     }
+    if let Some(sampled) = &profile.sampled {
+        stacks(&mut page, sampled, shown);
+    }
     for note in notes(profile) {
         let _ = writeln!(page, "\n{note}");
     }
     page
+}
+
+/// The sampled stacks, each with its callers below it.
+fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
+    let all = sampled.sum(|stack| stack.bytes);
+    let about = fit(&format!("sampled stacks: {}", sampled.about()), shown.width);
+    let _ = writeln!(page, "\n{about}");
+    let live: Vec<_> = sampled.stacks.iter().filter(|stack| stack.bytes > 0).collect();
+    if live.is_empty() {
+        return;
+    }
+    let head = format!(
+        "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   stack",
+        "about", "share", "blocks", "ever", "samples"
+    );
+    let _ = writeln!(page, "\n{}", fit(&head, shown.width));
+    let top = if shown.top == 0 { live.len() } else { shown.top.min(live.len()) };
+    for stack in &live[..top] {
+        let figures = format!(
+            "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   ",
+            bytes(stack.bytes),
+            share(stack.bytes, all),
+            count(stack.objects),
+            count(stack.allocations),
+            count(stack.live_samples)
+        );
+        let indent = figures.chars().count();
+        let room = shown.width.saturating_sub(indent).max(24);
+        let mut words = stack.words();
+        if stack.truncated {
+            words.push("(truncated)".into());
+        }
+        for (number, word) in words.iter().enumerate() {
+            match number {
+                0 => _ = writeln!(page, "{figures}{}", fit(&plain(word), room)),
+                _ => _ = writeln!(page, "{:indent$}{}", "", fit(&format!("< {}", plain(word)), room)),
+            }
+        }
+    }
+    if top < live.len() {
+        let _ = writeln!(
+            page,
+            "  and {} more stacks: --top 0 shows all",
+            count((live.len() - top) as u64)
+        );
+    }
 }
 
 /// What there was beside what lives.
@@ -245,6 +294,19 @@ mod tests {
             assert_eq!(raw, None, "{page:?}");
             assert!(!page.contains("\ng"), "{page:?}");
         }
+    }
+
+    #[test]
+    fn sampled_stacks_stand_apart_and_are_called_estimates() {
+        let page = text(&sampled_profile(), &Shown::default());
+        let (sites, stacks) = page.split_once("\nsampled stacks: ").unwrap();
+        assert!(!sites.contains("middle") && sites.contains("f at sample.c:1"));
+        let line = "estimates from 8 samples of 2 stacks, one in about 4096 bytes; 4 of the samples have";
+        assert!(stacks.starts_with(line), "{stacks}");
+        let words = stacks.split_whitespace().collect::<Vec<_>>().join(" ");
+        let first = "2.0 KiB 66.7% 200 400 2 leaf at s.c:1 < middle at s.c:2 < main at s.c:3 1000 B";
+        assert!(words.contains(first), "{words}");
+        assert!(words.ends_with("leaf at s.c:1 < (truncated)"), "{words}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Profile, Row, Source};
+use super::{Profile, Row, Sampled, Source};
 
 /// Of the format.
 pub const VERSION: u32 = 1;
@@ -30,6 +30,9 @@ struct Saved {
     #[serde(default)]
     notes: Vec<String>,
     rows: Vec<Row>,
+    /// Estimates, beside the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sampled: Option<Sampled>,
     /// Behind the rows, so that a file that was cut off has none.
     objects: u64,
     bytes: u64,
@@ -80,6 +83,7 @@ impl Profile {
             doubts: self.doubts,
             notes: self.notes.clone(),
             rows: self.rows.clone(),
+            sampled: self.sampled.clone(),
             objects: self.objects,
             bytes: self.bytes,
         };
@@ -126,10 +130,13 @@ impl Profile {
             doubts: saved.doubts,
             notes: saved.notes,
             rows: saved.rows,
+            sampled: saved.sampled,
         };
         profile.check().map_err(FileError::Senseless)?;
         // It becomes a part of file names.
+        let calls = profile.sampled.iter().flat_map(|s| &s.stacks).flat_map(|s| &s.calls);
         let mut ids = profile.rows.iter().filter_map(|row| row.build_id.as_deref());
+        let mut ids = ids.by_ref().chain(calls.filter_map(|call| call.build_id.as_deref()));
         if let Some(id) = ids.find(|id| !id.bytes().all(|byte| byte.is_ascii_hexdigit())) {
             let what = format!("{id:?} is no build-id: those are hexadecimal digits");
             return Err(FileError::Senseless(what));

@@ -6,6 +6,7 @@
 //! | `take.rs` | one made of the tables of a process or of a core file |
 //! | `file.rs` | saved and read again: docs/profiles.md has the format |
 //! | `diff.rs` | what has grown between two |
+//! | `sampled.rs` | the stacks of sampled allocations: [`Sampled`] |
 //!
 //! Nothing was instrumented for it: the allocator's slabs belong to call sites, and their slots are counted.
 //! Bytes are those of slots, or of what the program may use of a large block: what `malloc_usable_size` says.
@@ -18,6 +19,7 @@
 
 mod diff;
 mod file;
+mod sampled;
 mod take;
 
 use std::collections::HashMap;
@@ -26,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use diff::{Change, Diff};
 pub use file::{FileError, VERSION};
+pub use sampled::{Caller, Sampled, SampledStack};
 pub use take::{take, take_with_figures};
 
 /// Whose memory a row is.
@@ -222,6 +225,8 @@ pub struct Profile {
     pub notes: Vec<String>,
     /// What each site has, most first.
     pub rows: Vec<Row>,
+    /// Estimates by whole stacks, where the process keeps those.
+    pub sampled: Option<Sampled>,
 }
 
 impl Profile {
@@ -255,6 +260,7 @@ impl Profile {
                 ));
             }
         }
+        self.sampled.as_ref().map_or(Ok(()), Sampled::check)?;
         // Of a version that did not count, there are none at all.
         let counted = self.rows.iter().any(|row| row.allocations > 0);
         if counted && let Some(row) = self.rows.iter().find(|row| row.allocations < row.objects) {
@@ -298,6 +304,9 @@ impl Profile {
                 .cmp(&a.bytes)
                 .then_with(|| (a.site, a.size, a.partition).cmp(&(b.site, b.size, b.partition)))
         });
+        if let Some(sampled) = &mut self.sampled {
+            sampled.finish();
+        }
         self.bytes = self.rows.iter().map(|row| row.bytes).sum();
         self.objects = self.rows.iter().map(|row| row.objects).sum();
         self.allocations = self.rows.iter().map(|row| row.allocations).sum();
@@ -331,6 +340,35 @@ pub(crate) mod samples {
         }
     }
 
+    /// A profile with two stacks: one whole, one truncated.
+    pub fn sampled_profile() -> Profile {
+        let call = |function: &str, line: u32| Caller {
+            site: 0x5555_0000 + u64::from(line),
+            module: Some("/bin/sample".into()),
+            build_id: Some("abcd".into()),
+            offset: Some(line.into()),
+            frames: vec![Frame {
+                function: function.into(),
+                file: Some("/src/s.c".into()),
+                line: Some(line),
+            }],
+        };
+        let stack = |calls: Vec<Caller>, bytes: u64| SampledStack {
+            truncated: calls.len() == 1,
+            calls,
+            samples: 4,
+            live_samples: 2,
+            objects: bytes / 10,
+            bytes,
+            allocations: bytes / 5,
+            allocated: 2 * bytes,
+        };
+        let whole = vec![call("leaf", 1), call("middle", 2), call("main", 3)];
+        let stacks = vec![stack(whole.clone(), 2000), stack(whole[..1].to_vec(), 1000)];
+        let sampled = Some(Sampled { interval: 4096, missed: 0, stacks });
+        Profile { sampled, ..profile(vec![row("f", 1, 16, 3)]) }
+    }
+
     /// A profile of these rows.
     pub fn profile(rows: Vec<Row>) -> Profile {
         let mut profile = Profile {
@@ -348,6 +386,7 @@ pub(crate) mod samples {
             doubts: 0,
             notes: Vec::new(),
             rows,
+            sampled: None,
         };
         profile.finish();
         profile

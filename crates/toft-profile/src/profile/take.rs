@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::format::units;
 use crate::module::Modules;
-use crate::profile::{Profile, Row, Share, Source};
+use crate::profile::{Caller, Profile, Row, Sampled, SampledStack, Share, Source};
 use crate::{Error, Figures, Memory, Tables, find};
 
 /// A site, the bytes of its slots, or zero for large blocks, and the partition.
@@ -124,6 +124,10 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
             units::bytes(early)
         ));
     }
+    let sampled = sampled(memory, &tables, &modules).unwrap_or_else(|error| {
+        notes.push(error.to_string());
+        None
+    });
     let mut profile = Profile {
         toft: found.version,
         source: Source::Process,
@@ -139,7 +143,47 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         doubts: slabs.senseless + more.senseless,
         notes,
         rows,
+        sampled,
     };
     profile.finish();
     Ok((profile, figures))
+}
+
+/// The stacks of sampled allocations, where such are kept.
+fn sampled(
+    memory: &impl Memory,
+    tables: &Tables,
+    modules: &Modules,
+) -> Result<Option<Sampled>, Error> {
+    let Some(interval) = tables.sample_interval() else { return Ok(None) };
+    let (missed, samples) = tables.samples(memory)?;
+    let call = |&site: &u64| {
+        let module = modules.of_return(site);
+        Caller {
+            site,
+            module: module.map(|module| module.path.clone()),
+            build_id: module.and_then(|module| module.build_id.clone()),
+            offset: module.map(|module| site.wrapping_sub(module.bias)),
+            frames: Vec::new(),
+        }
+    };
+    let bits = tables.root.sample_object_bits;
+    let blocks = |count: u64| (count >> bits) + (count >> bits.saturating_sub(1) & 1);
+    let stacks = samples.iter().map(|one| {
+        let ([samples, had, allocated], freed) = (one.had, one.freed);
+        // Somebody may be at it.
+        let [live_samples, live, bytes] =
+            [0, 1, 2].map(|i: usize| one.had[i].saturating_sub(freed[i]));
+        SampledStack {
+            calls: one.frames.iter().map(call).collect(),
+            truncated: one.truncated,
+            samples,
+            live_samples,
+            objects: blocks(live),
+            bytes,
+            allocations: blocks(had),
+            allocated,
+        }
+    });
+    Ok(Some(Sampled { interval, missed, stacks: stacks.collect() }))
 }

@@ -54,8 +54,11 @@ pub struct BinsHead {
     small: [u8; SMALL_STEPS],
     /// Thrown by the holder of the heap.
     dice: Dice,
-    /// To the next allocation that is told to a probe.
+    /// To the next allocation that is told of.
     distance: Distance,
+    /// Where the call of the program lies that this thread is in, as far as that is known: its return address's address,
+    /// and its frame pointer. Zeros otherwise, and of a call that did not say so.
+    call: [AtomicUsize; 2],
 }
 
 impl BinsHead {
@@ -66,6 +69,7 @@ impl BinsHead {
             small: const { small_classes(BIN_WORDS as u8) },
             dice: Dice::new(),
             distance: Distance::new(),
+            call: [const { AtomicUsize::new(0) }; 2],
         }
     }
 
@@ -75,7 +79,12 @@ impl BinsHead {
         &self.dice
     }
 
-    /// How far it is to the next allocation that is told to a probe. Holder only.
+    /// Where the call lies that this thread is in. Holder only.
+    pub fn call(&self) -> &[AtomicUsize; 2] {
+        &self.call
+    }
+
+    /// How far it is to the next allocation that is told of. Holder only.
     #[inline]
     pub fn distance(&self) -> &Distance {
         &self.distance

@@ -14,6 +14,7 @@ use crate::policy::HARDENED;
 use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
 use crate::region::{Descriptor, Layout, Plots, Windows};
 use crate::remote::announce;
+use crate::sample::Samples;
 use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber, Violation};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -58,6 +59,8 @@ pub struct Allocator<O> {
     pub(super) hints: Hints,
     /// Sampled blocks between guard pages.
     pub(super) guarded: Guarded,
+    /// Sampled allocations with their stacks.
+    pub(super) samples: Samples,
     /// Whether slow paths have something to do with blocks that they hand out.
     pub(super) watchful: bool,
     /// What canaries are made from.
@@ -152,6 +155,7 @@ impl<O> Allocator<O> {
             watch: Watch::none(),
             hints: Hints::none(),
             guarded: Guarded::none(),
+            samples: Samples::none(),
             watchful: false,
             secret: Secret::none(),
             long_vectors: false,
@@ -199,7 +203,8 @@ impl<O: Os> Allocator<O> {
         let watch_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
         let zones_at = (watch_at + Watch::TABLE_BYTES).next_multiple_of(64);
         let tally_at = (zones_at + Zones::TABLE_BYTES).next_multiple_of(64);
-        let end = tally_at + Tally::TABLE_BYTES;
+        let samples_at = (tally_at + Tally::TABLE_BYTES).next_multiple_of(64);
+        let end = samples_at + Samples::TABLE_BYTES;
         debug_assert!(end - layout.tables <= STATES_OFFSET);
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
@@ -224,6 +229,13 @@ impl<O: Os> Allocator<O> {
             unsafe { Watch::new((layout.notes, layout.notes + layout.notes_span), watch_at) }
         } else {
             Watch::none()
+        };
+        let samples = if options.sample == 0 {
+            Samples::none()
+        } else {
+            let window = (layout.samples, layout.samples + layout.samples_span);
+            // SAFETY: (1), (2) as above.
+            unsafe { Samples::new(window, samples_at) }
         };
         let secret = Secret::new(&os)?;
         let keep = options.large_keep;
@@ -300,6 +312,7 @@ impl<O: Os> Allocator<O> {
             watch,
             hints: Hints::none(),
             guarded: Guarded::none(),
+            samples,
             watchful: options.is_watchful(),
             secret,
             long_vectors: HARDENED && has_long_vectors(),
@@ -502,6 +515,11 @@ impl<O: Os> Allocator<O> {
         self.guarded.figures()
     }
 
+    /// Sampled allocations with their stacks.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
     /// Bytes of empty slabs that are nobody's and may still be resident.
     pub fn kept_slab_bytes(&self) -> usize {
         self.pool.kept_bytes()
@@ -515,6 +533,7 @@ impl<O: Os> Allocator<O> {
         let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
         let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
         let metadata = metadata + self.large.tally().mapped_bytes();
+        let metadata = metadata + self.samples.mapped_bytes();
         (small + medium, metadata)
     }
 
@@ -545,6 +564,7 @@ impl<O: Os> Allocator<O> {
         }
         self.large.check().map_err(Violation)?;
         self.guarded.check().map_err(Violation)?;
+        self.samples.check().map_err(Violation)?;
         self.nothing.check().map_err(Violation)?;
         self.sites.check().map_err(Violation)?;
         self.zones.check().map_err(Violation)?;
@@ -569,6 +589,7 @@ impl<O: Os> Allocator<O> {
         self.large.repair(&self.os);
         self.nothing.repair(&self.os);
         self.large.tally().repair(&self.os);
+        self.samples.repair(&self.os);
         self.sites.repair(&self.os);
         self.zones.repair(&self.os, thread_block());
         self.written().repair();

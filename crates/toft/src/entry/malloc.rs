@@ -138,7 +138,7 @@ impl<O: Os> Allocator<O> {
         let address = self.refill(heap, seat, index, site)?;
         self.arm_reserved(heap.bins().current(index));
         if begins && probes::wants_allocations() {
-            self.tell_claim(heap, seat, index, address);
+            self.tell_claim(heap, seat, index, address, site);
         }
         Some(address)
     }

@@ -32,7 +32,6 @@ mod nothing;
 #[cfg(feature = "experiment-parallel")]
 pub mod parallel;
 mod part;
-mod probes;
 pub mod process;
 mod profile;
 mod reach;
@@ -43,6 +42,7 @@ mod scope;
 mod start;
 mod stray;
 mod sweep;
+mod told;
 mod through;
 mod unset;
 mod unused;

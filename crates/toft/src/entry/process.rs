@@ -182,14 +182,43 @@ extern "C" fn malloc_sampled(address: usize, site: usize) -> Pointer {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// A claim was begun, and somebody wants to know of allocations.
+/// `says_where!(name --> body)`: a call that goes on to a body, and adds where the program's call lies and what its frame
+/// pointer is. Those who have come here have no frames by then, as far as the compiler likes: who uses it looks.
+macro_rules! says_where {
+    ($(#[$doc:meta])* $name:ident($($argument:ident),*) --> $body:ident, $stack:literal, $frame:literal) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        extern "C" fn $name($($argument: usize),*) -> Pointer {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                concat!("mov ", $stack, ", rsp"), concat!("mov ", $frame, ", rbp"), "jmp {}", sym $body
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("mov x2, xzr", "mov x3, xzr", "mov x4, xzr", "b {}", sym $body);
+        }
+    };
+}
+
+says_where! {
+    /// A claim was begun, and somebody wants to know of allocations.
+    malloc_told(_address, _site, _index) --> malloc_told_at, "rcx", "r8"
+}
+
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_told(address: usize, site: usize, index: usize) -> Pointer {
+extern "C" fn malloc_told_at(
+    address: usize,
+    site: usize,
+    index: usize,
+    stack: usize,
+    frame: usize,
+) -> Pointer {
     let heap = current_heap();
     let address = allocator().sample(heap, address, 16, site, Stands::ForItsClaim);
     if let Some(seat) = heap.sit() {
-        allocator().tell_claim(heap, &seat, index, address);
+        heap.set_call(stack, frame);
+        allocator().tell_claim(heap, &seat, index, address, site);
+        heap.set_call(0, 0);
     }
     core::ptr::with_exposed_provenance_mut(address)
 }
@@ -198,6 +227,34 @@ extern "C" fn malloc_told(address: usize, site: usize, index: usize) -> Pointer 
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slower(index: usize, site: usize) -> Pointer {
+    if probes::wants_allocations() {
+        return malloc_slower_told(index, site);
+    }
+    malloc_slower_untold(index, site)
+}
+
+says_where! {
+    /// The same, where somebody wants to know of allocations.
+    malloc_slower_told(_index, _site) --> malloc_slower_told_at, "rdx", "rcx"
+}
+
+extern "C" fn malloc_slower_told_at(
+    index: usize,
+    site: usize,
+    stack: usize,
+    frame: usize,
+) -> Pointer {
+    with_heap(|_, heap| {
+        heap.set_call(stack, frame);
+        Some(())
+    });
+    let block = malloc_slower_untold(index, site);
+    current_heap().set_call(0, 0);
+    block
+}
+
+#[inline]
+fn malloc_slower_untold(index: usize, site: usize) -> Pointer {
     let class = index % ROW_WORDS / BIN_WORDS;
     pointer(with_heap(|allocator, heap| {
         let address = allocator.allocate_slow(heap, class, site)?;
@@ -208,6 +265,29 @@ extern "C" fn malloc_slower(index: usize, site: usize) -> Pointer {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
+    if probes::wants_allocations() {
+        return malloc_large_told(size, site);
+    }
+    malloc_large_untold(size, site)
+}
+
+says_where! {
+    /// The same, where somebody wants to know of allocations.
+    malloc_large_told(_size, _site) --> malloc_large_told_at, "rdx", "rcx"
+}
+
+extern "C" fn malloc_large_told_at(size: usize, site: usize, stack: usize, frame: usize) -> Pointer {
+    with_heap(|_, heap| {
+        heap.set_call(stack, frame);
+        Some(())
+    });
+    let block = malloc_large_untold(size, site);
+    current_heap().set_call(0, 0);
+    block
+}
+
+#[inline]
+fn malloc_large_untold(size: usize, site: usize) -> Pointer {
     pointer(with_heap(|allocator, heap| Some(allocator.allocate_large(heap, size, 1, site)?.0)))
 }
 

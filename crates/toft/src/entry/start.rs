@@ -11,7 +11,7 @@ use super::misuse::Line;
 use super::{hints, scope, stray};
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
-use crate::os::{Error, Linux, Os, keys, process};
+use crate::os::{Error, Linux, Os, keys, probes, process};
 use crate::policy::HARDENED;
 use crate::stats::{Anchor, Root};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, pause};
@@ -288,6 +288,9 @@ fn build() -> bool {
     }
     if super::start::allocator().os().key() != 0 {
         stray::begin();
+    }
+    if super::start::allocator().samples.is_on() {
+        probes::ask_for_blocks();
     }
     // Not earlier: until the start is done, its own calls of malloc know this thread by its heap.
     be_careful();

@@ -90,6 +90,8 @@ pub struct Options {
     pub profile_signal: usize,
     /// After how many bytes of growth, or never.
     pub profile_growth: usize,
+    /// Bytes allocated from one allocation of which the stack is kept to the next, on average, or zero for none.
+    pub sample: usize,
     /// Bytes allocated from one allocation that probes are told of to the next, on average; not zero.
     pub probe_interval: usize,
     /// Whether to write statistics at exit.
@@ -137,6 +139,7 @@ impl Options {
         profile: None,
         profile_signal: 0,
         profile_growth: 0,
+        sample: 0,
         probe_interval: 512 << 10,
         stats: false,
         #[cfg(feature = "experiment-parallel")]
@@ -179,6 +182,12 @@ impl Options {
     /// Whether slow paths have something to do with blocks that they hand out or take back.
     pub fn is_watchful(&self) -> bool {
         self.is_careful() || self.sampled() != 0
+    }
+
+    /// Bytes allocated from one allocation that is chosen to the next, on average: for stacks that are kept and for probes
+    /// alike, as there is one choice for both.
+    pub fn interval(&self) -> usize {
+        if self.sample != 0 { self.sample } else { self.probe_interval }
     }
 
     /// Whether something is to be done about what is mapped.
@@ -346,6 +355,11 @@ impl Options {
             },
             "TOFT_PROFILE_GROWTH" => match parse_size(value) {
                 Some(n) => self.profile_growth = n,
+                None => return bad,
+            },
+            "TOFT_SAMPLE" => match parse_size(value) {
+                Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(bytes) => self.sample = bytes,
                 None => return bad,
             },
             "TOFT_PROBE_INTERVAL" => match parse_size(value) {

@@ -285,10 +285,16 @@ pub const TABLE: &[Entry] = &[
         doc: "each time that the heap has grown by so much, TOFT_PROFILE is written as by a signal; 0 is never",
     },
     Entry {
+        name: "TOFT_SAMPLE",
+        default: "0",
+        kind: Kind::Size,
+        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; 0 is none; not in the hardened build (docs/samples.md)",
+    },
+    Entry {
         name: "TOFT_PROBE_INTERVAL",
         default: "512k",
         kind: Kind::Size,
-        doc: "bytes that are allocated, on average, from one allocation that is told to the probes of a tracer to the next; not 0 (docs/probes.md)",
+        doc: "bytes that are allocated, on average, from one allocation that is told to the probes of a tracer to the next; not 0; TOFT_SAMPLE comes first (docs/probes.md)",
     },
     Entry {
         name: "TOFT_STATS",

@@ -7,13 +7,14 @@
 //!
 //! A tracer finds the notes in the file, raises the semaphore in the process and puts a breakpoint on the nop. While the
 //! semaphore is zero nobody comes there: whoever has something to tell looks at it first, and nobody looks on a fast path.
-//! Each probe is a function of one nop, so that its arguments are where the notes say and where the calling convention has
+//! The library asks in the same way, where it keeps
+//! stacks of sampled blocks itself (`TOFT_SAMPLE`). Each probe is a function of one nop, so that its arguments are where the notes say and where the calling convention has
 //! them, too: there are tracers that read only one of the two.
 //!
 //! In the default build. The hardened one has states of slots of its own, and no probes.
 
 pub use there::{
-    allocated, freed, mapped, unmapped, wants_allocations, wants_frees, wants_mappings,
+    allocated, ask_for_blocks, freed, mapped, unmapped, wants_allocations, wants_frees, wants_mappings,
     wants_unmappings,
 };
 
@@ -87,6 +88,12 @@ mod there {
         };
     }
 
+    /// The library itself is to be told of blocks, as if a tracer asked. Once, at the start.
+    pub fn ask_for_blocks() {
+        ALLOC.0.fetch_add(1, Relaxed);
+        FREE.0.fetch_add(1, Relaxed);
+    }
+
     probe!(
         /// A block was allocated that was chosen, with its bytes, and how many allocated bytes it stands for.
         allocated(_address, _size, _weight),
@@ -113,6 +120,8 @@ mod there {
 #[cfg(feature = "hardened")]
 #[allow(missing_docs)]
 mod there {
+    pub fn ask_for_blocks() {}
+
     macro_rules! nobody_wants {
         ($($wants:ident, $function:ident($($argument:ident),*);)*) => { $(
             #[inline(always)]

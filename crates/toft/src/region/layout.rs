@@ -13,6 +13,8 @@ const WRAPPERS_SPAN: usize = 1 << 28;
 const NOTES_SPAN: usize = 1 << 32;
 /// The most bytes of counts by call site.
 const TALLIES_SPAN: usize = 1 << 30;
+/// The most bytes of sampled stacks and blocks.
+const SAMPLES_SPAN: usize = 1 << 35;
 /// The most bytes of call sites.
 const SITES_SPAN: usize = 1 << 33;
 /// Smallest useful span of a tier: below this the address space is too small for Toft.
@@ -62,6 +64,10 @@ pub struct Layout {
     pub tallies: usize,
     /// Bytes of address space for them.
     pub tallies_span: usize,
+    /// Sampled stacks and blocks.
+    pub samples: usize,
+    /// Bytes of address space for them.
+    pub samples_span: usize,
     /// Heaps, by number.
     pub heaps: usize,
     /// The end of the metadata window.
@@ -135,7 +141,9 @@ impl Layout {
         let notes_span = NOTES_SPAN.min(span / 128) & !(page - 1);
         let tallies = notes + notes_span + gap;
         let tallies_span = TALLIES_SPAN.min(span / 256) & !(page - 1);
-        let heaps = tallies + tallies_span + gap;
+        let samples = tallies + tallies_span + gap;
+        let samples_span = SAMPLES_SPAN.min(span / 64) & !(page - 1);
+        let heaps = samples + samples_span + gap;
         let end = heaps + HEAPS_SPAN.min(span / 16);
         Layout {
             windows,
@@ -152,6 +160,8 @@ impl Layout {
             notes_span,
             tallies,
             tallies_span,
+            samples,
+            samples_span,
             heaps,
             end,
         }

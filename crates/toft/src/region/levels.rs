@@ -9,13 +9,16 @@
 //! that bring the same key at the same time compete for the same place. All of it is a few loads for a key that is
 //! there, no lock, and no capacity but that of the address space.
 //!
+//! Or a table's keys leave it again (`add`, `find`, `leave`, and never `find_or_add`): then nobody brings the same key as
+//! another at the same time, and every place of a key is looked at.
+//!
 //! The table of call sites (`site/table.rs`) is older and has a word for key and value; this one is for entries that
 //! count.
 
 use super::{Carve, STEP};
 use crate::os::{Error, Os};
 use crate::sync::AtomicU64;
-use crate::sync::Ordering::{AcqRel, Acquire};
+use crate::sync::Ordering::{AcqRel, Acquire, Release};
 use core::marker::PhantomData;
 
 /// Entries of level 0; each level has twice as many as the one before.
@@ -31,7 +34,7 @@ const LEVELS_MAX: u32 = 28;
 /// 1. All zero is an entry of nobody, and has the key zero.
 /// 2. Every field may be used by any thread at any time.
 pub unsafe trait Keyed {
-    /// The key; zero for nobody's. Written by the table, once.
+    /// The key; zero for nobody's. Written by the table.
     fn key(&self) -> &AtomicU64;
 }
 
@@ -110,6 +113,53 @@ impl<E: Keyed> Levels<E> {
             before += count;
         }
         Err(Error::NoMemory)
+    }
+
+    /// An entry for a key that has none and that nobody else brings meanwhile, in a table that keys [leave](Levels::leave):
+    /// the first empty place that it may have. Without memory for more there may be none.
+    pub fn add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
+        let carve = self.carve().ok_or(Error::NoMemory)?;
+        let mut before = 0;
+        for level in 0..self.levels {
+            let count = FIRST << level;
+            let bytes = (before + count) * size_of::<E>();
+            if carve.mapped() < bytes {
+                carve.reach(os, self.base, self.base + bytes, STEP)?;
+            }
+            let mut free = places(key, count).map(|number| self.entry(before + number));
+            // leave -> add: what was written for the key that has left is over.
+            if let Some(entry) =
+                free.find(|e| e.key().compare_exchange(0, key, AcqRel, Acquire).is_ok())
+            {
+                return Ok(entry);
+            }
+            before += count;
+        }
+        Err(Error::NoMemory)
+    }
+
+    /// The entry of a key, which is not zero, in a table that keys leave: an empty place says nothing of those behind it.
+    pub fn find(&self, key: u64) -> Option<&E> {
+        let mapped = self.carve()?.mapped();
+        let mut before = 0;
+        for level in 0..self.levels {
+            let count = FIRST << level;
+            if mapped < (before + count) * size_of::<E>() {
+                break;
+            }
+            let mut entries = places(key, count).map(|number| self.entry(before + number));
+            let found = entries.find(|entry| entry.key().load(Acquire) == key);
+            if found.is_some() {
+                return found;
+            }
+            before += count;
+        }
+        None
+    }
+
+    /// An entry is nobody's again. By whoever has added its key, or has it from them.
+    pub fn leave(&self, entry: &E) {
+        entry.key().store(0, Release);
     }
 
     /// Every entry that has a key.
@@ -194,6 +244,26 @@ mod tests {
             sum += entry.value.load(Relaxed);
         });
         assert_eq!((count, sum), (50_000, 50_000 * 50_001 / 2));
+    }
+
+    #[test]
+    fn places_that_keys_have_left_are_used_again() {
+        let (fake, levels) = table(1 << 28);
+        let live = 1000;
+        for key in 1..=50_000 {
+            levels.add(&fake, key).unwrap().value.store(key, Relaxed);
+            if key > live {
+                let old = levels.find(key - live).unwrap();
+                assert_eq!(old.value.load(Relaxed), key - live);
+                levels.leave(old);
+                assert!(levels.find(key - live).is_none());
+            }
+        }
+        let mut count = 0;
+        levels.for_each(|_| count += 1);
+        assert_eq!(count, live);
+        // No more than the live ones ask for.
+        assert!(levels.mapped_bytes() <= (8 * live as usize * size_of::<Pair>()).max(STEP));
     }
 
     #[test]

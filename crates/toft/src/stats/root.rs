@@ -16,6 +16,7 @@ use crate::entry::Allocator;
 use crate::large::Block;
 use crate::os::Os;
 use crate::reclaim::Control;
+use crate::sample::OBJECT_BITS;
 use crate::slab::{FLAGS, MEDIUM, SMALL, Slab, Tier};
 use crate::thread::{Heap, HeapState};
 use core::mem::offset_of;
@@ -234,6 +235,27 @@ root! {
     tally_missed,
     /// The state of a slot that was freed and waits in a quarantine; zero in a build that has none.
     slot_quarantined,
+    /// Address of the stacks of sampled allocations; zero where none are kept. An entry of which the first 64 bits are
+    /// zero is nobody's.
+    samples,
+    /// Bytes of an entry.
+    sample_bytes,
+    /// Address of the number of bytes of entries that are mapped, 64 bits.
+    samples_mapped,
+    /// In an entry: how many frames it has, 32 bits, and then not zero where there are more that could not be had.
+    sample_about,
+    /// Samples, the blocks that they stand for, and the bytes of these: three times 64 bits.
+    sample_had,
+    /// The same of those that were freed.
+    sample_freed,
+    /// Return addresses, 64 bits each, to the end of the entry.
+    sample_frames,
+    /// Bits behind the point of numbers of blocks.
+    sample_object_bits,
+    /// Bytes from one chosen byte to the next, on average.
+    sample_interval,
+    /// Address of three numbers: samples, blocks and bytes for which there was no memory.
+    samples_missed,
 }
 
 impl Root {
@@ -243,6 +265,7 @@ impl Root {
         let heaps = allocator.heaps.places();
         let sites = allocator.sites.places();
         let tally = allocator.large().tally().places();
+        let samples = allocator.samples().places();
         let (slab, block) = (Slab::FIELDS, Block::FIELDS);
         Root {
             ready: 1,
@@ -316,6 +339,16 @@ impl Root {
             tally_partition_bits: u64::from(tally.partition_bits),
             tally_missed: tally.missed as u64,
             slot_quarantined: u64::from(slab.quarantined),
+            samples: samples.entries as u64,
+            sample_bytes: samples.entry_bytes as u64,
+            samples_mapped: samples.mapped as u64,
+            sample_about: samples.about as u64,
+            sample_had: samples.had as u64,
+            sample_freed: samples.freed as u64,
+            sample_frames: samples.frames as u64,
+            sample_object_bits: u64::from(OBJECT_BITS),
+            sample_interval: allocator.options().interval() as u64,
+            samples_missed: samples.missed as u64,
         }
     }
 }
@@ -329,7 +362,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.slot_quarantined), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.samples_missed), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

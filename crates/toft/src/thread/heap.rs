@@ -136,7 +136,21 @@ impl Heap {
         self.bins.dice().seed(random);
     }
 
-    /// How far it is to the next allocation that is told to a probe. Holder only; not of the constant heaps, which are
+    /// Says where the call lies that the thread is in, and its frame pointer. Holder only.
+    pub fn set_call(&self, stack: usize, frame: usize) {
+        if !self.is_nobodys() {
+            self.bins.call().iter().zip([stack, frame]).for_each(|(to, from)| to.store(from, Relaxed));
+        }
+    }
+
+    /// Where the call lies, and its frame pointer: once, for who comes next may be in another. Holder only.
+    pub fn take_call(&self) -> [usize; 2] {
+        let call = self.bins.call().each_ref().map(|word| word.load(Relaxed));
+        self.set_call(0, 0);
+        call
+    }
+
+    /// How far it is to the next allocation that is told of. Holder only; not of the constant heaps, which are
     /// not written to.
     pub fn distance(&self) -> Option<&Distance> {
         (!self.is_nobodys()).then(|| self.bins.distance())

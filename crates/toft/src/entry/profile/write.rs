@@ -4,7 +4,8 @@ use super::super::Allocator;
 use super::table::{Entry, Table};
 use super::{Room, Why, own_name};
 use crate::os::{Os, process};
-use crate::report::place_json_by;
+use crate::report::{Desk, Writer, place_json_by};
+use crate::sample::OBJECT_BITS;
 use core::ffi::c_int;
 
 impl<O: Os> Allocator<O> {
@@ -53,6 +54,7 @@ impl<O: Os> Allocator<O> {
             bytes += entry.bytes;
         }
         w.text("]");
+        self.write_stacks(w, desk);
         let [missed, _] = self.large().tally().missed();
         if missed != 0 {
             w.text(",\"notes\":[\"")
@@ -61,5 +63,36 @@ impl<O: Os> Allocator<O> {
         }
         w.field("objects", objects as u64).field("bytes", bytes as u64).text("}\n");
         w.flush()
+    }
+
+    /// The stacks of sampled allocations, where they are kept.
+    #[inline(never)]
+    fn write_stacks(&self, w: &mut Writer, desk: &mut Desk) {
+        if !self.samples.is_on() {
+            return;
+        }
+        let [missed, ..] = self.samples.missed();
+        w.text(",\"sampled\":{\"interval\":").digits(self.options.interval() as u64, 10);
+        w.field("missed", missed).text(",\"stacks\":[");
+        let mut any = false;
+        self.samples.for_each(|stack| {
+            w.text(if any { ",\n{\"calls\":[" } else { "\n{\"calls\":[" });
+            for (number, &site) in stack.frames.iter().take(stack.depth).enumerate() {
+                w.text(if number == 0 { "{\"site\":\"0x" } else { ",{\"site\":\"0x" });
+                w.digits(site as u64, 16).text("\"");
+                place_json_by(w, desk, site);
+                w.text("}");
+            }
+            w.text(if stack.truncated { "],\"truncated\":true" } else { "]" });
+            let blocks = |count: u64| (count >> OBJECT_BITS) + (count >> (OBJECT_BITS - 1) & 1);
+            let [samples, had, allocated] = stack.had;
+            let [freed_samples, freed, freed_bytes] = stack.freed;
+            w.field("samples", samples).field("live_samples", samples.saturating_sub(freed_samples));
+            w.field("objects", blocks(had.saturating_sub(freed)));
+            w.field("bytes", allocated.saturating_sub(freed_bytes));
+            w.field("allocations", blocks(had)).field("allocated", allocated).text("}");
+            any = true;
+        });
+        w.text("]}");
     }
 }

@@ -1,4 +1,5 @@
-//! What is told to probes (`os/probes.rs`) where malloc and free are slow anyway: by chance, in proportion to bytes.
+//! What is told of blocks where malloc and free are slow anyway: by chance, in proportion to bytes. To probes
+//! (`os/probes.rs`), and, where stacks are kept, to those who keep them (`sample/`): one choice for both.
 //!
 //! A claim begins with a slow call, and the others of its slots are had by fast ones: so it is made to end where the next
 //! chosen byte lies, and the call that gets that slot is a slow one again (`bin/distance.rs`). Chosen blocks are marked,
@@ -8,6 +9,7 @@ use super::allocator::Found;
 use super::{Allocator, Call};
 use crate::large::Block;
 use crate::os::{Os, probes};
+use crate::sample::{self, Trace, Weight};
 use crate::thread::{Heap, Seat, current_heap};
 
 impl<O: Os> Allocator<O> {
@@ -15,11 +17,18 @@ impl<O: Os> Allocator<O> {
     /// claim end before the next slot of which that is so.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_claim(&self, heap: &Heap, _seat: &Seat, index: usize, address: usize) {
+    pub(super) fn tell_claim(
+        &self,
+        heap: &Heap,
+        _seat: &Seat,
+        index: usize,
+        address: usize,
+        site: usize,
+    ) {
         let Some(distance) = heap.distance() else { return };
         let slab = heap.bins().current(index);
         let size = slab.size();
-        let chosen = distance.pass(size, self.options.probe_interval, heap.address());
+        let chosen = distance.pass(size, self.options.interval(), heap.address());
         let claimed = slab.claimed().count_ones() as usize;
         slab.claim_at_most(distance.pass_slots(claimed, size));
         // Where a block between guard pages stands for it, nothing is told.
@@ -29,7 +38,7 @@ impl<O: Os> Allocator<O> {
             if probes::wants_frees() {
                 slab.tell(slot);
             }
-            self.tell(address, size, chosen);
+            self.tell(heap, address, size, chosen, site);
         }
     }
 
@@ -47,24 +56,47 @@ impl<O: Os> Allocator<O> {
         let Found::Large(block) = self.find(address) else { return };
         let Some(distance) = heap.distance() else { return };
         let bytes = block.bytes();
-        let chosen = distance.pass(bytes, self.options.probe_interval, heap.address());
+        let chosen = distance.pass(bytes, self.options.interval(), heap.address());
         if chosen != 0 {
             if probes::wants_frees() {
                 block.tell();
             }
-            self.tell(address, bytes, chosen);
+            self.tell(heap, address, bytes, chosen, block.site());
         }
     }
 
-    fn tell(&self, address: usize, bytes: usize, chosen: u64) {
-        let weight = chosen.saturating_mul(self.options.probe_interval as u64);
+    fn tell(&self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
+        let interval = self.options.interval();
+        if self.samples.is_on() {
+            self.keep_stack(heap, address, Weight::of(bytes, interval), site);
+        }
+        let weight = chosen.saturating_mul(interval as u64);
         probes::allocated(address, bytes, weight as usize);
+    }
+
+    /// Keeps the stack of a block that nobody has been given yet.
+    #[cold]
+    #[inline(never)]
+    fn keep_stack(&self, heap: &Heap, address: usize, weight: Weight, site: usize) {
+        let [stack, frame] = heap.take_call();
+        // Who asks for stacks says that an inherited filter allows the call that reads them.
+        let mut trace = match self.filter().permit(&self.os, true) {
+            Some(_permit) => Trace::of_call(site, sample::Call { stack, frame }),
+            None => Trace::of_site(site),
+        };
+        self.samples.had(&self.os, address, weight, &mut trace);
+    }
+
+    /// A block that was told of is about to be freed.
+    fn tell_it_is_freed(&self, address: usize) {
+        self.samples.freed(address);
+        probes::freed(address);
     }
 
     /// A large block has another size, or is elsewhere; `told` says whether a probe knew the old one.
     pub(super) fn tell_resized(&self, heap: &Heap, from: usize, to: usize, told: bool) {
         if told {
-            probes::freed(from);
+            self.tell_it_is_freed(from);
         }
         self.tell_large(heap, to);
     }
@@ -73,7 +105,7 @@ impl<O: Os> Allocator<O> {
     #[inline]
     pub(super) fn tell_large_freed(&self, block: &Block, address: usize) {
         if probes::THERE && block.take_told() {
-            probes::freed(address);
+            self.tell_it_is_freed(address);
         }
     }
 
@@ -86,7 +118,7 @@ impl<O: Os> Allocator<O> {
                 _ => false,
             };
         if told {
-            probes::freed(address);
+            self.tell_it_is_freed(address);
         }
     }
 
@@ -100,7 +132,7 @@ impl<O: Os> Allocator<O> {
         if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_told(slot) {
             return false;
         }
-        probes::freed(address);
+        self.tell_it_is_freed(address);
         self.free_found(current_heap(), slab, slot, address, call);
         true
     }

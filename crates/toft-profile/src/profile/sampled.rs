@@ -1,0 +1,147 @@
+//! Sampled stacks: a second view beside the rows, which are exact. These are estimates.
+//!
+//! The library keeps the whole stack of an allocation now and then (`TOFT_SAMPLE`, docs/samples.md); what each stands for is
+//! scaled there, so that sums are right on average.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Frame, file, file_name};
+
+/// A call on a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The address that it returns to.
+    #[serde(with = "file::hex")]
+    pub site: u64,
+    /// The file that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// Its build-id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The site as the file's own tables count.
+    #[serde(default, with = "file::hex_or_none", skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The functions that it is in, innermost first: those behind the first have it inlined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
+}
+
+impl Caller {
+    /// The functions, innermost first, or as much as is known of the place.
+    pub fn words(&self) -> Vec<String> {
+        if !self.frames.is_empty() {
+            return self.frames.iter().map(Frame::words).collect();
+        }
+        vec![match (&self.module, self.offset) {
+            (Some(module), Some(offset)) => format!("{}+{offset:#x}", file_name(module)),
+            _ => format!("{:#x}", self.site),
+        }]
+    }
+}
+
+/// What was sampled of one stack. All but the numbers of samples are estimates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampledStack {
+    /// The calls, innermost first.
+    pub calls: Vec<Caller>,
+    /// Whether there is more of the stack that could not be had.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Allocations that were sampled, and those of them that live.
+    pub samples: u64,
+    /// Those of them that live.
+    pub live_samples: u64,
+    /// Live blocks.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Blocks that there ever were.
+    pub allocations: u64,
+    /// Their bytes.
+    pub allocated: u64,
+}
+
+impl SampledStack {
+    /// The functions, innermost first.
+    pub fn words(&self) -> Vec<String> {
+        self.calls.iter().flat_map(Caller::words).collect()
+    }
+
+    /// The functions, outermost first, below the program's name; where the rest is not known, that is said.
+    pub fn stack(&self, program: &str) -> Vec<String> {
+        let mut stack = vec![program.to_owned()];
+        if self.truncated {
+            stack.push("(truncated)".to_owned());
+        }
+        stack.extend(self.words().into_iter().rev());
+        stack
+    }
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Bytes from one chosen byte to the next, on average.
+    pub interval: u64,
+    /// Samples for which the process had no memory.
+    #[serde(default)]
+    pub missed: u64,
+    /// Most bytes first.
+    pub stacks: Vec<SampledStack>,
+}
+
+impl Sampled {
+    /// Puts the stacks in order.
+    pub(super) fn finish(&mut self) {
+        self.stacks.sort_by(|a, b| {
+            let sites = |stack: &SampledStack| -> Vec<u64> {
+                stack.calls.iter().map(|call| call.site).collect()
+            };
+            (b.bytes, b.allocated)
+                .cmp(&(a.bytes, a.allocated))
+                .then_with(|| sites(a).cmp(&sites(b)))
+        });
+    }
+
+    /// What a sum over all stacks is.
+    pub fn sum(&self, of: impl Fn(&SampledStack) -> u64) -> u64 {
+        self.stacks.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Samples of which the stack is not whole.
+    pub fn truncated(&self) -> u64 {
+        self.sum(|stack| if stack.truncated { stack.samples } else { 0 })
+    }
+
+    /// What it is, in a line.
+    pub fn about(&self) -> String {
+        let mut about = format!(
+            "estimates from {} samples of {} stacks, one in about {} bytes",
+            self.sum(|stack| stack.samples),
+            self.stacks.len(),
+            self.interval
+        );
+        let cut = self.truncated();
+        if cut > 0 {
+            about += &format!("; {cut} of the samples have a truncated stack");
+        }
+        if self.missed > 0 {
+            about += &format!("; {} samples were lost for lack of memory", self.missed);
+        }
+        about
+    }
+
+    /// Verifies that nothing lives that never was.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let odd = |stack: &&SampledStack| {
+            stack.live_samples > stack.samples
+                || stack.objects > stack.allocations
+                || stack.bytes > stack.allocated
+        };
+        match self.stacks.iter().find(odd) {
+            Some(stack) => Err(format!("of {} samples {} live", stack.samples, stack.live_samples)),
+            None => Ok(()),
+        }
+    }
+}

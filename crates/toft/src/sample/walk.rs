@@ -1,0 +1,268 @@
+//! The stack of a sampled allocation, by frame pointers.
+//!
+//! Each frame pointer has to lead up, to a place that is aligned and not too far away, and there to the caller's and to a
+//! return address above it: `[frame] = caller's frame pointer, [frame + 8] = return address`. The words are read by the
+//! kernel, a piece of the stack at a time, which refuses what is not there: so nothing is asked of the loader or of an
+//! unwinder, a frame pointer that was written over leads to no fault, and a walk costs a system call for each KiB of stack.
+//!
+//! Where a program has no frame pointers the register holds anything: then a walk ends early, and says so.
+
+use crate::os::process::peek;
+use crate::report::is_return;
+
+/// Return addresses that are kept.
+pub const DEPTH: usize = 54;
+/// The largest frame that is believed.
+const LARGEST_FRAME: usize = 1 << 20;
+/// Bytes above the stack pointer that are searched for the call, where it is not known where that is.
+const REACH: usize = 4096;
+/// Words that a form of `operator new` puts between its call and ours.
+const NEW: usize = 4 * WORD;
+/// What lies below is no address: the outermost frame has such a word for a frame pointer.
+const LOWEST: usize = 4096;
+
+const WORD: usize = size_of::<usize>();
+const PIECE: usize = 1024;
+
+/// Where a call lies: the address of its return address, and what the frame pointer was; zeros where that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// Address of the return address, or of something below it.
+    pub stack: usize,
+    /// The frame pointer.
+    pub frame: usize,
+}
+
+/// A walked stack: return addresses, the innermost first.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace {
+    frames: [usize; DEPTH],
+    depth: usize,
+    /// Whether there is more that could not be had.
+    truncated: bool,
+}
+
+impl Trace {
+    /// The site alone.
+    pub fn of_site(site: usize) -> Trace {
+        let mut trace = Trace { frames: [0; DEPTH], depth: 0, truncated: true };
+        trace.push(site);
+        trace
+    }
+
+    /// The stack of a call that returns to `site` and lies there. Makes unusual system calls: the caller holds a permit.
+    #[inline(never)]
+    pub fn of_call(site: usize, call: Call) -> Trace {
+        let mut trace = Trace::of_site(site);
+        let mut words = Words::new();
+        let known = |words: &mut Words| {
+            let places = [call.stack, call.stack.wrapping_add(NEW)];
+            places.into_iter().find(|&place| call.stack != 0 && words.at(place) == Some(site))
+        };
+        let begin = match known(&mut words) {
+            Some(slot) => Some((slot, call.frame)),
+            None => find(&mut words, site),
+        };
+        if let Some((slot, frame)) = begin {
+            trace.truncated = !trace.follow(&mut words, slot, frame);
+        }
+        trace
+    }
+
+    /// The return addresses.
+    pub fn frames(&self) -> &[usize] {
+        self.frames.get(..self.depth).unwrap_or(&[])
+    }
+
+    /// Whether there is more that could not be had.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// Ends the stack before the first word that does not lie behind an instruction that calls. Makes a system call for
+    /// each frame: for stacks that were not seen before.
+    pub fn verify(&mut self) {
+        let good = self.frames().iter().skip(1).take_while(|&&word| is_return(word)).count();
+        if good + 1 < self.depth {
+            (self.depth, self.truncated) = (good + 1, true);
+        }
+    }
+
+    fn push(&mut self, address: usize) -> bool {
+        let Some(place) = self.frames.get_mut(self.depth) else { return false };
+        *place = address;
+        self.depth += 1;
+        true
+    }
+
+    /// Goes on from a call whose return address lies at `slot`, and that came with that frame pointer. Says whether it has
+    /// come to the end.
+    fn follow(&mut self, words: &mut Words, slot: usize, frame: usize) -> bool {
+        let (mut below, mut frame) = (slot, frame);
+        while frame >= LOWEST {
+            if !leads_up(below, frame) {
+                return false;
+            }
+            let (Some(next), Some(address)) = (words.at(frame), words.at(frame + WORD)) else {
+                return false;
+            };
+            if address == 0 {
+                return true;
+            }
+            if address < LOWEST || !self.push(address) {
+                return false;
+            }
+            (below, frame) = (frame, next);
+        }
+        true
+    }
+}
+
+fn leads_up(from: usize, to: usize) -> bool {
+    to.is_multiple_of(WORD) && to > from && to - from < LARGEST_FRAME
+}
+
+/// Where the call lies that returns to `site`, and its frame pointer, out of what this library's frames have kept: the
+/// highest word that is the site, and of what lies below the lowest that leads to a frame above it.
+fn find(words: &mut Words, site: usize) -> Option<(usize, usize)> {
+    let (pointer, register) = registers();
+    let places = || (pointer..pointer + REACH).step_by(WORD);
+    let mut slot = None;
+    for place in places() {
+        match words.at(place) {
+            Some(word) if word == site => slot = Some(place),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let slot = slot?;
+    let mut best = None;
+    let mut is_better = |words: &mut Words, word: usize| {
+        if leads_up(slot, word)
+            && best.is_none_or(|best| word < best)
+            && words.at(word + WORD).is_some_and(is_return)
+        {
+            best = Some(word);
+        }
+    };
+    is_better(words, register);
+    for place in places().take_while(|&place| place < slot) {
+        let word = words.at(place)?;
+        is_better(words, word);
+    }
+    Some((slot, best.unwrap_or(usize::MAX)))
+}
+
+/// The stack pointer and the frame pointer, or what the register for that holds.
+#[inline(always)]
+fn registers() -> (usize, usize) {
+    let (pointer, frame): (usize, usize);
+    // SAFETY: reads two registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("mov {}, rsp", "mov {}, rbp", out(reg) pointer, out(reg) frame, options(nomem, nostack));
+    }
+    // SAFETY: as above. (Untested.)
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!("mov {}, sp", "mov {}, x29", out(reg) pointer, out(reg) frame, options(nomem, nostack));
+    }
+    (pointer, frame)
+}
+
+/// A piece of memory as it was when it was read.
+struct Words {
+    at: usize,
+    got: usize,
+    bytes: [u8; PIECE],
+}
+
+impl Words {
+    fn new() -> Words {
+        Words { at: 0, got: 0, bytes: [0; PIECE] }
+    }
+
+    /// The word at an address, if it is there.
+    fn at(&mut self, address: usize) -> Option<usize> {
+        let inside = address.wrapping_sub(self.at);
+        if inside.checked_add(WORD).is_none_or(|end| end > self.got) {
+            self.at = address;
+            self.got = peek(address, &mut self.bytes);
+            return self.bytes.get(..self.got)?.first_chunk().map(|&word| usize::from_ne_bytes(word));
+        }
+        let word = self.bytes.get(inside..inside + WORD)?;
+        word.first_chunk().map(|&word| usize::from_ne_bytes(word))
+    }
+}
+
+#[cfg(all(test, not(loom), target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Memory that looks like frames: each two words, the frame pointer of the next and an address.
+    fn walk(frames: &[[usize; 2]]) -> (std::vec::Vec<usize>, bool) {
+        let slot = [7usize, 0];
+        let mut trace = Trace::of_site(7);
+        let first = frames.as_ptr().addr();
+        // The call lies right below, as far as anybody can tell.
+        let done = trace.follow(&mut Words::new(), first - WORD, first);
+        assert_eq!(slot[0], trace.frames()[0]);
+        (trace.frames().to_vec(), done)
+    }
+
+    fn chain(count: usize) -> std::vec::Vec<[usize; 2]> {
+        let mut frames = std::vec![[0usize, 0]; count];
+        let base = frames.as_ptr().addr();
+        for (i, frame) in frames.iter_mut().enumerate() {
+            *frame = [base + (i + 1) * 2 * WORD, 0x40_1000 + i];
+        }
+        frames[count - 1][0] = 0;
+        frames
+    }
+
+    #[test]
+    fn frame_pointers_are_followed_to_the_end() {
+        let (frames, done) = walk(&chain(20));
+        assert!(done);
+        assert_eq!(frames.len(), 21);
+        assert!(frames[1..].iter().enumerate().all(|(i, &f)| f == 0x40_1000 + i));
+        let mut end = chain(5);
+        end[4][0] = 1;
+        assert!(walk(&end).1, "the outermost frame's word is no address");
+    }
+
+    #[test]
+    fn what_leads_nowhere_ends_the_walk_and_is_told() {
+        let (frames, done) = walk(&chain(DEPTH + 10));
+        assert_eq!((frames.len(), done), (DEPTH, false));
+        let base = |frames: &std::vec::Vec<[usize; 2]>| frames.as_ptr().addr();
+        type Harm = fn(usize) -> usize;
+        let damage: [Harm; 6] = [
+            |here| here,
+            |here| here - 16,
+            |here| here + 3,
+            |here| here + LARGEST_FRAME,
+            |_| usize::MAX - 7,
+            |_| 0xdead_beef_dead_bee8,
+        ];
+        for (number, harm) in damage.iter().enumerate() {
+            let mut frames = chain(20);
+            frames[9][0] = harm(base(&frames) + 9 * 2 * WORD);
+            let (seen, done) = walk(&frames);
+            assert_eq!((seen.len(), done), (11, false), "{number}");
+        }
+    }
+
+    #[test]
+    fn words_that_no_call_has_left_are_taken_for_the_end() {
+        let mut trace = Trace::of_site(7);
+        let call = |_: usize| core::hint::black_box(());
+        call(1);
+        for word in [0x40_1000, 0x40_2000] {
+            trace.push(word);
+        }
+        trace.truncated = false;
+        trace.verify();
+        assert_eq!((trace.frames(), trace.is_truncated()), (&[7usize][..], true));
+    }
+}
