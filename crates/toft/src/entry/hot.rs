@@ -6,7 +6,7 @@
 
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{Canary, is_zero, is_zero_small, wipe, wipe_small};
+use crate::harden::{Canary, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::region::Plots;
@@ -141,6 +141,9 @@ impl<O: Os> Allocator<O> {
         call: Call,
         fits: impl FnOnce(usize) -> bool,
     ) -> bool {
+        if WIPE {
+            fetch_to_write(address);
+        }
         let Some(slab) = plots.slab_at(address) else { return false };
         let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
             return false;

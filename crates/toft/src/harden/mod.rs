@@ -12,6 +12,6 @@ pub use canary::Canary;
 pub use dice::Dice;
 pub use secret::Secret;
 pub use wipe::{
-    CLEARED_AT_ONCE, first_nonzero, has_long_vectors, is_filled, is_zero, is_zero_small, touch,
-    wipe, wipe_small,
+    CLEARED_AT_ONCE, fetch_to_write, first_nonzero, has_long_vectors, is_filled, is_zero,
+    is_zero_small, touch, wipe, wipe_small,
 };
