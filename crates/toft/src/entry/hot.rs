@@ -165,7 +165,7 @@ impl<O: Os> Allocator<O> {
             // nobody ever had.
             || unsafe {
                 (alone || Canary::surely_fits_last_byte(self.secret.word(address - bytes), address))
-                    && self.canary(address).is_whole(address + bytes, slack)
+                    && Canary::is_surely_whole(self.secret.word(address), address + bytes, slack)
             };
         if !sound || slab.is_beside_armed(slot) {
             self.free_closely(heap, slab, slot, address, call);
