@@ -166,7 +166,8 @@ fn with_every_byte_chosen_stacks_are_exact() {
     is(&format!("{}main", "deep<".repeat(10)), 50, 50);
     is("leaf<middle<thread", 300, 200);
     // In place is no call of its own; what is moved is had where it was had first, as the rows have it.
-    let (moved, live) = (sum(&profile, "moved<main", "samples"), sum(&profile, "moved<main", "objects"));
+    let (moved, live) =
+        (sum(&profile, "moved<main", "samples"), sum(&profile, "moved<main", "objects"));
     assert_eq!((moved, live), (5, 5), "{profile:#}");
     // The same blocks as the rows: nothing was lost.
     for function in ["leaf", "zeroed", "aligned", "deep"] {
@@ -193,7 +194,10 @@ fn estimates_are_within_their_scatter() {
         let near = |figure: &str, expected: f64, scatter: f64| {
             let estimate = sum(&profile, stack, figure) as f64;
             let off = (estimate - expected).abs();
-            assert!(off < 5.0 * scatter.sqrt(), "{stack} {figure}: {estimate} {expected} {scatter}");
+            assert!(
+                off < 5.0 * scatter.sqrt(),
+                "{stack} {figure}: {estimate} {expected} {scatter}"
+            );
             assert!(estimate != expected, "{stack} {figure}: no estimate");
         };
         near("allocated", bytes, scatter);
@@ -237,7 +241,11 @@ fn frame_pointers_that_lead_nowhere_are_told_and_not_followed() {
     assert!(deep["calls"].as_array().unwrap().len() >= 50);
     // And it is said.
     let text = toft().arg("report").arg(directory.path().join("heap.toft")).output().unwrap();
-    assert!(stdout(&text).contains("90 of the samples have a truncated stack"), "{}", stdout(&text));
+    assert!(
+        stdout(&text).contains("90 of the samples have a truncated stack"),
+        "{}",
+        stdout(&text)
+    );
 }
 
 #[test]
@@ -309,7 +317,9 @@ fn from_outside_every_form_has_the_stacks_apart() {
     assert!(middle.ends_with(" 48000"), "{middle}");
     let sites = form(&["--format", "folded"]);
     assert!(sites.contains("leaf at") && !sites.contains("middle"), "{sites}");
-    assert!(form(&["--stacks", "--format", "flame"]).contains("sampled stacks: about 2.9 MiB live"));
+    assert!(
+        form(&["--stacks", "--format", "flame"]).contains("sampled stacks: about 2.9 MiB live")
+    );
     let text = form(&[]);
     let (table, stacks) = text.split_once("sampled stacks: estimates from ").expect(&text);
     assert!(!table.contains("middle") && stacks.contains("< middle at chains.c:"), "{text}");

@@ -209,8 +209,11 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
                 && (1..=32).contains(&root.tally_partition_bits),
         "the counts of large blocks",
     )?;
-    let samples =
-        [root.sample_about, root.sample_had.saturating_add(16), root.sample_freed.saturating_add(16)];
+    let samples = [
+        root.sample_about,
+        root.sample_had.saturating_add(16),
+        root.sample_freed.saturating_add(16),
+    ];
     let places = [root.samples, root.samples_mapped.saturating_add(8), root.samples_missed];
     ensure(
         root.samples == 0

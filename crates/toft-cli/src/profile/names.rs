@@ -37,7 +37,8 @@ impl Names {
                 }
             }
         }
-        for call in profile.sampled.iter_mut().flat_map(|s| &mut s.stacks).flat_map(|s| &mut s.calls)
+        for call in
+            profile.sampled.iter_mut().flat_map(|s| &mut s.stacks).flat_map(|s| &mut s.calls)
         {
             let (Some(module), Some(offset)) = (&call.module, call.offset) else { continue };
             let path = module.strip_suffix(" (deleted)").unwrap_or(module);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{escape, paths};
 use super::units::{bytes, count, fit};
+use super::{escape, paths};
 use crate::Profile;
 
 /// Columns of the picture.

@@ -113,11 +113,8 @@ struct Path {
 /// The paths of what lives: those of call sites, or the sampled stacks.
 fn paths(profile: &Profile, stacks: bool) -> Vec<Path> {
     let sites = profile.rows.iter().filter(|row| !stacks && row.bytes > 0);
-    let sites = sites.map(|row| Path {
-        frames: row.stack(),
-        bytes: row.bytes,
-        objects: row.objects,
-    });
+    let sites =
+        sites.map(|row| Path { frames: row.stack(), bytes: row.bytes, objects: row.objects });
     let sampled = profile.sampled.iter().filter(|_| stacks).flat_map(|sampled| &sampled.stacks);
     let sampled = sampled.filter(|stack| stack.bytes > 0).map(|stack| Path {
         frames: stack.stack(&profile.name),

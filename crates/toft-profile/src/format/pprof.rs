@@ -371,9 +371,8 @@ mod tests {
         assert_eq!((sum(3), sum(7)), (profile.bytes as i64, 3000));
         let deep = proto.sample.iter().find(|sample| sample.value[7] == 2000).unwrap();
         let names = deep.location_id.iter().map(|&id| &proto.location[id as usize - 1]);
-        let names: Vec<&str> = names
-            .map(|l| text(proto.function[l.line[0].function_id as usize - 1].name))
-            .collect();
+        let names: Vec<&str> =
+            names.map(|l| text(proto.function[l.line[0].function_id as usize - 1].name)).collect();
         assert_eq!(names, ["leaf", "middle", "main"]);
     }
 }

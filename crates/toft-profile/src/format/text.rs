@@ -115,7 +115,9 @@ fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
         for (number, word) in words.iter().enumerate() {
             match number {
                 0 => _ = writeln!(page, "{figures}{}", fit(&plain(word), room)),
-                _ => _ = writeln!(page, "{:indent$}{}", "", fit(&format!("< {}", plain(word)), room)),
+                _ => {
+                    _ = writeln!(page, "{:indent$}{}", "", fit(&format!("< {}", plain(word)), room))
+                }
             }
         }
     }
@@ -301,10 +303,12 @@ mod tests {
         let page = text(&sampled_profile(), &Shown::default());
         let (sites, stacks) = page.split_once("\nsampled stacks: ").unwrap();
         assert!(!sites.contains("middle") && sites.contains("f at sample.c:1"));
-        let line = "estimates from 8 samples of 2 stacks, one in about 4096 bytes; 4 of the samples have";
+        let line =
+            "estimates from 8 samples of 2 stacks, one in about 4096 bytes; 4 of the samples have";
         assert!(stacks.starts_with(line), "{stacks}");
         let words = stacks.split_whitespace().collect::<Vec<_>>().join(" ");
-        let first = "2.0 KiB 66.7% 200 400 2 leaf at s.c:1 < middle at s.c:2 < main at s.c:3 1000 B";
+        let first =
+            "2.0 KiB 66.7% 200 400 2 leaf at s.c:1 < middle at s.c:2 < main at s.c:3 1000 B";
         assert!(words.contains(first), "{words}");
         assert!(words.ends_with("leaf at s.c:1 < (truncated)"), "{words}");
     }

@@ -215,7 +215,11 @@ impl Bins {
         bin.next.store(next as usize, Relaxed);
         let (slot, address, bytes) = slab.hand_out_any(rest, number as usize);
         let steps = (next % 64).wrapping_sub(number) as usize;
-        prefetch(address.wrapping_add(steps.wrapping_mul(bytes)));
+        let next = address.wrapping_add(steps.wrapping_mul(bytes));
+        prefetch(next);
+        if bytes > FETCHED_BY_LINES {
+            FURTHER_LINES.iter().for_each(|&line| prefetch(next.wrapping_add(line)));
+        }
         Some(Taken { slab, slot, address, bytes })
     }
 
@@ -402,6 +406,10 @@ pub struct Taken<'a> {
     /// How large it is.
     pub bytes: usize,
 }
+
+/// Of larger slots more lines than the first are fetched ahead; the processor sees by these that more will be read.
+const FETCHED_BY_LINES: usize = 128;
+const FURTHER_LINES: [usize; 3] = [64, 128, 192];
 
 /// Knuth's multiplier of a generator of 64 bits, of which the highest are used.
 const GENERATOR: u64 = 6364136223846793005;

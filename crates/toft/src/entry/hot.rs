@@ -6,7 +6,9 @@
 
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{Canary, PAGE_LEAST, TOUCHED_MAX, is_zero, is_zero_small, wipe, wipe_small};
+use crate::harden::{
+    Canary, PAGE_LEAST, TOUCHED_MAX, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small,
+};
 use crate::os::Os;
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::region::Plots;
@@ -141,6 +143,9 @@ impl<O: Os> Allocator<O> {
         call: Call,
         fits: impl FnOnce(usize) -> bool,
     ) -> bool {
+        if WIPE {
+            fetch_to_write(address);
+        }
         let Some(slab) = plots.slab_at(address) else { return false };
         let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
             return false;
@@ -162,7 +167,7 @@ impl<O: Os> Allocator<O> {
             // nobody ever had.
             || unsafe {
                 (alone || Canary::surely_fits_last_byte(self.secret.word(address - bytes), address))
-                    && self.canary(address).is_whole(address + bytes, slack)
+                    && Canary::is_surely_whole(self.secret.word(address), address + bytes, slack)
             };
         if !sound || slab.is_beside_armed(slot) {
             self.free_closely(heap, slab, slot, address, call);

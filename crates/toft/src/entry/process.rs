@@ -276,7 +276,12 @@ says_where! {
     malloc_large_told(_size, _site) --> malloc_large_told_at, "rdx", "rcx"
 }
 
-extern "C" fn malloc_large_told_at(size: usize, site: usize, stack: usize, frame: usize) -> Pointer {
+extern "C" fn malloc_large_told_at(
+    size: usize,
+    site: usize,
+    stack: usize,
+    frame: usize,
+) -> Pointer {
     with_heap(|_, heap| {
         heap.set_call(stack, frame);
         Some(())

@@ -127,30 +127,70 @@ impl Canary {
                     __m128i, _mm_and_si128, _mm_load_si128, _mm_set1_epi64x, _mm_store_si128,
                 };
                 let words = _mm_set1_epi64x(self.word as i64);
-                let masked = _mm_and_si128(words, _mm_load_si128((&raw const *masks).cast()));
+                let masked = _mm_and_si128(words, _mm_load_si128((&raw const masks.random).cast()));
                 _mm_store_si128(word_at(last).cast::<__m128i>(), masked);
             }
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
             {
-                word_at(last).write_volatile(self.word & masks.before);
-                word_at(last + 8).write_volatile(self.word & masks.random);
+                word_at(last).write_volatile(self.word & masks.random[0]);
+                word_at(last + 8).write_volatile(self.word & masks.random[1]);
             }
         }
     }
 
-    /// Whether the slack of a slot that ends at `end` is as `arm` or `arm_zeroed` has left it: `damage` says what
-    /// is wrong with it. Without a branch, because which slacks come after another nobody can guess.
+    /// Whether the slack of a slot that ends at `end` is certainly as `arm` or `arm_zeroed` has left it, by the slot's
+    /// random word: where it says no, `damage` says what is wrong with it, if anything is. Up to 16 bytes without a branch,
+    /// because which slacks come after another nobody can guess.
     ///
     /// # Safety
     /// 1. As for `arm_zeroed`.
     #[inline(always)]
-    pub unsafe fn is_whole(self, end: usize, slack: usize) -> bool {
-        let masks = Masks::of(slack);
-        // SAFETY: duty 1. Without a head the last word is read twice, and nothing of it looked at.
-        let (head, last) =
-            unsafe { (word_at(end - slack.max(8)).read_unaligned(), word_at(end - 8).read()) };
-        let wrong = (last & masks.covered) ^ (self.word & masks.random);
-        wrong | ((head ^ self.head(slack)) & masks.head) == 0
+    pub unsafe fn is_surely_whole(word: u64, end: usize, slack: usize) -> bool {
+        let canary = Canary { word };
+        // A last byte of a word that is zero no canary has.
+        if word < 1 << LAST {
+            return false;
+        }
+        // SAFETY: duty 1.
+        unsafe {
+            if slack < MASKS.len() {
+                return canary.is_masked(end - 16, slack);
+            }
+            let (first, last) = (word_at(end - slack).read_unaligned(), word_at(end - 8).read());
+            (first ^ canary.head(slack)) | (last ^ word) == 0
+        }
+    }
+
+    /// Whether the last 16 bytes of a slot are as `write_masked` has left them, as far as they are the slack's.
+    ///
+    /// # Safety
+    /// 1. As for `write_masked`.
+    #[inline(always)]
+    unsafe fn is_masked(self, last: usize, slack: usize) -> bool {
+        // SAFETY: no slack is more than the table is long, says duty 1; the slot is aligned to 16.
+        unsafe {
+            let masks = MASKS.get_unchecked(slack);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            {
+                use core::arch::x86_64::{
+                    _mm_and_si128, _mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8,
+                    _mm_set1_epi64x,
+                };
+                let words = _mm_set1_epi64x(self.word as i64);
+                let must = _mm_and_si128(words, _mm_load_si128((&raw const masks.random).cast()));
+                let covered = _mm_load_si128((&raw const masks.covered).cast());
+                let seen = _mm_and_si128(covered, _mm_load_si128(word_at(last).cast()));
+                _mm_movemask_epi8(_mm_cmpeq_epi8(must, seen)) == 0xFFFF
+            }
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            {
+                let wrong = |at: usize| {
+                    let seen = word_at(last + 8 * at).read() & masks.covered[at];
+                    seen ^ self.word & masks.random[at]
+                };
+                wrong(0) | wrong(1) == 0
+            }
+        }
     }
 
     /// Makes zero what `arm` has written.
@@ -225,46 +265,30 @@ impl Canary {
     }
 }
 
-/// Which bits of the words of a slack are looked at, and which are random.
+/// What of a slot's last two words belongs to a slack of so many bytes, and which bits of that are random.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Masks {
-    /// Of the word before the last, what is random of a slack of 16 bytes at most.
-    before: u64,
-    /// The same of the last word.
-    random: u64,
-    /// Of the last word, what belongs to the slack.
-    covered: u64,
-    /// Of the first word, what the last one does not cover.
-    head: u64,
+    random: [u64; 2],
+    covered: [u64; 2],
 }
 
-/// The masks of slacks of 0 to 15 bytes, and of all from 16 on.
+/// The masks of slacks of 0 to 16 bytes.
 static MASKS: [Masks; 17] = {
-    let mut all = [Masks { before: 0, random: 0, covered: 0, head: 0 }; 17];
+    let mut all = [Masks { random: [0; 2], covered: [0; 2] }; 17];
     let mut slack = 1;
     while slack <= 16 {
-        let short = if slack < 8 { slack } else { 8 };
+        let covered = u128::MAX << (128 - 8 * slack);
         // But for the first byte, which is zero, where it is not the only one.
-        let random = u128::MAX << (128 - 8 * if slack == 1 { 1 } else { slack - 1 });
+        let random = if slack == 1 { covered } else { covered << 8 };
         all[slack] = Masks {
-            before: random as u64,
-            random: (random >> 64) as u64,
-            covered: u64::MAX << (64 - 8 * short),
-            head: if slack > 8 { u64::MAX >> (128 - 8 * slack) } else { 0 },
+            random: [random as u64, (random >> 64) as u64],
+            covered: [covered as u64, (covered >> 64) as u64],
         };
         slack += 1;
     }
     all
 };
-
-impl Masks {
-    #[inline(always)]
-    fn of(slack: usize) -> &'static Masks {
-        // SAFETY: no number of the table is left out, and none behind it asked for.
-        unsafe { MASKS.get_unchecked(slack.min(16)) }
-    }
-}
 
 #[inline(always)]
 fn word_at(address: usize) -> *mut u64 {
@@ -355,7 +379,7 @@ mod tests {
         }
     }
 
-    /// What is quick says the same as what is exact, of every slack and every byte.
+    /// What is quick says the same as what is exact, of every slack and every byte; of a word that no canary is, it says no.
     #[test]
     fn the_branchless_forms_agree_with_the_others() {
         for size in 0..SLOT {
@@ -372,8 +396,9 @@ mod tests {
                     quick.0[place] ^= 0x10;
                     let wrong = damage(&mut quick, canary, size);
                     // SAFETY: (1) as above.
-                    let whole = unsafe { canary.is_whole(end, SLOT - size) };
-                    assert_eq!(whole, wrong.is_none(), "byte {place} of {size}");
+                    let whole = |word| unsafe { Canary::is_surely_whole(word, end, SLOT - size) };
+                    assert_eq!(whole(canary.word), wrong.is_none(), "byte {place} of {size}");
+                    assert!(word >> LAST != 0 || !whole(word), "byte {place} of {size}");
                     quick.0[place] ^= 0x10;
                 }
             }

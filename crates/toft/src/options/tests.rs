@@ -63,8 +63,13 @@ const EXAMPLES: &[&str] = &[
 const NEEDLESS: &[&str] = &["TOFT_FILL=alloc", "TOFT_FILL=free"];
 
 /// What the hardened build tells, and does not do.
-const WEAKER: &[&str] =
-    &["TOFT_ON_MISUSE=warn", "TOFT_ON_MISUSE=ignore", "TOFT_COMPACT=1", "TOFT_HINTS=/tmp/hints", "TOFT_SAMPLE=512k"];
+const WEAKER: &[&str] = &[
+    "TOFT_ON_MISUSE=warn",
+    "TOFT_ON_MISUSE=ignore",
+    "TOFT_COMPACT=1",
+    "TOFT_HINTS=/tmp/hints",
+    "TOFT_SAMPLE=512k",
+];
 
 fn take(text: &str) -> (Result<(), Problem>, bool) {
     let mut options = Options::DEFAULT;

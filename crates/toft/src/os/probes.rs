@@ -14,8 +14,8 @@
 //! In the default build. The hardened one has states of slots of its own, and no probes.
 
 pub use there::{
-    allocated, ask_for_blocks, freed, mapped, unmapped, wants_allocations, wants_frees, wants_mappings,
-    wants_unmappings,
+    allocated, ask_for_blocks, freed, mapped, unmapped, wants_allocations, wants_frees,
+    wants_mappings, wants_unmappings,
 };
 
 /// Whether this build has probes.

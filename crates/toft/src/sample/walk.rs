@@ -188,7 +188,11 @@ impl Words {
         if inside.checked_add(WORD).is_none_or(|end| end > self.got) {
             self.at = address;
             self.got = peek(address, &mut self.bytes);
-            return self.bytes.get(..self.got)?.first_chunk().map(|&word| usize::from_ne_bytes(word));
+            return self
+                .bytes
+                .get(..self.got)?
+                .first_chunk()
+                .map(|&word| usize::from_ne_bytes(word));
         }
         let word = self.bytes.get(inside..inside + WORD)?;
         word.first_chunk().map(|&word| usize::from_ne_bytes(word))

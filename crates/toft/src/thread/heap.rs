@@ -139,7 +139,11 @@ impl Heap {
     /// Says where the call lies that the thread is in, and its frame pointer. Holder only.
     pub fn set_call(&self, stack: usize, frame: usize) {
         if !self.is_nobodys() {
-            self.bins.call().iter().zip([stack, frame]).for_each(|(to, from)| to.store(from, Relaxed));
+            self.bins
+                .call()
+                .iter()
+                .zip([stack, frame])
+                .for_each(|(to, from)| to.store(from, Relaxed));
         }
     }
 

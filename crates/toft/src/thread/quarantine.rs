@@ -23,6 +23,7 @@ use crate::policy::QUARANTINE;
 use crate::slab::{CLASSES, Class};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU32, AtomicUsize, Seat, compiler_fence};
+use core::mem::MaybeUninit;
 
 /// Bytes of blocks of a class that stand in line.
 const PART: usize = 16 << 10;
@@ -120,31 +121,48 @@ pub(crate) struct Quarantine {
 /// What leaves together.
 #[derive(Debug)]
 pub(crate) struct Leaving {
-    entries: [usize; TOGETHER_MOST],
-    /// How many of the entries may be other than zero.
+    entries: MaybeUninit<[usize; TOGETHER_MOST]>,
+    /// How many of the entries there are: some may be zero. What lies behind them nobody has written.
     count: usize,
 }
 
 impl Leaving {
     #[inline(always)]
-    pub(crate) const fn nothing() -> Leaving {
-        Leaving { entries: [0; TOGETHER_MOST], count: 0 }
+    pub(crate) fn nothing() -> Leaving {
+        let mut leaving = MaybeUninit::<Leaving>::uninit();
+        // SAFETY: all but the entries is written, which need not be. Not as one value: the compiler would make zeros of what
+        // need not be written, for each batch.
+        unsafe {
+            (&raw mut (*leaving.as_mut_ptr()).count).write(0);
+            leaving.assume_init()
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, place: usize, entry: usize) {
+        debug_assert!(place < TOGETHER_MOST);
+        // SAFETY: `set` writes the first; `make_room` as many as leave together, which are no more than there is room for.
+        unsafe { self.entries.as_mut_ptr().cast::<usize>().add(place).write(entry) };
     }
 
     /// Makes it one entry, or none where that is zero.
     pub(crate) fn set(&mut self, entry: usize) {
-        self.entries[0] = entry;
+        self.write(0, entry);
         self.count = 1;
+    }
+
+    /// What has left, the one first that left first; zeros, where nobody was.
+    #[inline(always)]
+    fn all(&self) -> impl Iterator<Item = usize> {
+        // SAFETY: `set` and `make_room` count what they have written, which is no more than there is room for.
+        (0..self.count)
+            .map(|place| unsafe { self.entries.as_ptr().cast::<usize>().add(place).read() })
     }
 
     /// The entries, the one first that left first.
     #[inline(always)]
-    pub(crate) fn each(&self, mut each: impl FnMut(usize)) {
-        for &entry in self.entries.get(..self.count).unwrap_or(&[]) {
-            if entry != 0 {
-                each(entry);
-            }
-        }
+    pub(crate) fn each(&self, each: impl FnMut(usize)) {
+        self.all().filter(|&entry| entry != 0).for_each(each);
     }
 }
 
@@ -229,22 +247,21 @@ impl Quarantine {
             next = row.begin.load(Relaxed);
         }
         let stop = (next + row.together.load(Relaxed)).min(row.end.load(Relaxed));
+        let count = stop.saturating_sub(next).min(TOGETHER_MOST as u32) as usize;
         // Of one throw so many numbers are made, and of each its highest bits are used.
         let mut drawn = dice.throw();
-        let mut count = 0;
-        for (place, leaves) in (next as usize..stop as usize).zip(&mut leaving.entries) {
-            let place = self.place(place);
-            let entry = place.load(Relaxed);
+        for n in 0..count {
+            let place = self.place(next as usize + n);
+            let mut entry = place.load(Relaxed);
             // In this order: a fork in between loses some blocks, and frees none twice.
             place.store(0, Relaxed);
             compiler_fence(SeqCst);
-            *leaves = entry;
             if random != 0 && entry != 0 {
                 drawn = drawn.wrapping_mul(GENERATOR).wrapping_add(1);
                 let number = ((drawn >> 32) as usize * random) >> 32;
-                *leaves = self.replace(first + number, entry);
+                entry = self.replace(first + number, entry);
             }
-            count += 1;
+            leaving.write(n, entry);
         }
         leaving.count = count;
         // In this order: at no moment there is a place between the two that is not of the line.
@@ -470,7 +487,7 @@ mod tests {
                 let drawn = (WHOLE, &dice);
                 assert!(quarantine.exchange(&seat, class.index(), entry, drawn, &mut leaving));
             }
-            for &left in &leaving.entries[..leaving.count] {
+            for left in leaving.all() {
                 passed += 1;
                 // Not of those that found free places.
                 if left > 20_000 {

@@ -87,7 +87,8 @@ impl<O: Os> Allocator<O> {
             let blocks = |count: u64| (count >> OBJECT_BITS) + (count >> (OBJECT_BITS - 1) & 1);
             let [samples, had, allocated] = stack.had;
             let [freed_samples, freed, freed_bytes] = stack.freed;
-            w.field("samples", samples).field("live_samples", samples.saturating_sub(freed_samples));
+            w.field("samples", samples)
+                .field("live_samples", samples.saturating_sub(freed_samples));
             w.field("objects", blocks(had.saturating_sub(freed)));
             w.field("bytes", allocated.saturating_sub(freed_bytes));
             w.field("allocations", blocks(had)).field("allocated", allocated).text("}");

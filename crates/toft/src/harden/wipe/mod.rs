@@ -53,6 +53,20 @@ pub fn has_long_vectors() -> bool {
     false
 }
 
+/// Has the line of an address fetched for writing, if there is any memory: what is freed has often not been used for
+/// long, and stores wait for their lines one after the other.
+#[inline(always)]
+pub fn fetch_to_write(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: changes nothing that can be told, whatever the address.
+    unsafe {
+        core::arch::asm!("prefetchw [{0}]", in(reg) address,
+            options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
 /// Makes `len` bytes zero. With `long`, by long vectors.
 ///
 /// # Safety
