@@ -170,8 +170,9 @@ fn minutes(time: Duration) -> String {
 
 /// All numbers below `count`, each once, neighbours far apart.
 fn scattered(count: usize) -> Vec<usize> {
-    let share =
-        |step: &usize| (1..=*step).rev().find(|n| step % n == 0 && count % n == 0) == Some(1);
+    let share = |step: &usize| {
+        (1..=*step).rev().find(|n| step.is_multiple_of(*n) && count.is_multiple_of(*n)) == Some(1)
+    };
     // By the golden section whatever is done lies evenly over the whole.
     let golden = (count as f64 * 0.618_034) as usize;
     let step = (golden.max(1)..).find(share).unwrap_or(1);
