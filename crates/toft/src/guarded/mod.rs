@@ -9,9 +9,8 @@
 //! freed one is inaccessible, and its slot is used again when all others have been: that is the quarantine.
 //! Each access beyond a block, or to a freed one, is a fault at the very instruction (`entry/fault.rs`).
 //!
-//! What is known of each slot lies apart from the pool. Invariants, verified by `Guarded::check`:
+//! What is known of each slot lies apart from the pool. Invariant, verified by `Guarded::check`:
 //! - Q1 a slot that is live has a block within it, at its start or its end.
-//! - Q2 `live` counts the slots that are live or on their way there or back.
 
 mod fault;
 mod pool;

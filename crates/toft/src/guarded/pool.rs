@@ -33,8 +33,6 @@ pub struct Guarded {
 pub(super) struct Head {
     /// The slot that is tried next. Any thread, by one atomic.
     next: AtomicUsize,
-    /// Slots that are not to be had. Any thread, by one atomic.
-    live: AtomicUsize,
     /// Blocks ever.
     allocations: AtomicU64,
     /// Where chance is. Any thread; what is lost by a race is lost.
@@ -170,7 +168,6 @@ impl Guarded {
             {
                 slot.watch();
             }
-            head.live.fetch_add(1, Relaxed);
             head.allocations.fetch_add(1, Relaxed);
             let stack =
                 if looks { Stack::of_site(site) } else { Stack::of_frames(core::iter::once(site)) };
@@ -208,7 +205,6 @@ impl Guarded {
         self.unwatch(slot);
         let (from, to) = self.pages(address, slot.bytes());
         process::forbid(from, to - from);
-        self.head().live.fetch_sub(1, Relaxed);
         if !for_good {
             slot.retire();
         }
@@ -222,24 +218,22 @@ impl Guarded {
         live.fold((0, 0), |(blocks, bytes), slot| (blocks + 1, bytes + slot.bytes()))
     }
 
-    /// Verifies Q1 and Q2. With no other thread in the pool.
+    /// Verifies Q1, at any moment: of a block that is freed while it is looked at, nothing is said.
     pub fn check(&self) -> Result<(), &'static str> {
-        let mut live = 0;
         for number in 0..self.slots {
             let Some(slot) = self.slot(number) else { return Err("Q1: no slot") };
             if slot.condition() != SlotCondition::Live {
                 continue;
             }
-            live += 1;
             let (first, begin) = (self.first(number), slot.begin());
             let end = begin + slot.bytes();
+            if slot.condition() != SlotCondition::Live {
+                continue;
+            }
             let fits = begin >= first && end <= first + SLOT_BYTES;
             if !fits || begin != first && self.down(end + self.page - 1) != first + SLOT_BYTES {
                 return Err("Q1: a block not at an end of its slot");
             }
-        }
-        if self.is_on() && live != self.head().live.load(Relaxed) {
-            return Err("Q2: how many are live");
         }
         Ok(())
     }
@@ -310,7 +304,5 @@ pub(super) mod tests {
         assert_eq!(pool.check(), Err("Q1: a block not at an end of its slot"));
         slot.address.store(block, Relaxed);
         pool.check().unwrap();
-        pool.head().live.store(9, Relaxed);
-        assert_eq!(pool.check(), Err("Q2: how many are live"));
     }
 }
