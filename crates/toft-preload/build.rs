@@ -12,6 +12,9 @@ fn main() {
         "-Wl,-z,relro,-z,now",
         // No start files: they would bring a writable byte into the data that is made read-only.
         "-nostartfiles",
+        // Code lies in the file where it lies in memory: perf takes the address in a probe's note for an offset in the file,
+        // and would set its probe elsewhere. A linker that does that anyway does not know the word, and says so.
+        "-Wl,-z,separate-loadable-segments",
         // Our own calls among these names are ours, whatever else is preloaded.
         "-Wl,-Bsymbolic",
         // The bindings to libc name the library only where no other package of the same build has them
