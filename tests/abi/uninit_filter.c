@@ -3,7 +3,6 @@
 // flags: -pthread
 // env: TOFT_UNINIT=1
 // libc: skip it has no such option
-// build: default the watcher is the same in both
 #include "filter.h"
 
 int main(void)

@@ -1,11 +1,10 @@
 // A stray write into the tables of a slab that belongs to a thread which runs on: toft_verify, called by another, names it.
 // flags: -pthread
 // expect: signal ABRT
-// stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of 64-byte slots, partition {n}; call site {addr})
+// stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of {n}-byte slots, partition {n}; call site {addr})
 // libc: skip it has no such function
 // twin: writes nothing
 // promise: 28
-// build: default it names the sizes of its slots
 #include "damage.h"
 
 static void *block;

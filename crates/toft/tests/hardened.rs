@@ -265,6 +265,37 @@ fn a_purge_leaves_nothing_in_quarantine() {
     silent(&fake);
 }
 
+/// What waits in the quarantine of another thread, which runs on or has ended, is looked at on demand, whosever the slab
+/// is: a byte that was written since is named, and nothing else.
+#[test]
+fn what_waits_with_other_threads_is_seen_on_demand() {
+    for size in [15, 64, 1000, 5000, 60_000] {
+        for (ended, own) in [(false, false), (false, true), (true, false), (true, true)] {
+            let (fake, allocator) = allocator(options());
+            let (mine, other) = (birth(&allocator), birth(&allocator));
+            let address = take(&allocator, if own { mine } else { other }, size);
+            bytes_of(address, size).fill(0xAA);
+            allocator.free(other, address, Call::Free);
+            if ended {
+                allocator.heaps.orphan(other);
+            }
+            let waits = |slab: &toft::slab::Slab, slot| slab.is_quarantined(slot);
+            assert!(with_slab(&allocator, address, waits), "{size}: it waits nowhere");
+            assert!(allocator.verify(mine), "{size}");
+            silent(&fake);
+            *place(address + size - 1) = 1;
+            assert!(!allocator.verify(mine), "{size}, ended {ended}, own {own}");
+            let byte = size - 1;
+            let words =
+                format!("toft: write after free: verify({address:#x}): byte {byte} of this free");
+            assert!(report(&fake).starts_with(&words), "{size}");
+            *place(address + size - 1) = 0;
+            assert!(allocator.verify(mine), "{size}");
+            silent(&fake);
+        }
+    }
+}
+
 /// The child of a fork goes on with what its parent's threads had in quarantine.
 #[test]
 fn a_fork_in_the_middle_of_a_release_leaves_the_quarantine_open() {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::ops::{OP_BYTES, Op};
-use common::plain::birth;
+use common::plain::{birth, filling};
 use common::shadow::bytes_of;
 use common::world::{World, code_address};
 use proptest::collection::vec;
@@ -26,6 +26,11 @@ fn limited(partitions: usize, bytes: usize) -> Options {
     Options { partitions, limit: LimitTo::Bytes(bytes), ..Options::DEFAULT }
 }
 
+/// The same where nothing waits in a quarantine.
+fn limited_at_once(partitions: usize, bytes: usize) -> Options {
+    Options { quarantine: 0, ..limited(partitions, bytes) }
+}
+
 struct Program {
     fake: Fake,
     allocator: Allocator<Fake>,
@@ -37,8 +42,12 @@ struct Program {
 
 impl Program {
     fn new(partitions: usize, limit: usize) -> Program {
+        Program::with(limited(partitions, limit), limit)
+    }
+
+    fn with(options: Options, limit: usize) -> Program {
         let fake = Fake::new(Machine::LARGE);
-        let allocator = Allocator::new(fake.clone(), limited(partitions, limit), false).unwrap();
+        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
         // Nobody installs a filter: other threads' slabs can be reached.
         allocator.filter().watch();
         let heap = birth(&allocator);
@@ -75,13 +84,9 @@ impl Program {
 }
 
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn memory_of_every_size_ends_at_the_limit_and_comes_again() {
-    for size in [16, 100, 1000, 1500, 5000, 60_000, 131_072, 140_000, 3 * MIB] {
-        let program = Program::new(4, 16 * MIB);
+    for size in [filling(16), 100, 1000, 1500, 5000, 60_000, filling(131_072), 140_000, 3 * MIB] {
+        let program = Program::with(limited_at_once(4, 16 * MIB), 16 * MIB);
         let blocks = program.exhaust(size, 3);
         // All but the metadata and the last slab or block.
         let had = blocks.len() * size;
@@ -117,11 +122,13 @@ fn what_was_freed_beside_live_blocks_serves_other_sizes() {
 }
 
 #[test]
-#[cfg_attr(feature = "hardened", ignore = "walls leave fewer slots")]
 fn slots_that_nobody_has_touched_do_not_count_until_they_are_used() {
     let program = Program::new(4, 16 * MIB);
-    let sizes: Vec<usize> =
-        Class::all().map(Class::size).filter(|size| (1025..20_000).contains(size)).collect();
+    let sizes: Vec<usize> = Class::all()
+        .map(Class::size)
+        .filter(|size| (1025..20_000).contains(size))
+        .map(filling)
+        .collect();
     // Each has a slab of 512 KiB, of which a claim is touched.
     let mut slabs = 0;
     for site in 0..12 {
@@ -336,12 +343,8 @@ fn what_others_have_freed_serves_the_owner() {
 
 /// To refuse once more costs nothing where nothing has happened, and never is more refused than must be.
 #[test]
-#[cfg_attr(
-    feature = "hardened",
-    ignore = "counts slots of the default build's sizes, in its order"
-)]
 fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
-    let program = Program::new(4, 16 * MIB);
+    let program = Program::with(limited_at_once(4, 16 * MIB), 16 * MIB);
     let blocks = program.exhaust(1000, 3);
     let uncounted = || {
         let mut slabs = 0;

@@ -36,6 +36,9 @@ pub fn with_slab<R>(
     result.unwrap()
 }
 
+/// Nothing waits in a quarantine: what is freed is free at once, in either build.
+pub const AT_ONCE: Options = Options { quarantine: 0, ..Options::DEFAULT };
+
 /// Bytes of the slot that a request comes to.
 pub fn slot(size: usize) -> usize {
     Class::of(size + SLACK_MIN).unwrap().size()

@@ -1,0 +1,127 @@
+// A fork finds another thread after some instruction of a free, of the one of 32 that does most: in the hardened build that
+// one lets others leave the quarantine. In the child a new thread adopts that thread's heap: it gets no block that is
+// live and none twice, and may free them.
+// flags: -pthread
+// timeout: 120
+// promise: 23
+#include "steps.h"
+#ifdef __x86_64__
+#include <limits.h>
+#include <sched.h>
+
+enum { LIVE = 64, FILL = 1500, AGAIN = 500, SIZE = 48, PERIOD = 32, EACH_UNTIL = 60, TIMES = 220 };
+static unsigned char *live[LIVE];
+static volatile int parked, go_on, longest;
+
+NOINLINE void *take(void)
+{
+    void *p = malloc(SIZE);
+    NO_TAIL_CALL();
+    return p;
+}
+
+static void park(void)
+{
+    parked = 1;
+    while (!go_on)
+        ;
+    go_on = 0;
+}
+
+/* Stepped until the instruction `at`; says how many there were. */
+static int stepped_free(int at)
+{
+    void *p = take();
+    step = 0;
+    target = at;
+    BEGIN_STEPS();
+    free(p);
+    END_STEPS();
+    return step;
+}
+
+static void *worker(void *arg)
+{
+    static void *filler[FILL];
+    (void)arg;
+    for (int i = 0; i < LIVE; i++)
+        CHECK((live[i] = take()));
+    for (int i = 0; i < FILL; i++)
+        CHECK((filler[i] = take()));
+    for (int i = 0; i < FILL; i++)
+        free(filler[i]);
+    int length[2 * PERIOD], at = 0;
+    for (int i = 0; i < 2 * PERIOD; i++)
+        length[i] = stepped_free(INT_MAX);
+    for (int i = 0; i < PERIOD; i++)
+        if (length[i] > length[at])
+            at = i;
+    longest = length[at];
+    for (int i = 0; i < at; i++)
+        free(take());
+    for (int number = 1; number <= TIMES; number++) {
+        /* The first ones all, of the others as many as there is time for. */
+        int rest = longest > EACH_UNTIL ? longest - EACH_UNTIL : 0;
+        int wanted = number <= EACH_UNTIL ? number : EACH_UNTIL + rest * (number - EACH_UNTIL) / (TIMES - EACH_UNTIL);
+        stepped_free(wanted);
+        /* It was shorter than that. */
+        if (step < wanted)
+            park();
+        for (int i = 1; i < PERIOD; i++)
+            free(take());
+    }
+    return NULL;
+}
+
+static void *adopter(void *arg)
+{
+    static void *got[AGAIN];
+    (void)arg;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < AGAIN; i++) {
+            CHECK((got[i] = take()));
+            for (int k = 0; k < LIVE; k++)
+                CHECK(got[i] != live[k]);
+            for (int k = 0; k < i; k++)
+                CHECK(got[i] != got[k]);
+        }
+        for (int i = 0; i < AGAIN; i++)
+            free(got[i]);
+    }
+    for (int k = 0; k < LIVE; k++)
+        free(live[k]);
+    return NULL;
+}
+
+int main(void)
+{
+    when_stepped(park, 0);
+    pthread_t t = spawn(worker, NULL);
+    int bad = 0;
+    for (int number = 1; number <= TIMES; number++) {
+        while (!parked)
+            sched_yield();
+        parked = 0;
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            join(spawn(adopter, NULL));
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid);
+        bad += status != 0;
+        go_on = 1;
+    }
+    join(t);
+    announce_number("longest", (size_t)longest);
+    announce_number("bad", (size_t)bad);
+    CHECK(bad == 0);
+    return 0;
+}
+#else
+int main(void)
+{
+    return 0; /* Steps through the machine code of another processor. */
+}
+#endif
