@@ -93,7 +93,8 @@ impl<O: Os> Allocator<O> {
         probes::freed(address);
     }
 
-    /// A large block has another size, or is elsewhere, because a call that returns to `site` has asked for that; `told` says whether a probe knew the old one.
+    /// A large block has another size, or is elsewhere, because a call that returns to `site` has asked for that; `told`
+    /// says whether somebody knew of the old one.
     pub(super) fn tell_resized(
         &self,
         heap: &Heap,
