@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
         for (int i = 5000; i < 5100; i++) free(kept[i]);
     } else if (!strcmp(how, "gone")) {
         for (int i = 0; i < 5000; i++) kept[i] = middle(16 << i % 8);
-        for (int i = 0; i < 20; i++) kept[5000 + i] = other(200000);
+        for (int i = 0; i < 20; i++) kept[7000 + i] = other(200000);
         join(thread, NULL);
         for (int i = 0; i < 100000; i++) free(kept[i]);
     } else if (!strcmp(how, "many")) {
@@ -165,14 +165,15 @@ fn with_every_byte_chosen_stacks_are_exact() {
     is("aligned<main", 100, 100);
     is(&format!("{}main", "deep<".repeat(10)), 50, 50);
     is("leaf<middle<thread", 300, 200);
-    // In place is no call of its own; what is moved is had where it was had first, as the rows have it.
-    let (moved, live) =
-        (sum(&profile, "moved<main", "samples"), sum(&profile, "moved<main", "objects"));
-    assert_eq!((moved, live), (5, 5), "{profile:#}");
-    // The same blocks as the rows: nothing was lost.
+    // In place is no call of its own; what gets another size is had where that was asked for.
+    is("moved<main", 5, 5);
+    // The same blocks as the rows, which keep a large block where it was had first: nothing was lost.
     for function in ["leaf", "zeroed", "aligned", "deep"] {
         let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
-        let mine = stacks.filter(|s| s["calls"][0]["frames"][0]["function"] == function);
+        let mine = stacks.filter(|s| {
+            let name = s["calls"][0]["frames"][0]["function"].as_str();
+            name == Some(function) || function == "leaf" && name == Some("moved")
+        });
         let bytes: u64 = mine.map(|s| s["bytes"].as_u64().unwrap()).sum();
         assert_eq!(bytes, exact(&profile, function, "bytes"), "{function}");
     }

@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("slab", 3),
     ("large", 3),
     ("guarded", 3),
+    ("sample", 3),
     ("nothing", 3),
     ("region", 2),
     ("report", 2),

@@ -107,15 +107,15 @@ fn sites(page: &mut Text, scrape: &Scrape<'_>) {
     }
     sites.push(others);
     one(page, CALL_SITES, places.len() as u64);
-    let values: [(Family, fn(&Site) -> u64); 2] =
-        [(SITE_BYTES, |site| site.bytes), (SITE_BLOCKS, |site| site.blocks)];
-    for (family, value) in values {
+    let mut of_each = |family: Family, value: fn(&Site) -> u64| {
         head(page, family);
         for site in &sites {
             let labels = [("site", site.name.as_bytes()), ("file", site.file.as_bytes())];
             sample(page, family, &labels, value(site));
         }
-    }
+    };
+    of_each(SITE_BYTES, |site| site.bytes);
+    of_each(SITE_BLOCKS, |site| site.blocks);
 }
 
 #[cfg(test)]

@@ -311,7 +311,7 @@ impl<O: Os> Allocator<O> {
         };
         let (address, dirty) = allocated.ok()?;
         self.block_was_mapped(address, size);
-        self.tell_large(heap, address);
+        self.tell_large(heap, address, site);
         Some((address, dirty))
     }
 

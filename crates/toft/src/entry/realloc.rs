@@ -66,11 +66,11 @@ impl<O: Os> Allocator<O> {
                     return Resized::At(address);
                 }
                 Resize::InPlace => {
-                    self.tell_resized(heap, address, address, told);
+                    self.tell_resized(heap, (address, address), told, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
-                    self.tell_resized(heap, address, to, told);
+                    self.tell_resized(heap, (address, to), told, site);
                     return Resized::At(to);
                 }
                 Resize::No => block.tell_again(told),

@@ -44,15 +44,15 @@ impl<O: Os> Allocator<O> {
 
     /// A large block was handed out.
     #[inline]
-    pub(super) fn tell_large(&self, heap: &Heap, address: usize) {
+    pub(super) fn tell_large(&self, heap: &Heap, address: usize, site: usize) {
         if probes::wants_allocations() {
-            self.tell_large_by_chance(heap, address);
+            self.tell_large_by_chance(heap, address, site);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_large_by_chance(&self, heap: &Heap, address: usize) {
+    fn tell_large_by_chance(&self, heap: &Heap, address: usize, site: usize) {
         let Found::Large(block) = self.find(address) else { return };
         let Some(distance) = heap.distance() else { return };
         let bytes = block.bytes();
@@ -61,7 +61,7 @@ impl<O: Os> Allocator<O> {
             if probes::wants_frees() {
                 block.tell();
             }
-            self.tell(heap, address, bytes, chosen, block.site());
+            self.tell(heap, address, bytes, chosen, site);
         }
     }
 
@@ -93,12 +93,19 @@ impl<O: Os> Allocator<O> {
         probes::freed(address);
     }
 
-    /// A large block has another size, or is elsewhere; `told` says whether a probe knew the old one.
-    pub(super) fn tell_resized(&self, heap: &Heap, from: usize, to: usize, told: bool) {
+    /// A large block has another size, or is elsewhere, because a call that returns to `site` has asked for that; `told`
+    /// says whether somebody knew of the old one.
+    pub(super) fn tell_resized(
+        &self,
+        heap: &Heap,
+        (from, to): (usize, usize),
+        told: bool,
+        site: usize,
+    ) {
         if told {
             self.tell_it_is_freed(from);
         }
-        self.tell_large(heap, to);
+        self.tell_large(heap, to, site);
     }
 
     /// A large block is about to be freed.
