@@ -181,12 +181,12 @@ mod tests {
         fs::write(&own, "a library").unwrap();
         let peer = Peer { name: "mine".into(), library: Some(own.clone()), version: String::new() };
         let of = |peers: &[Peer]| plan(&classes, peers, second);
-        let first = of(&[peer.clone()]);
-        assert_eq!(first, of(&[peer.clone()]));
+        let first = of(std::slice::from_ref(&peer));
+        assert_eq!(first, of(std::slice::from_ref(&peer)));
         assert!(!first.contains('\n'));
         assert_ne!(first, of(&[peer.clone(), glibc()]));
-        assert_ne!(first, plan(&classes[1..], &[peer.clone()], second));
-        assert_ne!(first, plan(&classes, &[peer.clone()], 2 * second));
+        assert_ne!(first, plan(&classes[1..], std::slice::from_ref(&peer), second));
+        assert_ne!(first, plan(&classes, std::slice::from_ref(&peer), 2 * second));
         fs::write(&own, "another library").unwrap();
         assert_ne!(first, of(&[peer]));
         fs::remove_file(own).unwrap();
