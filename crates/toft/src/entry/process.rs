@@ -185,7 +185,7 @@ extern "C" fn malloc_sampled(address: usize, site: usize) -> Pointer {
 /// `says_where!(name --> body)`: a call that goes on to a body, and adds where the program's call lies and what its frame
 /// pointer is. Those who have come here have no frames by then, as far as the compiler likes: who uses it looks.
 macro_rules! says_where {
-    ($(#[$doc:meta])* $name:ident($($argument:ident),*) --> $body:ident, $stack:literal, $frame:literal) => {
+    ($(#[$doc:meta])* $name:ident($($argument:ident),*) --> $body:ident, $stack:literal, $frame:literal, $arm:literal) => {
         $(#[$doc])*
         #[unsafe(naked)]
         extern "C" fn $name($($argument: usize),*) -> Pointer {
@@ -194,14 +194,14 @@ macro_rules! says_where {
                 concat!("mov ", $stack, ", rsp"), concat!("mov ", $frame, ", rbp"), "jmp {}", sym $body
             );
             #[cfg(target_arch = "aarch64")]
-            core::arch::naked_asm!("mov x2, xzr", "mov x3, xzr", "mov x4, xzr", "b {}", sym $body);
+            core::arch::naked_asm!($arm, "b {}", sym $body);
         }
     };
 }
 
 says_where! {
     /// A claim was begun, and somebody wants to know of allocations.
-    malloc_told(_address, _site, _index) --> malloc_told_at, "rcx", "r8"
+    malloc_told(_address, _site, _index) --> malloc_told_at, "rcx", "r8", "mov x3, xzr\nmov x4, xzr"
 }
 
 #[cold]
@@ -235,7 +235,7 @@ extern "C" fn malloc_slower(index: usize, site: usize) -> Pointer {
 
 says_where! {
     /// The same, where somebody wants to know of allocations.
-    malloc_slower_told(_index, _site) --> malloc_slower_told_at, "rdx", "rcx"
+    malloc_slower_told(_index, _site) --> malloc_slower_told_at, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr"
 }
 
 extern "C" fn malloc_slower_told_at(
@@ -273,7 +273,7 @@ extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
 
 says_where! {
     /// The same, where somebody wants to know of allocations.
-    malloc_large_told(_size, _site) --> malloc_large_told_at, "rdx", "rcx"
+    malloc_large_told(_size, _site) --> malloc_large_told_at, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr"
 }
 
 extern "C" fn malloc_large_told_at(
