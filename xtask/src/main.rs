@@ -8,6 +8,7 @@
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
 //! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `packages.rs` | the Debian packages that tests need |
+//! | `place.rs` | where things are |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |

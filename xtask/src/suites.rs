@@ -31,6 +31,7 @@ const HARDENED_CORE: &[&str] = &[
     "failures",
     "laws",
     "limit",
+    "group",
     "cold",
     "idle",
     "slots",

@@ -25,6 +25,7 @@
 //! | `profile/` | who has how much live memory, by call site: [`Profile`] |
 //! | `hints.rs` | what the next run can make of that: [`Hints`] |
 //! | `format/` | a profile in the forms that other programs and people read |
+//! | `error.rs` | why a process cannot be explained, in words |
 //!
 //! What is read changes meanwhile. So nothing that is read is believed: every number is compared with
 //! what it can be, every loop is bounded by what is mapped, and what makes no sense is counted.

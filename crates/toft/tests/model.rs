@@ -3,8 +3,11 @@
 //! `cargo test -p toft --features fake-os --test model`; `PROPTEST_CASES` sets how many scripts are
 //! drawn for each property.
 
+#[path = "common/cases.rs"]
+mod cases;
 mod common;
 
+use cases::cases;
 use common::ops::{OP_BYTES, Op};
 use common::world::World;
 use proptest::collection::vec;
@@ -37,18 +40,8 @@ fn run(machine: Machine, options: Options, script: &[Op]) -> World {
 
 /// Few enough cases for every run of the tests; the environment asks for more. A failure is cut
 /// short for a while only, and its seed is printed, not kept in a file.
-fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig {
-        cases: asked.unwrap_or(256),
-        max_shrink_time: 15_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(256))]
 
     /// Overlap, alignment, contents, zeroing, usable sizes, law 1, exact reports.
     #[test]

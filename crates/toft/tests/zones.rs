@@ -1,5 +1,9 @@
 //! Private zones over the fake system: any sequence of calls, failures of the system, what is left behind.
 
+#[path = "common/cases.rs"]
+mod cases;
+
+use cases::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use toft::Allocator;
@@ -225,7 +229,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn any_sequence_of_calls(ops in ops()) {

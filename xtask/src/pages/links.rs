@@ -8,7 +8,8 @@ fn pages() -> Vec<PathBuf> {
     let root = place::root();
     let mut pages = files(&root.join("docs"), "md");
     pages.extend(
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|p| root.join(p)),
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+            .map(|p| root.join(p)),
     );
     pages
 }

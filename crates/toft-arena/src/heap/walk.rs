@@ -40,6 +40,13 @@ pub struct Survey {
 impl Survey {
     /// The part of the free bytes that is not in the largest free chunk, in thousandths: 0 when all free
     /// memory is in one piece.
+    ///
+    /// ```
+    /// # use toft_arena::Survey;
+    /// let free = |free_bytes, largest_free| Survey { free_bytes, largest_free, ..Survey::default() };
+    /// assert_eq!(free(4000, 3000).fragmentation(), 250);
+    /// assert_eq!((free(4000, 4000).fragmentation(), free(0, 0).fragmentation()), (0, 0));
+    /// ```
     #[must_use]
     pub fn fragmentation(&self) -> usize {
         let split = self.free_bytes - self.largest_free;

@@ -2,7 +2,7 @@
 //!
 //! [`Os`] is the whole of what the allocator asks of a system: fixed mappings, their release, and
 //! entropy. [`Linux`] answers with raw system calls, which never touch `errno`, never enter libc
-//! and so can never call back into malloc; the fake one of `fake.rs` answers from an array and fails on
+//! and so can never call back into malloc; the fake one of `fake` answers from an array and fails on
 //! demand, so that the whole core runs in property tests and under the fuzzer.
 
 mod cgroup;

@@ -1,9 +1,10 @@
 //! How a zone gets addresses, and how it loses them.
 
+use super::blocks::{Block, Zone};
 use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, Number};
 use super::record::head;
 use super::window::Open;
-use super::zones::{Block, Refusal, Zone};
+use super::zones::Refusal;
 use crate::os::Os;
 use crate::sync::Ordering::Relaxed;
 

@@ -36,11 +36,13 @@
 //! | `record.rs` | what is known of a zone |
 //! | `window.rs` | addresses, and where descriptors come from |
 //! | `zones.rs` | what can be asked of a zone |
+//! | `blocks.rs` | blocks of one zone: taken, measured, given back |
 //! | `grow.rs` | how a zone gets addresses and loses them |
 //! | `tags.rs` | a byte for each grain of a zone whose pointers have tags |
 //! | `check.rs` | the invariants |
 //! | `repair.rs` | in the child of a fork |
 
+mod blocks;
 mod check;
 mod grow;
 mod handle;

@@ -4,10 +4,11 @@
 //! is another one from the free on. The program keeps tagged words, and resolves one to a pointer where it is
 //! about to use it: what was freed since does not resolve. A tag comes back when its block was freed 255 times.
 
+use super::blocks::Zone;
 use super::lot::{GRAIN, Whereabouts};
 use super::record::{HARDWARE, TAGGED};
 use super::window::State;
-use super::zones::{Refusal, Zone, Zones};
+use super::zones::{Refusal, Zones};
 use crate::os::Os;
 use crate::sync::AtomicU8;
 use crate::sync::Ordering::Relaxed;

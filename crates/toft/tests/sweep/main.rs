@@ -11,6 +11,8 @@
 //! | `named.rs` | misuse of slots that are held |
 //! | `random.rs` | all of it, in whatever order |
 
+#[path = "../common/cases.rs"]
+mod cases;
 #[path = "../common/mod.rs"]
 mod common;
 mod fork;

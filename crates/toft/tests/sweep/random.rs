@@ -1,5 +1,6 @@
 //! Whatever other threads do, in whatever order.
 
+use crate::cases::cases;
 use crate::common::ops::{OP_BYTES, Op, SEATS};
 use crate::common::world::World;
 use proptest::collection::vec;
@@ -8,7 +9,7 @@ use toft::options::Options;
 use toft::os::fake::{Fake, Machine};
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(256))]
 
     /// Whatever other threads do at the barriers, and forks: every answer is right, nothing is lost.
     #[test]
@@ -39,14 +40,4 @@ fn scripts(longest: usize) -> impl Strategy<Value = Vec<Op>> {
         2 => calloc,
     ];
     vec(op, 1..longest)
-}
-
-fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig {
-        cases: asked.unwrap_or(256),
-        max_shrink_time: 15_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
 }

@@ -39,6 +39,12 @@ impl Zone {
     }
 
     /// A zone for objects of one size only: every slot is one of them.
+    ///
+    /// ```
+    /// let zone = toft::Zone::of_objects("nodes", 48).unwrap();
+    /// let layout = |size| core::alloc::Layout::from_size_align(size, 8).unwrap();
+    /// assert!(zone.allocate(layout(48)).is_some() && zone.allocate(layout(49)).is_none());
+    /// ```
     pub fn of_objects(name: &str, object: usize) -> Option<Zone> {
         Zone::with(&Terms {
             name: Name::new(name.as_bytes()),

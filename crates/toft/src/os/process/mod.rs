@@ -1,0 +1,168 @@
+//! What the allocator needs of the process it lives in: the auxiliary vector, the environment,
+//! thread-exit and fork notices, and the end; its files and lines in `files.rs`, memory of the library's
+//! own in `memory.rs`.
+//!
+//! The few libc functions named here are those that neither allocate nor take a lock that
+//! allocation needs (`pthread_setspecific` may allocate for late keys: it is called when the
+//! thread's heap is already in place, so that the re-entry is an ordinary call).
+
+mod files;
+mod memory;
+
+use super::syscall::syscall;
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+pub use files::*;
+pub use memory::*;
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+        dso: *mut c_void,
+    ) -> c_int;
+    static mut environ: *mut *mut u8;
+}
+
+/// Bytes in a page, from the auxiliary vector.
+pub fn page_size() -> usize {
+    // SAFETY: getauxval reads a table that the loader has filled before any code of ours ran.
+    let size = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
+    if size.is_power_of_two() && size >= 4096 { size } else { 4096 }
+}
+
+/// Whether the kernel asks for secure execution (setuid, file capabilities): then the environment
+/// is an attacker's and no address goes to stderr.
+pub fn is_secure() -> bool {
+    // SAFETY: as in `page_size`.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The environment block: an array of pointers to `NAME=value`, ended by null; may be null early on.
+pub fn environment() -> *mut *mut u8 {
+    // SAFETY: a plain read of a pointer that libc owns; only start-up code calls this.
+    unsafe { environ }
+}
+
+/// The process's number.
+pub fn pid() -> usize {
+    // SAFETY: no arguments, no effects.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as usize }
+}
+
+/// Sets `errno` of the calling thread.
+#[cold]
+pub fn set_errno(code: c_int) {
+    // SAFETY: libc's errno is a thread-local int that always exists.
+    unsafe { *libc::__errno_location() = code };
+}
+
+/// The calling thread's number.
+pub fn thread_number() -> u32 {
+    // SAFETY: no arguments, no effects.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// Whether a thread of this process still runs.
+pub fn thread_runs(number: u32) -> bool {
+    let args = [pid(), number as usize, 0, 0, 0, 0];
+    // SAFETY: signal 0 only asks.
+    unsafe { syscall(libc::SYS_tgkill, args) != -(libc::ESRCH as isize) }
+}
+
+/// Asks to be told in the child of every fork. No prepare handler: nothing is held across a fork.
+pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
+    // SAFETY: the handler lives as long as the process: the library is never unloaded (NODELETE).
+    unsafe { __register_atfork(None, None, Some(handler), core::ptr::null_mut()) == 0 }
+}
+
+/// Asks to be told before every fork, and after it in the parent; says whether that will be so. The handler is
+/// called before the C library takes locks of its own, and after the program's.
+pub fn on_fork(prepare: unsafe extern "C" fn(), parent: unsafe extern "C" fn()) -> bool {
+    // SAFETY: as in `on_fork_child`.
+    unsafe { __register_atfork(Some(prepare), Some(parent), None, core::ptr::null_mut()) == 0 }
+}
+
+/// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds all.
+pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
+    let mut key = MaybeUninit::<libc::pthread_key_t>::uninit();
+    // SAFETY: libc writes the key on success.
+    let code = unsafe { libc::pthread_key_create(key.as_mut_ptr(), Some(destructor)) };
+    // SAFETY: written, as the code says.
+    (code == 0).then(|| unsafe { key.assume_init() })
+}
+
+/// Arms the destructor for the calling thread.
+pub fn arm_thread_exit(key: u32, value: usize) {
+    // SAFETY: the key was made by `thread_exit_key`; libc keeps the value without following it.
+    unsafe { libc::pthread_setspecific(key, core::ptr::with_exposed_provenance(value)) };
+}
+
+/// What the calling thread's destructor would be armed with; zero, if with nothing.
+pub fn thread_value(key: u32) -> usize {
+    // SAFETY: the key was made by `thread_exit_key`; libc returns what it keeps.
+    unsafe { libc::pthread_getspecific(key) }.expose_provenance()
+}
+
+/// Time in ticks of 10 to 40 milliseconds, by the processor's own counter.
+pub fn ticks() -> u32 {
+    // Of 1.7 to 6.7 GHz; no x86-64 processor's counter is far from that.
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction.
+    let ticks = unsafe { core::arch::x86_64::_rdtsc() } >> 26;
+    #[cfg(target_arch = "aarch64")]
+    let ticks = {
+        let (count, frequency): (u64, u64);
+        // SAFETY: Linux lets programs read both registers.
+        unsafe {
+            core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack));
+            core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack));
+        }
+        count / (frequency >> 6).max(1)
+    };
+    ticks as u32
+}
+
+/// Seconds since 1970.
+pub fn seconds() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let args = [libc::CLOCK_REALTIME as usize, &raw mut now as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes one time.
+    unsafe { syscall(libc::SYS_clock_gettime, args) };
+    now.tv_sec as u64
+}
+
+/// Lets a function handle a signal, calls that it interrupts going on; says whether that was possible. The function
+/// makes only such calls as a handler may.
+pub fn on_signal(number: c_int, handler: extern "C" fn(c_int)) -> bool {
+    // SAFETY: a structure of integers, and a handler that lives as long as the process.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigaction(number, &raw const action, core::ptr::null_mut()) == 0
+    }
+}
+
+/// Dies by SIGABRT; a handler may run, but the process does not go on after it.
+pub fn abort() -> ! {
+    // Block everything else, restore the default action, raise, and unblock: a handler installed
+    // for SIGABRT must not be able to longjmp out and continue on a heap known to be misused.
+    // SAFETY: plain kernel calls on zeroed, properly sized kernel structures of this thread.
+    unsafe {
+        let default_action = [0usize; 4];
+        let abort = libc::SIGABRT as usize;
+        let action = &raw const default_action as usize;
+        syscall(libc::SYS_rt_sigaction, [abort, action, 0, 8, 0, 0]);
+        let unblock = 1u64 << (libc::SIGABRT - 1);
+        let how = libc::SIG_UNBLOCK as usize;
+        syscall(libc::SYS_rt_sigprocmask, [how, &raw const unblock as usize, 0, 8, 0, 0]);
+        let process = syscall(libc::SYS_getpid, [0; 6]) as usize;
+        let thread = syscall(libc::SYS_gettid, [0; 6]) as usize;
+        syscall(libc::SYS_tgkill, [process, thread, abort, 0, 0, 0]);
+        loop {
+            syscall(libc::SYS_exit_group, [134, 0, 0, 0, 0, 0]);
+        }
+    }
+}

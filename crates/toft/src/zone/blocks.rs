@@ -1,0 +1,219 @@
+//! Blocks of one zone, under its lock: taken, measured, given back.
+
+use super::lock::Held;
+use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, Whereabouts};
+use super::record::{Record, head};
+use super::window::State;
+use super::zones::Refusal;
+use crate::harden::{first_nonzero, wipe};
+use crate::os::Os;
+use crate::policy::HARDENED;
+use crate::slab::Class;
+use crate::sync::Ordering::Relaxed;
+
+/// A block that was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// Where it begins.
+    pub(super) address: usize,
+    /// The addresses that were mapped for it, if any were: begin and bytes.
+    pub(super) mapped: Option<(usize, usize)>,
+}
+
+/// A zone, while one has its lock.
+#[derive(Debug)]
+pub(super) struct Zone<'a, O: Os> {
+    pub(super) state: &'a State,
+    pub(super) os: &'a O,
+    pub(super) me: usize,
+    pub(super) place: usize,
+    pub(super) record: &'a Record,
+    pub(super) _held: Held<'a, O>,
+}
+
+impl State {
+    /// What an address is.
+    pub(super) fn at(&self, address: usize) -> Whereabouts {
+        let Some(lot) = self.lot_of(address) else { return Whereabouts::Nobodys };
+        let zone = lot.zone.load(Relaxed) as usize;
+        let begin = self.address_of(lot.place.load(Relaxed));
+        let offset = address.wrapping_sub(begin);
+        match lot.kind() {
+            Kind::Free | Kind::Reserved => Whereabouts::Nobodys,
+            Kind::Bare => Whereabouts::Bare { zone },
+            Kind::Large => {
+                let bytes = lot.size();
+                Whereabouts::Block { zone, begin, bytes, slot: None, live: true, fresh: false }
+            }
+            Kind::Slots => {
+                let size = lot.size().max(GRAIN);
+                let slot = offset / size;
+                if slot >= lot.slots() {
+                    return Whereabouts::Bare { zone };
+                }
+                Whereabouts::Block {
+                    zone,
+                    begin: begin + slot * size,
+                    bytes: size,
+                    slot: Some(slot),
+                    live: lot.is_live(slot),
+                    fresh: slot >= lot.fresh(),
+                }
+            }
+        }
+    }
+}
+
+impl<'a, O: Os> Zone<'a, O> {
+    pub(super) fn allocate(
+        &self,
+        size: usize,
+        align: usize,
+        zeroed: bool,
+    ) -> Result<Block, Refusal> {
+        let Some(slot) = self.slot_for(size, align)? else {
+            let object = self.record.object.load(Relaxed);
+            return self.large(size.max(object).max(1), align);
+        };
+        let bin = self.record.bin(slot).ok_or(Refusal::DoesNotFit)?;
+        let mut mapped = None;
+        let lot = match self.state.lot(head(bin)) {
+            Some(lot) => lot,
+            None => {
+                let (number, lot, new) = self.bare_lot()?;
+                mapped = new;
+                lot.cut(slot);
+                lot.after.store(0, Relaxed);
+                lot.in_bin.store(1, Relaxed);
+                bin.store(number, Relaxed);
+                lot
+            }
+        };
+        let before = lot.fresh();
+        let taken = lot.take().ok_or(Refusal::NoMemory)?;
+        if lot.live() >= lot.slots() {
+            lot.in_bin.store(0, Relaxed);
+            bin.store(lot.after.load(Relaxed), Relaxed);
+        }
+        self.record.count(slot, true);
+        let address = self.state.address_of(lot.place.load(Relaxed)) + taken * slot;
+        if taken < before {
+            self.ready(address, slot, zeroed)?;
+        }
+        self.put_tags(address, slot);
+        Ok(Block { address, mapped })
+    }
+
+    /// A slot that was in use before is handed out again.
+    fn ready(&self, address: usize, bytes: usize, zeroed: bool) -> Result<(), Refusal> {
+        if HARDENED || zeroed {
+            self.lay_open(address, bytes);
+        }
+        if HARDENED {
+            // SAFETY: (1) a slot of a lot that is mapped, taken a moment ago.
+            return match unsafe { first_nonzero(address, bytes) } {
+                Some(byte) => Err(Refusal::WrittenTo { begin: address, bytes, byte }),
+                None => Ok(()),
+            };
+        }
+        if zeroed {
+            // SAFETY: (1) as above.
+            unsafe { wipe(address, bytes, false) };
+        }
+        Ok(())
+    }
+
+    /// The size of slot for a request; `None` where it has to be a block of its own.
+    fn slot_for(&self, size: usize, align: usize) -> Result<Option<usize>, Refusal> {
+        let slot = self.record.slot.load(Relaxed);
+        if slot != 0 {
+            let object = self.record.object.load(Relaxed);
+            let aligned = slot > SLOT_MAX || slot.is_multiple_of(align) || align <= GRAIN;
+            let fits = size <= object && aligned;
+            return if fits {
+                Ok((slot <= SLOT_MAX).then_some(slot))
+            } else {
+                Err(Refusal::DoesNotFit)
+            };
+        }
+        if size.max(align) > SLOT_MAX {
+            return Ok(None);
+        }
+        let class = Class::of_aligned(size, align.max(GRAIN));
+        Ok(class.map(Class::size).filter(|&size| size <= SLOT_MAX))
+    }
+
+    /// The live block of this zone that begins at an address.
+    fn block(&self, address: usize) -> Result<(&'a Lot, Option<usize>), Refusal> {
+        let found = self.state.at(address);
+        let refused = Refusal::NotABlock(found);
+        match found {
+            Whereabouts::Block { zone, begin, slot, live: true, .. }
+                if zone == self.place && begin == address =>
+            {
+                Ok((self.state.lot_of(address).ok_or(refused)?, slot))
+            }
+            _ => Err(refused),
+        }
+    }
+
+    pub(super) fn usable_size(&self, address: usize) -> Result<usize, Refusal> {
+        Ok(self.block(address)?.0.size())
+    }
+
+    pub(super) fn free(&self, address: usize) -> Result<(), Refusal> {
+        let (lot, slot) = self.block(address)?;
+        let size = lot.size();
+        let Some(slot) = slot else { return self.free_large(lot) };
+        if HARDENED {
+            self.lay_open(address, size);
+            // SAFETY: (1) a live slot, which the program gives back.
+            unsafe { wipe(address, size, false) };
+        }
+        self.change_tags(address, size);
+        lot.put(slot);
+        self.record.count(size, false);
+        let bin = self.record.bin(size).ok_or(Refusal::DoesNotFit)?;
+        let number = self.number_of(lot);
+        if lot.in_bin.load(Relaxed) == 0 {
+            lot.after.store(head(bin), Relaxed);
+            lot.in_bin.store(1, Relaxed);
+            bin.store(number, Relaxed);
+        }
+        if lot.live() == 0 {
+            self.is_empty(lot, number);
+        }
+        Ok(())
+    }
+
+    /// A lot has become empty: one of each size keeps its pages, so that a program that takes and gives one block in
+    /// turn meets no fault each time. Others come later in the list than what has pages.
+    fn is_empty(&self, lot: &Lot, number: u32) {
+        let size = lot.size();
+        let (Some(bin), Some(kept)) = (self.record.bin(size), self.record.kept(size)) else {
+            return;
+        };
+        let other = self.state.lot(head(kept));
+        if head(kept) == number
+            || other.is_none_or(|other| other.live() != 0 || other.size() != size)
+        {
+            kept.store(number, Relaxed);
+            return;
+        }
+        let next = lot.after.load(Relaxed);
+        if head(bin) == number
+            && let Some(second) = self.state.lot(next)
+        {
+            lot.after.store(second.after.load(Relaxed), Relaxed);
+            second.after.store(number, Relaxed);
+            bin.store(next, Relaxed);
+        }
+        // SAFETY: (1) a lot of this zone, in which no slot is live.
+        let _ =
+            unsafe { self.os.discard(self.state.address_of(lot.place.load(Relaxed)), LOT_BYTES) };
+    }
+
+    pub(super) fn number_of(&self, lot: &Lot) -> u32 {
+        self.state.entry(lot.place.load(Relaxed)).map_or(0, |entry| entry.load(Relaxed))
+    }
+}
