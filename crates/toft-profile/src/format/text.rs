@@ -85,8 +85,8 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
 /// The sampled stacks, each with its callers below it.
 fn stacks(page: &mut String, sampled: &Sampled, shown: &Shown) {
     let all = sampled.sum(|stack| stack.bytes);
-    let about = fit(&format!("sampled stacks: {}", sampled.about()), shown.width);
-    let _ = writeln!(page, "\n{about}");
+    let about = format!("\nsampled stacks: {}", sampled.about()).replace("; ", "\n");
+    let _ = writeln!(page, "{about}");
     let live: Vec<_> = sampled.stacks.iter().filter(|stack| stack.bytes > 0).collect();
     if live.is_empty() {
         return;
@@ -302,10 +302,10 @@ mod tests {
     fn sampled_stacks_stand_apart_and_are_called_estimates() {
         let page = text(&sampled_profile(), &Shown::default());
         let (sites, stacks) = page.split_once("\nsampled stacks: ").unwrap();
-        assert!(!sites.contains("middle") && sites.contains("f at sample.c:1"));
-        let line =
-            "estimates from 8 samples of 2 stacks, one in about 4096 bytes; 4 of the samples have";
-        assert!(stacks.starts_with(line), "{stacks}");
+        assert!(!sites.contains("middle") && sites.contains("f at sample.c:9"));
+        let about = "estimates from 8 samples of 2 stacks, one in about 4096 bytes\n\
+                     4 of the samples have a truncated stack\n";
+        assert!(stacks.starts_with(about), "{stacks}");
         let words = stacks.split_whitespace().collect::<Vec<_>>().join(" ");
         let first =
             "2.0 KiB 66.7% 200 400 2 leaf at s.c:1 < middle at s.c:2 < main at s.c:3 1000 B";

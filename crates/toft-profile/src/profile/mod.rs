@@ -366,7 +366,7 @@ pub(crate) mod samples {
         let whole = vec![call("leaf", 1), call("middle", 2), call("main", 3)];
         let stacks = vec![stack(whole.clone(), 2000), stack(whole[..1].to_vec(), 1000)];
         let sampled = Some(Sampled { interval: 4096, missed: 0, stacks });
-        Profile { sampled, ..profile(vec![row("f", 1, 16, 3)]) }
+        Profile { sampled, ..profile(vec![row("f", 9, 16, 3)]) }
     }
 
     /// A profile of these rows.
