@@ -1,4 +1,4 @@
-//! What every verb says and takes in the same way: text on stdout, the number of a process.
+//! What every verb says and takes in the same way: text on stdout, the number of a process, how often.
 
 use std::io::{self, Write};
 
@@ -35,5 +35,13 @@ pub fn pid(text: &str) -> Result<i32, String> {
     match text.parse() {
         Ok(pid) if pid > 0 => Ok(pid),
         _ => Err("not the number of a process, which `pgrep -x NAME` prints".into()),
+    }
+}
+
+/// How long it is from one look to the next.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("not a number of seconds from 0.05 to 86400".into()),
     }
 }

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 
 use common::*;
@@ -107,6 +109,34 @@ fn every_call_is_recorded_and_a_replay_makes_the_same() {
     assert_eq!(all["top_sites"][0]["allocations"], 50);
     assert!(all["top_sites"][0]["site"].as_str().unwrap().starts_with("plain+0x"), "{all}");
     assert_eq!(replayed(&file), (101, 101));
+}
+
+/// The recorder's names are a list of their own, and a name that it lacks is a call that it misses in silence.
+#[test]
+fn the_recorder_stands_before_each_name_that_the_library_has() {
+    let of_libc = |name: &&str| !name.starts_with("toft_") && !name.starts_with("__");
+    // What only asks or sets; glibc's second names are not recorded.
+    let others = ["malloc_usable_size", "malloc_trim", "mallopt", "mallinfo", "mallinfo2"];
+    let others = [&others[..], &["malloc_stats", "malloc_info", "prctl", "syscall"]].concat();
+    let names = include_str!("../../../tests/abi/symbols.txt").lines();
+    let names = names.filter(|line| !line.is_empty() && !line.starts_with('#')).filter(of_libc);
+    let wanted: BTreeSet<&str> = names.filter(|name| !others.contains(name)).collect();
+    assert!(wanted.contains("malloc") && wanted.contains("_Znwm") && wanted.len() > 30);
+
+    let directory = directory();
+    let file = directory.path().join("names.trace");
+    let words = ["record", "-o", text(&file), "--", "printenv", "LD_PRELOAD"];
+    let output = toft().args(words).output().unwrap();
+    let library = stdout(&output);
+    let table = Command::new("nm").args(["-D", "--defined-only", library.trim()]).output().unwrap();
+    let table = stdout(&table);
+    let found: BTreeSet<&str> = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        // The program's end, and what it becomes.
+        .filter(|name| !name.starts_with("exec") && !["_exit", "_Exit", "fexecve"].contains(name))
+        .collect();
+    assert_eq!(found, wanted);
 }
 
 #[test]

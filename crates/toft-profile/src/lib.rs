@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `memory.rs` | [`Memory`]: what is asked of the process that is looked at, running or not |
 //! | `process.rs` | a running one: `/proc` and `process_vm_readv` |
-//! | `core_file.rs` | one that has ended: its core file |
+//! | `core_file/` | one that has ended: its core file |
 //! | `module.rs` | the files that are mapped, by their own headers |
 //! | `regular.rs` | files whose names another process chose, read within bounds |
 //! | `pagemap.rs` | which of its pages are resident |

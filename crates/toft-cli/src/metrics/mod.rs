@@ -48,7 +48,7 @@ pub struct Metrics {
     #[arg(short, long, value_name = "FILE", visible_alias = "file", conflicts_with = "listen")]
     output: Option<PathBuf>,
     /// Write it anew every so many seconds, until the process ends
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "output")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::words::seconds, requires = "output")]
     every: Option<f64>,
     /// Answer HTTP at a local socket, by the name of a file or by an address of this machine alone
     #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Place::parse)]
@@ -62,13 +62,6 @@ pub struct Metrics {
     /// The process
     #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
     pid: i32,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0.05 to 86400".into()),
-    }
 }
 
 /// The verb.

@@ -37,7 +37,7 @@ Exit status: 0, or 125 if the process cannot be looked at.";
 #[command(name = "top", after_help = HELP, after_long_help = HELP)]
 pub struct Top {
     /// Seconds between two looks
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::words::seconds)]
     interval: f64,
     /// End after so many looks
     #[arg(long, value_name = "N")]
@@ -51,13 +51,6 @@ pub struct Top {
     /// The process
     #[arg(value_name = "PID", value_parser = crate::words::pid, allow_negative_numbers = true)]
     pid: i32,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0.05 to 86400".into()),
-    }
 }
 
 /// The verb.
