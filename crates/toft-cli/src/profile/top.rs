@@ -53,7 +53,7 @@ pub struct Top {
     pid: i32,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.05..=86_400.0).contains(&seconds) => Ok(seconds),
         _ => Err("not a number of seconds from 0.05 to 86400".into()),
