@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{IsTerminal, stderr, stdout};
 
-pub use toft_profile::format::units::{bytes, count, fit, plain};
+pub use toft_profile::format::units::{bytes, count, duration, fit, plain};
 
 /// What the place that is printed to can show.
 #[derive(Clone, Copy, Debug)]

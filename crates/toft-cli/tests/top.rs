@@ -314,6 +314,16 @@ fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
     assert!((3_000_000..4_000_000).contains(&bytes) && bytes % 1000 == 0, "{bytes}");
     assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
 
+    // The same by two looks of `toft heap`, in which nothing comes; and of a single one it is not said.
+    let pid = target.pid.to_string();
+    let looks = toft().args(["heap", "--over", "0.1", &pid]).output().unwrap();
+    assert_clean(&looks);
+    let resting =
+        |page: &str| page.lines().find(|line| line.contains("resting at")).unwrap().to_owned();
+    assert!(resting(&stdout(&looks)).contains("unknown"), "{}", stdout(&looks));
+    let once = toft().args(["heap", &pid]).output().unwrap();
+    assert!(!stdout(&once).contains("lives") && stdout(&once).contains("slot"));
+
     let output = toft().args(["heap", "--json", &target.pid.to_string()]).output().unwrap();
     let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = profile["rows"].as_array().unwrap();

@@ -65,8 +65,8 @@ pub use memory::{Mapping, Memory, Run};
 pub use owners::{Owner, owners, owners_of_heaps};
 pub use process::{Process, read};
 pub use profile::{
-    Caller, Change, Diff, FileError, Frame, Profile, Row, Sampled, SampledStack, Share, Source,
-    VERSION as PROFILE_VERSION, take, take_with_figures,
+    Caller, Change, Diff, FileError, Frame, Profile, Recent, Row, Sampled, SampledStack, Share,
+    Source, VERSION as PROFILE_VERSION, take, take_with_figures,
 };
 pub use regular::read_file;
 pub use root::{Found, find};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
@@ -18,6 +20,7 @@ Examples:
   toft heap 1234 -o heap.html          a page to search and drill down in
   toft heap 1234 -o heap.pb.gz         for go tool pprof
   toft heap 1234 --threads             which thread's slabs the memory is in, and what it keeps free
+  toft heap 1234 --over 10             what is live, and how long blocks live, by two looks ten seconds apart
   toft heap core.1234                  the same of a process that has ended
   toft heap 1234 -o before.toft; sleep 60; toft heap 1234 -o after.toft; toft diff before.toft after.toft
 
@@ -34,6 +37,9 @@ Exit status: 0, or 125 if there is no profile; then one line says why.";
 pub struct Heap {
     #[command(flatten)]
     output: Output,
+    /// Look twice, so many seconds apart, and say of each call site how long its blocks live
+    #[arg(long, value_name = "SECONDS", value_parser = crate::words::seconds, conflicts_with = "threads")]
+    over: Option<f64>,
     /// Show which thread owns what, in place of call sites; --json is for this, too
     #[arg(long, conflicts_with_all = ["output", "format", "top", "symbols"])]
     threads: bool,
@@ -93,9 +99,20 @@ fn show(args: &Heap) -> Result<(), String> {
     let format = args.output.format()?;
     let (mut profile, own) = match &args.target {
         Target::Process(pid) => {
-            let profile = of_process(*pid).map_err(|error| error.to_string())?;
+            let look = || of_process(*pid).map_err(|error| error.to_string());
+            let mut profile = look()?;
+            if let Some(seconds) = args.over {
+                let first = Instant::now();
+                sleep(Duration::from_secs_f64(seconds));
+                let before = std::mem::replace(&mut profile, look()?);
+                let passed = u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX);
+                profile.since(&before, passed);
+            }
             // In a container the files have other places than here.
             (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
+        }
+        Target::Core(_) if args.over.is_some() => {
+            return Err("--over is for a process that runs: a core file is of one moment".into());
         }
         Target::Core(path) => (of_core(path).map_err(|error| error.to_string())?, None),
     };

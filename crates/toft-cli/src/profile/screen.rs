@@ -10,7 +10,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table, TableState};
 use toft_profile::{Diff, Owner, Profile, Row, Share};
 
 use super::owned::Owned;
-use crate::style::{bytes, count, fit, plain};
+use crate::style::{bytes, count, duration, fit, plain};
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -389,16 +389,6 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
 
 pub(super) fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
-}
-
-/// A time, in the unit that it is read best in.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        ..1e-3 => format!("{:.1} us", seconds * 1e6),
-        ..1.0 => format!("{:.1} ms", seconds * 1e3),
-        ..120.0 => format!("{seconds:.1} s"),
-        _ => format!("{:.1} min", seconds / 60.0),
-    }
 }
 
 /// A site: where it is, its rates, and its slots.

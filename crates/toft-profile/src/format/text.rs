@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::units::{bytes, count, fit, plain};
+use super::units::{bytes, count, duration, fit, plain};
 use crate::{Change, Diff, Profile, Row, Sampled, Share};
 
 /// How much of it.
@@ -55,7 +55,11 @@ pub fn text(profile: &Profile, shown: &Shown) -> String {
     if !rows.is_empty() {
         let head = format!(
             "  {:>10}  {:>6}  {:>11}  {:>11}  {:>8}   call site",
-            "live", "share", "blocks", "ever", "slot"
+            "live",
+            "share",
+            "blocks",
+            "ever",
+            if looked_on(profile) { "lives" } else { "slot" }
         );
         let _ = writeln!(page, "{}", fit(&head, shown.width));
     }
@@ -157,10 +161,16 @@ fn notes(profile: &Profile) -> Vec<String> {
     notes
 }
 
+/// Whether how long blocks live is worth a column: that of slots gives way to it.
+fn looked_on(profile: &Profile) -> bool {
+    profile.rows.iter().any(|row| row.recent.is_some())
+}
+
 fn line(page: &mut String, profile: &Profile, row: &Row, shown: &Shown) {
-    let slot = match row.size {
-        0 => "-".to_owned(),
-        size => bytes(size),
+    let slot = match (looked_on(profile), row.size) {
+        (true, _) => row.lifetime().map_or_else(|| "unknown".to_owned(), duration),
+        (false, 0) => "-".to_owned(),
+        (false, size) => bytes(size),
     };
     let mark = if row.share == Share::Shared { '~' } else { ' ' };
     let figures = format!(

@@ -29,6 +29,16 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// A time, in the unit that it is read best in.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        ..1e-3 => format!("{:.1} us", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        ..120.0 => format!("{seconds:.1} s"),
+        _ => format!("{:.1} min", seconds / 60.0),
+    }
+}
+
 /// A name as it can be shown in a line: others chose it, and what steers a terminal or ends a line is no part
 /// of it. Everything that is printed of names goes through here, or through [`fit`].
 pub fn plain(text: &str) -> String {

@@ -68,6 +68,17 @@ impl Frame {
     }
 }
 
+/// What came to a row while somebody looked on: between two looks at one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recent {
+    /// How long that was.
+    pub milliseconds: u64,
+    /// Live blocks at the first look.
+    pub objects_before: u64,
+    /// Blocks that came between the two.
+    pub allocations: u64,
+}
+
 /// What one call site has live, in slots of one size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
@@ -97,6 +108,9 @@ pub struct Row {
     /// Their bytes, as of `bytes`; of large blocks those by which they have grown in place, too.
     #[serde(default)]
     pub allocated: u64,
+    /// What came to it lately, where the process was looked at twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<Recent>,
     /// Whose they are.
     pub share: Share,
     /// The functions that the site is in, innermost first: those behind the first have it inlined.
@@ -108,6 +122,14 @@ impl Row {
     /// The file's name without its folders.
     pub fn module_name(&self) -> &str {
         self.module.as_deref().map_or("no file", file_name)
+    }
+
+    /// Seconds that its blocks live on average, by Little's law, as of [`Change::lifetime`]: known where the process was
+    /// looked at twice and blocks came meanwhile.
+    pub fn lifetime(&self) -> Option<f64> {
+        let recent = self.recent.filter(|recent| recent.allocations > 0)?;
+        let live = (recent.objects_before as f64 + self.objects as f64) / 2.0;
+        Some(live * recent.milliseconds as f64 / 1e3 / recent.allocations as f64)
     }
 
     /// Blocks that were freed.
@@ -285,6 +307,10 @@ impl Profile {
                     known.bytes += row.bytes;
                     known.allocations += row.allocations;
                     known.allocated += row.allocated;
+                    if let (Some(known), Some(row)) = (&mut known.recent, row.recent) {
+                        known.objects_before += row.objects_before;
+                        known.allocations += row.allocations;
+                    }
                     known.share = known.share.max(row.share);
                 }
                 None => {
@@ -295,6 +321,19 @@ impl Profile {
         }
         joined.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.site.cmp(&b.site)));
         joined
+    }
+
+    /// Says of each row what came to it since an earlier look at the same process.
+    pub fn since(&mut self, before: &Profile, milliseconds: u64) {
+        let key = |row: &Row| (row.site, row.size, row.partition);
+        let had: HashMap<_, (u64, u64)> =
+            before.rows.iter().map(|row| (key(row), (row.objects, row.allocations))).collect();
+        for row in &mut self.rows {
+            let (objects_before, ever) = had.get(&key(row)).copied().unwrap_or_default();
+            // Of a thread that is just at it a look may be one behind.
+            let allocations = row.allocations.saturating_sub(ever);
+            row.recent = Some(Recent { milliseconds, objects_before, allocations });
+        }
     }
 
     /// Puts the rows in order, and counts them.
@@ -331,6 +370,7 @@ pub(crate) mod samples {
             bytes: size * objects,
             allocations: 2 * objects,
             allocated: 2 * size * objects,
+            recent: None,
             share: Share::Alone,
             frames: vec![Frame {
                 function: function.into(),
@@ -421,6 +461,32 @@ mod tests {
         assert_eq!((joined[0].bytes, joined[0].objects, joined[0].size), (80, 4, 0));
         assert_eq!((joined[0].share, joined[1].share), (Share::Shared, Share::Alone));
         assert_eq!(profile.shared_bytes(), 32);
+    }
+
+    #[test]
+    fn how_long_blocks_live_is_known_of_two_looks_alone() {
+        let before = profile(vec![row("a", 1, 16, 10), row("b", 2, 16, 10)]);
+        let mut after = before.clone();
+        assert_eq!(after.rows[0].lifetime(), None);
+        // 100 came in two seconds while 10 lived, and then 30: 20 on average.
+        (after.rows[0].objects, after.rows[0].allocations) = (30, 120);
+        // A slot size that was not there: ten came, and five of them live.
+        let mut other = row("a", 1, 32, 5);
+        other.allocations = 10;
+        after.rows.push(other);
+        after.since(&before, 2000);
+        assert_eq!(after.rows[0].lifetime(), Some(0.4));
+        assert_eq!(after.rows[1].lifetime(), None, "nothing came");
+        assert_eq!(after.rows[2].lifetime(), Some(0.5));
+        let joined = after.by_place().into_iter().find(|row| row.function() == "a").unwrap();
+        assert_eq!(joined.lifetime(), Some((10.0 + 35.0) / 2.0 * 2.0 / 110.0));
+        // And it is kept.
+        after.finish();
+        after.rows.iter_mut().for_each(|row| row.bytes = row.size * row.objects);
+        after.finish();
+        let again = Profile::from_json(after.to_json().as_bytes()).unwrap();
+        let kept = again.rows.iter().find(|row| row.lifetime() == Some(0.4));
+        assert!(kept.is_some(), "{}", after.to_json());
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
             // A large block counts before it lives; where that was missed, it lives all the same.
             allocations: counts.allocations.max(counts.objects),
             allocated: counts.allocated.max(counts.bytes),
+            recent: None,
             share,
             frames: Vec::new(),
         }
