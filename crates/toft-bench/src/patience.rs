@@ -5,7 +5,7 @@
 //!
 //! - the processor time that the program has used, for one that goes round and round;
 //! - the time in which none of its threads used any or was about to, for one that waits for what never comes;
-//! - and, far off, the clock on the wall, for one that does a little now and then, and never ends.
+//! - and, ten minutes off, the clock on the wall, for one that does a little now and then, and never ends.
 //!
 //! Programs that start others are not what this is for: their processor time is not counted.
 
@@ -14,8 +14,9 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How much longer than its processor time a program may take, at most.
-const ON_THE_WALL: u32 = 30;
+/// How long a program may take at most, whatever it does. Far off: beside forty others one that needs half a second of
+/// a processor takes half a minute.
+const ON_THE_WALL: Duration = Duration::from_secs(600);
 
 /// How often it is looked at: soon at first, because most are done by then.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
@@ -41,11 +42,8 @@ fn ends(running: &Running, patience: Duration) -> io::Result<bool> {
         if so_far != used || is_about_to_run(running.pid()) {
             (used, active) = (so_far, now);
         }
-        let wall = now.duration_since(begin);
-        if used >= patience
-            || now.duration_since(active) >= patience
-            || wall >= ON_THE_WALL * patience
-        {
+        let (idle, wall) = (now.duration_since(active), now.duration_since(begin));
+        if used >= patience || idle >= patience || wall >= ON_THE_WALL {
             // What has ended in this very moment has ended.
             return running.ends_within(Duration::ZERO);
         }

@@ -59,7 +59,7 @@ pub struct Options {
     hardened: Option<PathBuf>,
     /// Seconds of processor time after which a run is given up, and as many in which it does nothing at all; it counts as
     /// one that did not end
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     /// Begin no case after so many minutes, and end with status 3. What is done is kept, then as after Ctrl-C, and the
     /// same command goes on from there
