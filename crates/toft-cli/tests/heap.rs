@@ -510,7 +510,9 @@ fn what_is_no_profile_and_no_process_is_told_in_one_line() {
     assert!(refused(&["report", "/nowhere"]).contains("/nowhere"));
     assert!(refused(&["heap", &other]).contains("not a core file"));
     assert!(refused(&["heap", "/bin/true"]).contains("a program or a library"));
-    assert!(refused(&["heap", "/nowhere"]).contains("/nowhere"));
+    let neither = toft().args(["heap", "/nowhere"]).output().unwrap();
+    assert_eq!(neither.status.code(), Some(2));
+    assert!(stderr(&neither).contains("no core file of that name"));
     assert!(refused(&["heap", "2147483647"]).contains("there is no process"));
     let own = std::process::id().to_string();
     assert!(refused(&["heap", &own]).contains("does not run on Toft"));

@@ -125,10 +125,12 @@ fn the_recorder_stands_before_each_name_that_the_library_has() {
 
     let directory = directory();
     let file = directory.path().join("names.trace");
-    let words = ["record", "-o", text(&file), "--", "printenv", "LD_PRELOAD"];
-    let output = toft().args(words).output().unwrap();
-    let library = stdout(&output);
-    let table = Command::new("nm").args(["-D", "--defined-only", library.trim()]).output().unwrap();
+    let words = ["record", "-o", text(&file), "--", "cat", "/proc/self/maps"];
+    let maps = stdout(&toft().args(words).output().unwrap());
+    let mapped = |line: &&str| line.contains("/libtoft_record");
+    let library = maps.lines().find(mapped).and_then(|line| line.split_whitespace().last());
+    let library = library.unwrap_or_else(|| panic!("the recorder is not there: {maps}"));
+    let table = Command::new("nm").args(["-D", "--defined-only", library]).output().unwrap();
     let table = stdout(&table);
     let found: BTreeSet<&str> = table
         .lines()
