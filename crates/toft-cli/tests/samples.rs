@@ -33,7 +33,8 @@ NOINLINE void *deep(int depth, size_t n) { void *p = depth ? deep(depth - 1, n) 
 static void *thread(void *unused) { for (int i = 0; i < 300; i++) kept[5000 + i] = middle(96); return unused; }
 /* malloc, with anything for a frame pointer. */
 void *broken(size_t n, uintptr_t frame);
-__asm__(".text\n.globl broken\nbroken: push %rbp\nmov %rsi, %rbp\ncall malloc@plt\npop %rbp\nret\n");
+__asm__(".text\n.globl broken\n.type broken, @function\nbroken: push %rbp\nmov %rsi, %rbp\ncall malloc@plt\n"
+        "pop %rbp\nret\n.size broken, . - broken\n");
 static char *wall;
 static void *walled(void *unused) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
