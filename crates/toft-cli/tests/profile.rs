@@ -166,6 +166,18 @@ fn children_write_files_of_their_own() {
     let words = format!("{0}; {0}; true", text(&program));
     profiled(&["--children"], &many, &["sh", "-c", &words]);
     assert_eq!(others("many.toft").len(), 2);
+
+    // Where the name has a place for the number it is there and nowhere else, and what is said to be written is there.
+    for options in [&[][..], &["--children"]] {
+        let output = profiled(options, &directory.path().join("of-%p.toft"), &[text(&program)]);
+        let said = said(&output);
+        let name =
+            said.split_once("toft: wrote ").and_then(|(_, rest)| rest.split_once("; next: "));
+        let written = name.unwrap_or_else(|| panic!("{}", stderr(&output))).0;
+        assert_eq!(objects_of(&profile(Path::new(written)), "fill"), 500);
+        let number = written.rsplit_once("/of-").unwrap().1.trim_end_matches(".toft");
+        assert!(number.parse::<u32>().is_ok(), "{written}");
+    }
 }
 
 /// Counts, between a program and whatever malloc it has, which blocks are live, and says at exit what

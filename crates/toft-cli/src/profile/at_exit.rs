@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use toft_profile::format::Format;
@@ -15,6 +16,21 @@ use crate::run::say;
 
 /// The longest name that the library takes.
 const NAME_MOST: usize = 255;
+
+/// What stands in a name for the number of the process.
+const NUMBER: &[u8] = b"%p";
+
+/// A name with the number in its place, as the library writes it.
+fn numbered(path: &Path, pid: i32) -> PathBuf {
+    let (mut rest, mut name) = (path.as_os_str().as_bytes(), Vec::new());
+    while let Some(place) = rest.windows(2).position(|two| two == NUMBER) {
+        name.extend_from_slice(&rest[..place]);
+        name.extend_from_slice(pid.to_string().as_bytes());
+        rest = &rest[place + 2..];
+    }
+    name.extend_from_slice(rest);
+    OsString::from_vec(name).into()
+}
 
 /// A profile that is to be written.
 pub struct AtExit {
@@ -52,15 +68,24 @@ impl AtExit {
     /// What the library is to be told.
     pub fn variable(&self) -> OsString {
         let mut name = self.whole.clone().into_os_string();
-        if self.many {
+        if self.many && !self.has_number() {
             name.push(".%p");
         }
         name
     }
 
+    /// Whether the name has a place for the number of a process, which the library fills.
+    fn has_number(&self) -> bool {
+        self.whole.as_os_str().as_bytes().windows(2).any(|two| two == NUMBER)
+    }
+
     /// The program has ended: says what there is to see, and whether there is anything.
-    pub fn finish(self, pid: i32) -> bool {
-        if self.many {
+    pub fn finish(mut self, pid: i32) -> bool {
+        if self.has_number() {
+            for path in [&mut self.whole, &mut self.shown] {
+                *path = numbered(path, pid);
+            }
+        } else if self.many {
             let own = PathBuf::from(format!("{}.{pid}", self.whole.display()));
             // If there is none, that is told below.
             let _ = fs::rename(own, &self.whole);
