@@ -38,8 +38,8 @@ fn run(machine: Machine, options: Options, script: &[Op]) -> World {
     world
 }
 
-/// Few enough cases for every run of the tests; the environment asks for more. A failure is cut
-/// short for a while only, and its seed is printed, not kept in a file.
+// Few enough cases for every run of the tests; the environment asks for more. A failure is cut
+// short for a while only, and its seed is printed, not kept in a file.
 proptest! {
     #![proptest_config(cases(256))]
 
