@@ -241,13 +241,12 @@ fn frame_pointers_that_lead_nowhere_are_told_and_not_followed() {
     let [deep] = of("deep")[..] else { panic!("{stacks:#?}") };
     assert_eq!((deep["truncated"].as_bool(), deep["samples"].as_u64()), (Some(true), Some(10)));
     assert!(deep["calls"].as_array().unwrap().len() >= 50);
-    // And it is said.
+    // And it is said: of the loader's own, too, which may have no frame pointers.
+    let cut = stacks.iter().filter(|s| s["truncated"] == true);
+    let cut: u64 = cut.map(|s| s["samples"].as_u64().unwrap()).sum();
     let text = toft().arg("report").arg(directory.path().join("heap.toft")).output().unwrap();
-    assert!(
-        stdout(&text).contains("90 of the samples have a truncated stack"),
-        "{}",
-        stdout(&text)
-    );
+    let said = format!("\n{cut} of the samples have a truncated stack\n");
+    assert!(cut >= 90 && stdout(&text).contains(&said), "{}", stdout(&text));
 }
 
 #[test]
