@@ -110,7 +110,8 @@ fn about(trace: &Trace) -> u64 {
 /// A mixture of a stack; not zero.
 fn key(trace: &Trace) -> u64 {
     let mix = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word) * 0x9E37_79B9_7F4A_7C15_D6E8_FEB8_6659_FD93;
+        let product =
+            u128::from((hash ^ word).wrapping_add(0xD6E8_FEB8_6659_FD93)) * 0x9E37_79B9_7F4A_7C15;
         (product >> 64) as u64 ^ product as u64
     };
     trace.frames().iter().fold(mix(!0, about(trace)), |hash, &frame| mix(hash, frame as u64)).max(1)

@@ -25,7 +25,7 @@ impl Weight {
     /// Of a block of so many bytes, where chosen bytes are `interval` apart, one at least.
     pub fn of(size: usize, interval: usize) -> Weight {
         let objects = (ONE << OBJECT_BITS) / chance(size, interval);
-        let bytes = (objects * size as u128) >> OBJECT_BITS;
+        let bytes = (objects * size as u128 + (1 << (OBJECT_BITS - 1))) >> OBJECT_BITS;
         let number = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
         Weight { objects: number(objects), bytes: number(bytes) }
     }
@@ -66,11 +66,13 @@ mod tests {
                 let weight = Weight::of(size, interval);
                 let objects = weight.objects as f64 / f64::from(1 << OBJECT_BITS);
                 assert!((objects / expected - 1.0).abs() < 2e-5, "{size} {interval}: {objects}");
-                let bytes = weight.bytes as f64 / (size as f64 * expected);
-                assert!((bytes - 1.0).abs() < 2e-5, "{size} {interval}: {bytes}");
+                let (bytes, expected) = (weight.bytes as f64, size as f64 * expected);
+                // Whole ones.
+                let off = (bytes - expected).abs();
+                assert!(off < 0.5 + 2e-5 * expected, "{size} {interval}: {bytes}");
             }
         }
-        assert_eq!(Weight::of(16, usize::MAX).bytes >> 62, 1);
+        assert_eq!(Weight::of(16, usize::MAX), Weight { objects: u64::MAX, bytes: u64::MAX });
         // With every byte chosen a block stands for itself.
         assert_eq!(Weight::of(64, 1), Weight { objects: 1 << OBJECT_BITS, bytes: 64 });
     }
