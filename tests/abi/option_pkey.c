@@ -4,6 +4,7 @@
 // env: TOFT_PKEY=1
 // build: hardened the other build has no doors
 // libc: skip it has no such option
+// machine: pkeys it is about them
 #include "../keyed.h"
 #include "../zones.h"
 #include <sys/time.h>

@@ -4,6 +4,7 @@
 // expect: signal ABRT
 // stderr: toft: stray access: write({p}): the allocator's own tables are there
 // libc: skip it has no such option
+// machine: pkeys it is about them
 // twin: reads them
 // promise: 1
 #include "keyed.h"

@@ -5,6 +5,7 @@
 // expect: signal ABRT
 // stderr: toft: stray access: write({p}): the allocator's own tables are there
 // libc: skip it has no such option
+// machine: pkeys it is about them
 // twin: allocates, too
 // promise: 1
 #include "keyed.h"

@@ -19,6 +19,7 @@
 //! // libc: skip WHY            holds for Toft and not for the C library
 //! // build: hardened WHY       for `libtoft-secure.so` only; or `default WHY`: for `libtoft.so` only
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
+//! // machine: pkeys WHY        left out where processor or kernel have no protection keys
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -92,6 +93,8 @@ pub struct Source {
     pub only_hardened: Option<(bool, String)>,
     /// Programs it needs, with their Debian packages.
     pub needs: Vec<(String, String)>,
+    /// Why it needs protection keys, if it does.
+    pub pkeys: Option<String>,
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -153,6 +156,7 @@ impl Source {
             libc_skip: None,
             only_hardened: None,
             needs: Vec::new(),
+            pkeys: None,
         };
         for line in text.lines().take_while(|l| l.starts_with("//")) {
             let line = line.trim_start_matches('/').trim();
@@ -215,6 +219,11 @@ impl Source {
                 let (tool, package) =
                     value.split_once(' ').ok_or(format!("not TOOL PACKAGE: {value}"))?;
                 self.needs.push((tool.to_owned(), package.trim().to_owned()));
+            }
+            "machine" => {
+                let why =
+                    value.strip_prefix("pkeys ").ok_or(format!("not `pkeys WHY`: {value}"))?;
+                self.pkeys = Some(why.to_owned());
             }
             // Prose may have a colon in it; a directive is one word in lower case.
             word if word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') => {

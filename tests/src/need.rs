@@ -1,4 +1,4 @@
-//! Programs that may not be installed.
+//! What a machine may not have: programs, and what its processor lacks.
 
 use std::path::PathBuf;
 
@@ -20,4 +20,12 @@ pub fn missing(needs: &[(String, String)]) -> Vec<&str> {
 /// Whether a missing program fails its test instead of leaving it out (`TOFT_TEST_REQUIRE=1`).
 pub fn required() -> bool {
     std::env::var_os("TOFT_TEST_REQUIRE").is_some_and(|v| v == "1")
+}
+
+/// Whether a process can have protection keys, as the processor says of itself.
+pub fn pkeys() -> bool {
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = about.lines().find(|line| line.starts_with("flags"));
+    // Not `pku` alone: the kernel has to have switched it on.
+    flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "ospke"))
 }

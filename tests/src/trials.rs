@@ -62,6 +62,13 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
             .with_ignored_flag(true)
             .with_kind(kind);
     }
+    if let Some(why) = &source.pkeys
+        && !need::pkeys()
+    {
+        return trial(format!("{} (no protection keys here: {why})", source.name), || Ok(()))
+            .with_ignored_flag(true)
+            .with_kind(kind);
+    }
     let (name, needs) = (source.name.clone(), source.needs.clone());
     needing(&name, &needs, move || run_source(suite, &source)).with_kind(kind)
 }

@@ -58,7 +58,7 @@ int main()
             t[i] = spawn(thread, reinterpret_cast<void *>(round * 8 + i));
         for (size_t i = 0; i < 8; i++)
             join(t[i]);
-        if (round == 100)
+        if (round == 400)
             rss = rss_bytes();
     }
     CHECK(rss_bytes() < rss + (4 << 20));

@@ -139,6 +139,13 @@ fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
         if !old.is_empty() && old != text.as_bytes() {
             let mut name = path.as_os_str().to_owned();
             name.push("~");
+            let there = fs::read(&name).unwrap_or_default();
+            if !there.is_empty() && !is_hints(&there) {
+                return Err(format!(
+                    "{} is there and has no hints: both stay as they are; give -o another name",
+                    name.display()
+                ));
+            }
             fs::copy(path, &name).map_err(|error| {
                 format!("cannot keep {} as {}: {error}", path.display(), name.display())
             })?;

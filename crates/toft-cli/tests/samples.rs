@@ -74,6 +74,12 @@ int main(int argc, char **argv) {
             kept[i] = i % 2 ? middle(sizes[i % 5]) : other(sizes[i % 5]);
             if (i % 4 == 1) { free(kept[i]); kept[i] = NULL; }
         }
+    } else if (!strcmp(how, "beside")) {
+        for (int i = 0; i < 4000; i++)
+            for (int j = 0, place = i * 37 % 64; j < 64; j++) {
+                free(middle(1000));
+                if (j == place) free(other(64000));
+            }
     } else if (!strcmp(how, "broken")) {
         size_t half = 256 << 10;
         char *stack = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -207,6 +213,25 @@ fn estimates_are_within_their_scatter() {
     }
     // As tight as that: half as much would be seen.
     assert!(5.0 * scatter.sqrt() < 0.25 * bytes, "{scatter} {bytes}");
+}
+
+/// What a claim was cut for is not taken by another site of the thread, which asks before: each has its share.
+#[test]
+fn what_two_sites_allocate_in_turn_is_told_of_both_alike() {
+    let directory = directory();
+    let profile = sampled(directory.path(), "128k", "beside");
+    for (stack, slot) in [("leaf<middle<main", 1008.0), ("leaf<other<main", 65536.0)] {
+        let blocks = if slot < 2000.0 { 64.0 * 4000.0 } else { 4000.0 };
+        let p = -f64::exp_m1(-slot / f64::from(128 << 10));
+        let (bytes, scatter) = (blocks * slot, f64::sqrt(blocks * slot * slot * (1.0 - p) / p));
+        let estimate = sum(&profile, stack, "allocated") as f64;
+        // Slots may be a class larger than is assumed here.
+        assert!(
+            (estimate - bytes).abs() < 5.0 * scatter + 0.1 * bytes,
+            "{stack}: {estimate} {bytes}"
+        );
+        assert!(5.0 * scatter < 0.2 * bytes, "half as much would be seen");
+    }
 }
 
 #[test]

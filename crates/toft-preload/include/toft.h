@@ -29,7 +29,8 @@ int toft_profile(int fd);
 
 /* Writes the process's figures to a file descriptor in Prometheus' text format: the metrics that `toft metrics PID` writes,
  * with the places of call sites in their files in place of the names of functions (docs/metrics.md). Allocates nothing.
- * Returns 0, or -1 as toft_profile does. */
+ * Returns 0, or -1 as toft_profile does. A pipe or socket without a reader raises SIGPIPE, as any write does; one whose
+ * reader stalls holds up other profiles: for a client that is not trusted write to a memfd_create, and send that. */
 int toft_metrics(int fd);
 
 /* Gives back to the system everything of the whole process that holds no live block: pages of free

@@ -221,7 +221,7 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
                 && (8..4096).contains(&root.sample_bytes)
                 && samples.iter().all(|at| at.saturating_add(8) <= root.sample_bytes)
                 && root.sample_frames <= root.sample_bytes
-                && root.sample_object_bits < 64,
+                && (1..64).contains(&root.sample_object_bits),
         "the sampled stacks",
     )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")

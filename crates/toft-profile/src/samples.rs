@@ -5,6 +5,8 @@ use crate::{Error, Memory, Tables};
 
 /// The most bytes of entries that are believed.
 const BYTES_MOST: u64 = 1 << 32;
+/// The most stacks that are believed: a file may be made to look larger than it is.
+const STACKS_MOST: usize = 1 << 20;
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -52,6 +54,9 @@ impl Tables {
             samples.extend(
                 bytes.chunks_exact(root.sample_bytes as usize).filter_map(|e| self.sample(e)),
             );
+            if samples.len() > STACKS_MOST {
+                return Err(nonsense("more sampled stacks than are believed"));
+            }
             at += step;
         }
         Ok((missed, samples))

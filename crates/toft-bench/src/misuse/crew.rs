@@ -81,9 +81,10 @@ pub fn work(
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().expect("no worker panics"));
+        let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         *lock(&over.0) = true;
         over.1.notify_all();
+        joined.into_iter().for_each(|worker| worker.expect("no worker panics"));
     });
     match wrong.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),

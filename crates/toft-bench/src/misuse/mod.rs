@@ -141,6 +141,7 @@ fn tried(
     );
     if options.again {
         done.clear();
+        file.as_ref().map_or(Ok(()), |file| file.begin_anew(&plan))?;
     }
     if !done.is_empty() {
         eprintln!(

@@ -84,6 +84,15 @@ impl Unfinished {
         Ok(Some((Self { path, file }, done)))
     }
 
+    /// Forgets what was done before.
+    ///
+    /// # Errors
+    /// Names the file and says why it cannot be written.
+    pub fn begin_anew(&self, plan: &str) -> Result<(), String> {
+        let anew = self.file.set_len(0).and_then(|()| writeln!(&self.file, "{plan}"));
+        anew.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
     /// Writes what a job came to.
     ///
     /// # Errors

@@ -224,7 +224,7 @@ if (profile.sampled) {
     `Estimates from ${count(sum((stack) => stack.samples))} samples of ${count(stacks.length)} stacks, one in about ${bytes(interval)}: ` +
     `about ${bytes(sum((stack) => stack.bytes))} live in ${count(sum((stack) => stack.objects))} blocks.` +
     (cut ? ` ${count(cut)} of the samples have a truncated stack.` : "") +
-    (missed ? ` ${count(missed)} samples were lost for lack of memory.` : "");
+    (missed ? ` ${count(missed)} samples were lost, for lack of memory or to the reclaimer.` : "");
   const root = tree(stacks);
   branches(root, section.querySelector("div"), root.bytes);
 }

@@ -84,7 +84,7 @@ impl SampledStack {
 pub struct Sampled {
     /// Bytes from one chosen byte to the next, on average.
     pub interval: u64,
-    /// Samples for which the process had no memory.
+    /// Samples for which the process had no memory, or that were handed out while the reclaimer held the slab.
     #[serde(default)]
     pub missed: u64,
     /// Most bytes first.
@@ -127,7 +127,10 @@ impl Sampled {
             about += &format!("; {cut} of the samples have a truncated stack");
         }
         if self.missed > 0 {
-            about += &format!("; {} samples were lost for lack of memory", self.missed);
+            about += &format!(
+                "; {} samples were lost, for lack of memory or to the reclaimer",
+                self.missed
+            );
         }
         about
     }

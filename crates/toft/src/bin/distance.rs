@@ -61,6 +61,14 @@ impl Distance {
         passed as usize
     }
 
+    /// The chosen byte is owed to a slot for which a claim was cut: says where in it. What else the thread allocates until
+    /// then has distances of its own; else it would be chosen in that slot's place.
+    pub fn owe(&self) -> u64 {
+        let left = self.left.load(Relaxed);
+        self.left.store(0, Relaxed);
+        left
+    }
+
     /// A random number of bytes, one at least, on average `mean`.
     fn draw(&self, mean: u64, seed: usize) -> u64 {
         // Of the logarithm of a number between 0 and 1, the negative.

@@ -274,10 +274,11 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let mine = heap.filter(|heap| !heap.is_nobodys());
+        let mut late = false;
         if let Some(heap) = mine {
             let own = if seat.is_none() { heap.sit() } else { None };
             if let Some(seat) = seat.or(own.as_ref()) {
-                self.empty_own(heap, seat);
+                late = !self.empty_own(heap, seat);
             }
         }
         for number in 0..self.heaps.count() {
@@ -290,6 +291,14 @@ impl<O: Os> Allocator<O> {
         let releaser = mine.unwrap_or_else(|| crate::thread::EXITED_HEAP.heap());
         for first in (0..self.heaps.count()).step_by(BATCH as usize) {
             self.empty_others(releaser, seat, first);
+        }
+        // Another thread was at it, and may have given it up because this one sits: as two do that run out of memory at
+        // the same moment.
+        if late && let Some(heap) = mine {
+            let own = if seat.is_none() { heap.sit() } else { None };
+            if let Some(seat) = seat.or(own.as_ref()) {
+                wait_for(&self.os, || self.empty_own(heap, seat));
+            }
         }
     }
 
@@ -321,12 +330,14 @@ impl<O: Os> Allocator<O> {
     }
 
     /// The quarantine of a heap that the caller holds. Not where another thread is emptying it: that one may have begun
-    /// before the caller sat down, and what both took would be released twice.
-    fn empty_own(&self, heap: &Heap, seat: &Seat) {
-        if heap.quarantine().shut() {
+    /// before the caller sat down, and what both took would be released twice. Says whether it was done.
+    fn empty_own(&self, heap: &Heap, seat: &Seat) -> bool {
+        let mine = heap.quarantine().shut();
+        if mine {
             self.empty_quarantine(heap, heap, Some(seat));
             heap.quarantine().open();
         }
+        mine
     }
 
     fn empty_quarantine(&self, heap: &Heap, releaser: &Heap, seat: Option<&Seat>) {

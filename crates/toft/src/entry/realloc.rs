@@ -60,20 +60,28 @@ impl<O: Os> Allocator<O> {
             let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
             let told = probes::THERE && block.take_told();
+            // Before another thread can have the address.
+            let taken = if told { self.samples.take_out(address) } else { None };
             match self.large.resize(&self.os, block, size, &admit, &damaged) {
                 Resize::InPlace if block.bytes() == usable => {
+                    self.samples.put_back(&self.os, address, taken);
                     block.tell_again(told);
                     return Resized::At(address);
                 }
                 Resize::InPlace => {
+                    self.samples.count_freed(taken);
                     self.tell_resized(heap, (address, address), told, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
+                    self.samples.count_freed(taken);
                     self.tell_resized(heap, (address, to), told, site);
                     return Resized::At(to);
                 }
-                Resize::No => block.tell_again(told),
+                Resize::No => {
+                    self.samples.put_back(&self.os, address, taken);
+                    block.tell_again(told);
+                }
             }
         }
         let in_place = || {

@@ -28,14 +28,28 @@ impl<O: Os> Allocator<O> {
         let Some(distance) = heap.distance() else { return };
         let slab = heap.bins().current(index);
         let size = slab.size();
-        let chosen = distance.pass(size, self.options.interval(), heap.address());
+        let interval = self.options.interval();
+        let pass = |bytes| distance.pass(bytes, interval, heap.address());
+        let chosen = match slab.take_due() {
+            Some(place) => 1 + pass(size.saturating_sub(place)),
+            None => pass(size),
+        };
         let claimed = slab.claimed().count_ones() as usize;
-        slab.claim_at_most(distance.pass_slots(claimed, size));
+        let before = distance.pass_slots(claimed, size);
+        if before < claimed {
+            if slab.claim_at_most(before) {
+                slab.set_due(distance.owe());
+            } else {
+                // The reclaimer is at the slab: the others go out, and nothing is told of them.
+                let lost = (before..claimed).filter(|_| pass(size) != 0).count();
+                self.samples.lost(lost, Weight::of(size, interval));
+            }
+        }
         // Where a block between guard pages stands for it, nothing is told.
         if chosen != 0
             && let Found::Slot(slab, slot) = self.find(address)
         {
-            if probes::wants_frees() {
+            if self.samples.is_on() || probes::wants_frees() {
                 slab.tell(slot);
             }
             self.tell(heap, address, size, chosen, site);
@@ -58,7 +72,7 @@ impl<O: Os> Allocator<O> {
         let bytes = block.bytes();
         let chosen = distance.pass(bytes, self.options.interval(), heap.address());
         if chosen != 0 {
-            if probes::wants_frees() {
+            if self.samples.is_on() || probes::wants_frees() {
                 block.tell();
             }
             self.tell(heap, address, bytes, chosen, site);
@@ -94,7 +108,7 @@ impl<O: Os> Allocator<O> {
     }
 
     /// A large block has another size, or is elsewhere, because a call that returns to `site` has asked for that; `told`
-    /// says whether somebody knew of the old one.
+    /// says whether somebody knew of the old one, which is out of the samples.
     pub(super) fn tell_resized(
         &self,
         heap: &Heap,
@@ -103,7 +117,7 @@ impl<O: Os> Allocator<O> {
         site: usize,
     ) {
         if told {
-            self.tell_it_is_freed(from);
+            probes::freed(from);
         }
         self.tell_large(heap, to, site);
     }

@@ -67,8 +67,9 @@ struct Entry {
     /// and then this (`Release`), and who finds it zero does the same with the same: so nobody waits for a thread that is
     /// interrupted in between, or that a fork has not brought along.
     about: AtomicU64,
-    had: Sum,
+    /// Before `had`, so that a look from outside, which goes from the beginning on, mostly sees what was freed first.
     freed: Sum,
+    had: Sum,
     frames: [AtomicU64; DEPTH],
 }
 
@@ -191,6 +192,13 @@ unsafe impl Sync for Samples {}
 // SAFETY: as above; nothing is tied to a thread.
 unsafe impl Send for Samples {}
 
+/// A block that was taken out of those that live: the address of its stack's entry, and what it stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenOut {
+    stack: u64,
+    weight: Weight,
+}
+
 impl Samples {
     /// Bytes of tables that `new` needs, zeroed.
     pub const TABLE_BYTES: usize = size_of::<State>();
@@ -236,6 +244,13 @@ impl Samples {
         }
     }
 
+    /// So many chosen blocks, each of which stands for so much, were handed out without anybody being told.
+    pub fn lost(&self, blocks: usize, weight: Weight) {
+        if let Some(state) = self.state() {
+            (0..blocks).for_each(|_| state.missed.add(weight));
+        }
+    }
+
     fn counted(
         &self,
         os: &impl Os,
@@ -262,17 +277,38 @@ impl Samples {
     /// A block is freed of which that was said, or might have been. By the thread that frees it, before anybody can have
     /// the address again.
     pub fn freed(&self, address: usize) {
-        let Some(alive) = self.blocks.find(address as u64) else { return };
-        let stack = alive.stack.load(Relaxed) as usize;
+        self.count_freed(self.take_out(address));
+    }
+
+    /// Takes a block out before its address can be anybody else's: it is freed, which `count_freed` counts, or stays after all,
+    /// and then `put_back` is told.
+    pub fn take_out(&self, address: usize) -> Option<TakenOut> {
+        let alive = self.blocks.find(address as u64)?;
+        let stack = alive.stack.load(Relaxed);
         let weight =
             Weight { objects: alive.objects.load(Relaxed), bytes: alive.bytes.load(Relaxed) };
         self.blocks.leave(alive);
-        let entry: *const Entry = core::ptr::with_exposed_provenance(stack);
+        Some(TakenOut { stack, weight })
+    }
+
+    /// What was taken out is freed.
+    pub fn count_freed(&self, taken: Option<TakenOut>) {
+        let Some(taken) = taken else { return };
+        let entry: *const Entry = core::ptr::with_exposed_provenance(taken.stack as usize);
         // SAFETY: `counted` has put an entry's address there, in this thread or before the block came to it; entries
         // live for ever.
         if let Some(entry) = unsafe { entry.as_ref() } {
-            entry.freed.add(weight);
+            entry.freed.add(taken.weight);
         }
+    }
+
+    /// What was taken out stays where it is. Where there is no memory for it any more it counts as freed.
+    pub fn put_back(&self, os: &impl Os, address: usize, taken: Option<TakenOut>) {
+        let Some(TakenOut { stack, weight }) = taken else { return };
+        let Ok(alive) = self.blocks.add(os, address as u64) else { return self.count_freed(taken) };
+        alive.stack.store(stack, Relaxed);
+        alive.objects.store(weight.objects, Relaxed);
+        alive.bytes.store(weight.bytes, Relaxed);
     }
 
     /// Every stack that there was a sample of.

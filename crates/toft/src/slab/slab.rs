@@ -178,6 +178,9 @@ pub struct Slab {
     /// The frees that the slab had seen when its bytes were last counted exactly, or zero. Whoever counts;
     /// zero, by whoever gives pages back or lets slots be drawn from.
     pub(super) counted_at: AtomicU32,
+    /// Where in the slot that is claimed next its chosen byte lies, counted from 1, or zero: the claim was cut for it
+    /// (`told.rs`). Owner, on a slow path, where it lies with what others write.
+    pub(super) due: AtomicU32,
     _line_2: Rest,
 
     /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of free
@@ -210,7 +213,7 @@ pub struct Slab {
 }
 
 #[cfg(not(loom))]
-type Rest = [AtomicU8; 12];
+type Rest = [AtomicU8; 8];
 #[cfg(loom)]
 type Rest = ();
 

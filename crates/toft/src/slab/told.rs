@@ -19,6 +19,18 @@ impl Slab {
         self.state_of(slot).compare_exchange(TOLD, LIVE, AcqRel, Relaxed).is_ok()
     }
 
+    /// The slot that is claimed next has a chosen byte, at this place. Owner only.
+    pub fn set_due(&self, place: u64) {
+        self.due.store(place as u32, Relaxed);
+    }
+
+    /// Where in the slot that was just claimed its chosen byte lies, if the claim before was cut for it. Owner only.
+    pub fn take_due(&self) -> Option<usize> {
+        let place = self.due.load(Relaxed);
+        self.due.store(0, Relaxed);
+        (place != 0).then_some(place as usize)
+    }
+
     /// Leaves of the claim only so many slots, the lowest: the others are free as before. Owner only, with the heap's
     /// seat, as in `claim_freed`. Says whether that was done: not while the reclaimer is at the slab.
     pub fn claim_at_most(&self, count: usize) -> bool {
