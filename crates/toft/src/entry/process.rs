@@ -244,11 +244,17 @@ extern "C" fn malloc_slower_told_at(
     stack: usize,
     frame: usize,
 ) -> Pointer {
+    from_call(stack, frame, || malloc_slower_untold(index, site))
+}
+
+/// Runs with the heap knowing where the program's call stands, for who keeps its stack.
+#[inline]
+fn from_call(stack: usize, frame: usize, body: impl FnOnce() -> Pointer) -> Pointer {
     with_heap(|_, heap| {
         heap.set_call(stack, frame);
         Some(())
     });
-    let block = malloc_slower_untold(index, site);
+    let block = body();
     current_heap().set_call(0, 0);
     block
 }
@@ -282,13 +288,7 @@ extern "C" fn malloc_large_told_at(
     stack: usize,
     frame: usize,
 ) -> Pointer {
-    with_heap(|_, heap| {
-        heap.set_call(stack, frame);
-        Some(())
-    });
-    let block = malloc_large_untold(size, site);
-    current_heap().set_call(0, 0);
-    block
+    from_call(stack, frame, || malloc_large_untold(size, site))
 }
 
 #[inline]

@@ -26,7 +26,7 @@ pub use frames::{
     DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
 };
 pub use module::{Desk, Module, module_of};
-pub use stack::{FRAMES, Stack, is_return};
+pub use stack::{FRAMES, Stack, is_return, registers};
 pub use symbols::for_each_function;
 pub use unwind::{Base, Description, Frame, Pointer, describe, frame_of, table_of};
 pub use writer::Writer;

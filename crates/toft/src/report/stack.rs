@@ -240,7 +240,7 @@ fn is_companion(module: &Module) -> bool {
 
 /// The stack pointer and the frame pointer, or what the register for that holds.
 #[inline(always)]
-fn registers() -> (usize, usize) {
+pub fn registers() -> (usize, usize) {
     let (pointer, frame): (usize, usize);
     // SAFETY: reads two registers.
     #[cfg(target_arch = "x86_64")]

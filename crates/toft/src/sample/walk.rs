@@ -8,7 +8,7 @@
 //! Where a program has no frame pointers the register holds anything: then a walk ends early, and says so.
 
 use crate::os::process::peek;
-use crate::report::is_return;
+use crate::report::{is_return, registers};
 
 /// Return addresses that are kept.
 pub const DEPTH: usize = 54;
@@ -151,23 +151,6 @@ fn find(words: &mut Words, site: usize) -> Option<(usize, usize)> {
         is_better(words, word);
     }
     Some((slot, best.unwrap_or(usize::MAX)))
-}
-
-/// The stack pointer and the frame pointer, or what the register for that holds.
-#[inline(always)]
-fn registers() -> (usize, usize) {
-    let (pointer, frame): (usize, usize);
-    // SAFETY: reads two registers.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        core::arch::asm!("mov {}, rsp", "mov {}, rbp", out(reg) pointer, out(reg) frame, options(nomem, nostack));
-    }
-    // SAFETY: as above. (Untested.)
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!("mov {}, sp", "mov {}, x29", out(reg) pointer, out(reg) frame, options(nomem, nostack));
-    }
-    (pointer, frame)
 }
 
 /// A piece of memory as it was when it was read.
