@@ -4,8 +4,13 @@
 //! four per doubling to 4 KiB, eight to 16 KiB, four to 32 KiB and two to 128 KiB (the medium tier).
 //! Waste inside a slot is at most 15 bytes at the bottom and 11 % or 20 % of the slot above; from
 //! 32 KiB on up to a third, which is address space: pages that nobody touches are not there.
+//!
+//! In the hardened build a slot is at least a byte larger than what is asked for, and all of it is cleared and looked at.
+//! There, six of the medium classes are a granule larger than a power of two, so that the most usual sizes do not need the
+//! next class; and two classes that are close to others make room for what is aligned to them.
 
 use super::{MEDIUM, SMALL, Tier};
+use crate::policy::HARDENED;
 
 /// Number of classes; a power of two, so that a bin's index is a row plus a class.
 pub const CLASSES: usize = 64;
@@ -19,6 +24,9 @@ pub const MEDIUM_MAX: usize = 128 << 10;
 const _: () = assert!(CLASSES.is_power_of_two());
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
+
+/// Medium slots are multiples of so many bytes.
+const MEDIUM_GRANULE: usize = 256;
 
 /// Slot size of each class in bytes.
 const SIZES: [u32; CLASSES] = {
@@ -34,6 +42,14 @@ const SIZES: [u32; CLASSES] = {
             56..60 => 16384 / 4 * (5 + (i - 56)),
             _ => (32768 << ((i - 60) / 2)) / 2 * (3 + (i - 60) % 2),
         } as u32;
+        if HARDENED && i >= SMALL_CLASSES && i + 1 < CLASSES {
+            let larger = sizes[i] + MEDIUM_GRANULE as u32;
+            if sizes[i].is_power_of_two() {
+                sizes[i] = larger;
+            } else if i >= 40 && i < 56 && i % 8 == 6 {
+                sizes[i] = sizes[i].next_power_of_two();
+            }
+        }
         i += 1;
     }
     sizes
@@ -83,13 +99,13 @@ pub const fn small_classes(times: u8) -> [u8; SMALL_STEPS] {
 
 static SMALL_TABLE: [u8; SMALL_STEPS] = small_classes(1);
 
-/// Class of a medium request, by `(size - 1) / 256`.
-static MEDIUM_TABLE: [u8; MEDIUM_MAX / 256] = {
-    let mut table = [SMALL_CLASSES as u8; MEDIUM_MAX / 256];
+/// Class of a medium request, by `(size - 1) / MEDIUM_GRANULE`.
+static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
+    let mut table = [SMALL_CLASSES as u8; MEDIUM_MAX / MEDIUM_GRANULE];
     let mut class = SMALL_CLASSES;
-    let mut i = SMALL_MAX / 256;
+    let mut i = SMALL_MAX / MEDIUM_GRANULE;
     while i < table.len() {
-        if (i + 1) * 256 > SIZES[class] as usize {
+        if (i + 1) * MEDIUM_GRANULE > SIZES[class] as usize {
             class += 1;
         }
         table[i] = class as u8;
@@ -111,8 +127,8 @@ pub fn class_of_small(size: usize) -> usize {
 #[inline(always)]
 pub fn class_of_medium(size: usize) -> usize {
     debug_assert!(size > SMALL_MAX && size <= MEDIUM_MAX);
-    // SAFETY: 0 < size <= MEDIUM_MAX, so the index is below MEDIUM_MAX / 256, the table's length.
-    unsafe { *MEDIUM_TABLE.get_unchecked((size - 1) >> 8) as usize }
+    // SAFETY: 0 < size <= MEDIUM_MAX, so the index is below the table's length.
+    unsafe { *MEDIUM_TABLE.get_unchecked((size - 1) / MEDIUM_GRANULE) as usize }
 }
 
 /// A size class and what follows from it.
@@ -230,7 +246,7 @@ mod tests {
     #[test]
     fn sizes_are_multiples_of_sixteen_and_of_their_tiers_granule() {
         for class in Class::all() {
-            assert_eq!(class.size() % if class.is_small() { 16 } else { 256 }, 0);
+            assert_eq!(class.size() % if class.is_small() { 16 } else { MEDIUM_GRANULE }, 0);
         }
     }
 
