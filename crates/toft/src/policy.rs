@@ -71,3 +71,11 @@ pub const WALL_MAPPINGS: usize = 4096;
 
 /// Bytes of addresses for blocks of no bytes, at most.
 pub const NOTHING_SPAN: usize = 4 << 30;
+
+/// Milliseconds that free memory lies idle before it goes back, unless `TOFT_DECAY` says otherwise. The hardened build cannot
+/// move pages from slab to slab, because of its walls: what has gone costs it a fault for each page.
+pub const DECAY: u32 = if HARDENED { 250 } else { 100 };
+
+/// The share by which slabs may grow, as a divisor, before the next sweep is due, however early: what lies idle must go
+/// before a program has grown much beside it.
+pub const SWEEP_GROWTH: usize = if HARDENED { 2 } else { 16 };

@@ -12,7 +12,7 @@ use super::table::{
     SITES, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
-use crate::policy::HARDENED;
+use crate::policy::{DECAY, HARDENED};
 
 /// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
 const CAREFUL_BELOW: usize = 64;
@@ -113,7 +113,7 @@ impl Options {
         large_keep: 32 << 20,
         slab_keep: 1024 << 30,
         reclaim: Reclaim::Auto,
-        decay: 100,
+        decay: DECAY,
         compact: false,
         limit: LimitTo::Nothing,
         cold: 0,

@@ -1,6 +1,8 @@
 //! Every option: its name, its default, what its value looks like, and the line that a person reads. A new one is a row of
 //! [`TABLE`], a field and an arm in `in_force.rs`, and an example in `tests.rs`.
 
+use crate::policy::HARDENED;
+
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
 
@@ -124,9 +126,9 @@ pub const TABLE: &[Entry] = &[
     },
     Entry {
         name: "TOFT_DECAY",
-        default: "100",
+        default: if HARDENED { "250" } else { "100" },
         kind: Kind::Number(0, DECAY_MAX),
-        doc: "milliseconds that free memory must have lain idle before it goes back; at most three times as long passes",
+        doc: "milliseconds that free memory must have lain idle before it goes back; at most three times as long passes. In the hardened build, where new pages cost more, 250 unless said otherwise",
     },
     Entry {
         name: "TOFT_HINTS",

@@ -6,6 +6,7 @@
 //! - R3 pages that are to go if they are not used are in `pinned`, so that the child can keep them.
 
 use crate::os::{Pin, Pinned};
+use crate::policy::SWEEP_GROWTH;
 use crate::slab::Slab;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -13,9 +14,7 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Slabs of which slots are held at a time: between two barriers, which cost some microseconds.
 pub const BATCH: usize = 64;
 
-/// The share by which slabs may grow, as a divisor, and the bytes, before the next sweep is due: what
-/// lies idle must go before a program has grown much beside it.
-const GROWTH: usize = 16;
+/// Bytes by which slabs may grow, at least, before the next sweep is due.
 const GROWTH_LEAST: usize = 2 << 20;
 
 /// What the reclaimer's thread is doing.
@@ -202,7 +201,7 @@ impl Reclaimer {
 
     /// Sets that, where there are so many now.
     pub fn set_limit(&self, bytes: usize) {
-        let more = (bytes / GROWTH).max(GROWTH_LEAST);
+        let more = (bytes / SWEEP_GROWTH).max(GROWTH_LEAST);
         self.state().limit.store(bytes.saturating_add(more), Relaxed);
     }
 
