@@ -6,9 +6,7 @@
 
 use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
-use crate::harden::{
-    Canary, PAGE_LEAST, TOUCHED_MAX, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small,
-};
+use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::region::Plots;
@@ -69,7 +67,7 @@ impl<O: Os> Allocator<O> {
         let Taken { slab, slot, address, bytes } = taken;
         if WIPE {
             let long = self.long_vectors;
-            if TIER == MEDIUM && bytes <= TOUCHED_MAX && slab.may_be_away(slot) {
+            if TIER == MEDIUM && slab.may_be_away(slot) {
                 return self.hand_over_closely(heap, slab, slot, slack);
             }
             // A slot that nobody ever had may have no page yet, and is looked at in another way.

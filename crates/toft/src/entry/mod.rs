@@ -6,6 +6,7 @@
 //! ```
 
 mod allocator;
+mod away;
 mod background;
 mod bounds;
 mod cold;

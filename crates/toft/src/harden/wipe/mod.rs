@@ -114,8 +114,9 @@ unsafe fn wipe_large(address: usize, len: usize, long: bool) {
     let mut at = address;
     let end = address + len;
     while at < end {
-        // No less than two steps is left for the last.
-        let bytes = if end - at < CLEARED_AT_ONCE + TWO_STEPS { end - at } else { CLEARED_AT_ONCE };
+        // A page of the system's at a time, and no less than two steps for the first and the last.
+        let next = (at + TWO_STEPS).next_multiple_of(CLEARED_AT_ONCE);
+        let bytes = if end < next + TWO_STEPS { end - at } else { next - at };
         // SAFETY: duties 1 and 2, of a part of the range.
         unsafe {
             if len <= CLEARED_AT_ONCE || !is_zero_loop(at, bytes, long) {
