@@ -6,7 +6,7 @@
 //! 32 KiB on up to a third, which is address space: pages that nobody touches are not there.
 //!
 //! In the hardened build a slot is at least a byte larger than what is asked for, and all of it is cleared and looked at.
-//! There, six of the medium classes are a granule larger than a power of two, so that the most usual sizes do not need the
+//! There, 1 KiB and six of the medium classes are a granule larger than a power of two, so that the most usual sizes do not need the
 //! next class; and two classes that are close to others make room for what is aligned to them.
 
 use super::{MEDIUM, SMALL, Tier};
@@ -17,7 +17,7 @@ pub const CLASSES: usize = 64;
 /// Classes of the small tier; the rest are medium.
 pub const SMALL_CLASSES: usize = 32;
 /// The largest request of the small tier, in bytes.
-pub const SMALL_MAX: usize = 1024;
+pub const SMALL_MAX: usize = if HARDENED { 1024 + SMALL_GRANULE } else { 1024 };
 /// The largest request of the medium tier, in bytes.
 pub const MEDIUM_MAX: usize = 128 << 10;
 
@@ -25,7 +25,8 @@ const _: () = assert!(CLASSES.is_power_of_two());
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 
-/// Medium slots are multiples of so many bytes.
+/// Small slots are multiples of so many bytes, and medium ones of so many.
+const SMALL_GRANULE: usize = 16;
 const MEDIUM_GRANULE: usize = 256;
 
 /// Slot size of each class in bytes.
@@ -42,6 +43,9 @@ const SIZES: [u32; CLASSES] = {
             56..60 => 16384 / 4 * (5 + (i - 56)),
             _ => (32768 << ((i - 60) / 2)) / 2 * (3 + (i - 60) % 2),
         } as u32;
+        if HARDENED && i + 1 == SMALL_CLASSES {
+            sizes[i] = SMALL_MAX as u32;
+        }
         if HARDENED && i >= SMALL_CLASSES && i + 1 < CLASSES {
             let larger = sizes[i] + MEDIUM_GRANULE as u32;
             if sizes[i].is_power_of_two() {
@@ -80,7 +84,7 @@ static MULTIPLIERS: [u64; CLASSES] = {
 };
 
 /// Entries of a table of small classes.
-pub const SMALL_STEPS: usize = SMALL_MAX / 16 + 1;
+pub const SMALL_STEPS: usize = SMALL_MAX / SMALL_GRANULE + 1;
 
 /// `times` the class of a small request, by `(size + 15) / 16`.
 pub const fn small_classes(times: u8) -> [u8; SMALL_STEPS] {
@@ -119,7 +123,7 @@ static MEDIUM_TABLE: [u8; MEDIUM_MAX / MEDIUM_GRANULE] = {
 pub fn class_of_small(size: usize) -> usize {
     debug_assert!(size <= SMALL_MAX);
     // SAFETY: size <= SMALL_MAX, checked by the caller's branch and above in debug builds, so the
-    // index is at most SMALL_MAX / 16, the last of the table.
+    // index is at most SMALL_MAX / SMALL_GRANULE, the last of the table.
     unsafe { *SMALL_TABLE.get_unchecked(size.wrapping_add(15) >> 4) as usize }
 }
 
@@ -246,7 +250,10 @@ mod tests {
     #[test]
     fn sizes_are_multiples_of_sixteen_and_of_their_tiers_granule() {
         for class in Class::all() {
-            assert_eq!(class.size() % if class.is_small() { 16 } else { MEDIUM_GRANULE }, 0);
+            assert_eq!(
+                class.size() % if class.is_small() { SMALL_GRANULE } else { MEDIUM_GRANULE },
+                0
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Clearing a slot, and finding what was written to it since.
 //!
 //! Slots are multiples of 16 bytes, and are walked in steps of a power of two of which the last ends where the slot
-//! ends, over what the one before it may have done already: nothing is left over. Up to 1 KiB there is no loop,
+//! ends, over what the one before it may have done already: nothing is left over. Up to 1040 bytes there is no loop,
 //! because nobody can guess how often one of many sizes goes round: half of the steps go from the
 //! beginning on, and half to the end, as many as half of the next power of two needs.
 //!
@@ -29,7 +29,7 @@ const STEP: usize = 64;
 /// Bytes for which two steps are enough.
 const TWO_STEPS: usize = 2 * STEP;
 /// Bytes for which there is no loop, where the processor has long vectors.
-const STRAIGHT: usize = 1024;
+const STRAIGHT: usize = 1040;
 
 /// Whether the processor has vectors of 32 bytes, and the system keeps them.
 pub fn has_long_vectors() -> bool {
@@ -84,7 +84,7 @@ pub unsafe fn wipe(address: usize, len: usize, long: bool) {
     }
 }
 
-/// The same, of 1 KiB at most.
+/// The same, of 1040 bytes at most.
 ///
 /// # Safety
 /// 1. As for `wipe`.
@@ -107,7 +107,7 @@ pub unsafe fn wipe_small(address: usize, len: usize, long: bool) {
 }
 
 /// # Safety
-/// 1. As for `wipe`, of more than 1 KiB.
+/// 1. As for `wipe`, of more than 1040 bytes.
 /// 2. As for `wipe`.
 #[inline(never)]
 unsafe fn wipe_large(address: usize, len: usize, long: bool) {
@@ -144,7 +144,7 @@ pub unsafe fn is_zero(address: usize, len: usize, long: bool) -> bool {
     }
 }
 
-/// The same, of 1 KiB at most.
+/// The same, of 1040 bytes at most.
 ///
 /// # Safety
 /// 1. As for `is_zero`.
@@ -254,7 +254,7 @@ mod tests {
         let mut memory = Memory([0; 9 * 1024]);
         for long in ways() {
             for len in (16..1120).step_by(16).chain([4096, 4112, 4160, 4224, 8240, 9 * 1024]) {
-                for place in (0..len).step_by(if len > 512 { 97 } else { 7 }).chain([len - 1]) {
+                for place in (0..len).step_by(if len > 1200 { 97 } else { 7 }).chain([len - 1]) {
                     let address = memory.0.as_mut_ptr().expose_provenance();
                     // SAFETY: (1) our own memory, aligned; (2) if there are.
                     unsafe {

@@ -55,6 +55,9 @@ macro_rules! ymm {
         "vpor ymm0, ymm0, ymm1\nvpxor xmm1, xmm1, xmm1\nvpcmpeqb ymm0, ymm0, ymm1\nvpmovmskb {zeros:e}, ymm0\nvzeroupper"
     };
     // The zero flag says that all is zero; and the first register is zero from there on.
+    // A vector that lies in the middle, where the steps from both ends may not meet.
+    (or_middle) => { "vpor ymm0, ymm0, ymmword ptr [{at} + 496]" };
+    (store_middle) => { "vmovdqu ymmword ptr [{at} + 496], ymm0" };
     (any) => { "vpor ymm0, ymm0, ymm1\nvptest ymm0, ymm0\nvzeroupper\nvpxor xmm0, xmm0, xmm0" };
 }
 
@@ -275,7 +278,7 @@ pub mod long {
     /// were only read need not go back to memory.
     ///
     /// # Safety
-    /// 1. As for `clear`, of 128 to 1024 bytes.
+    /// 1. As for `clear`, of 128 to 1040 bytes.
     /// 2. As for `clear`.
     #[inline(always)]
     pub unsafe fn clear_both_ends(address: usize, len: usize) {
@@ -296,8 +299,10 @@ pub mod long {
                 "jmp 5f",
                 "3:",
                 ymm!(or "{at} + 256", "{at} + 384", "{end} - 512", "{end} - 384", "{end} - 256"),
+                ymm!(or_middle),
                 ymm!(any),
                 "jz 5f",
+                ymm!(store_middle),
                 ymm!(store "{at} + 128", "{at} + 256", "{at} + 384", "{end} - 512", "{end} - 384", "{end} - 256"),
                 "5:",
                 ymm!(zero),
@@ -317,7 +322,7 @@ pub mod long {
     /// Whether one step to eight are zero, in the same way.
     ///
     /// # Safety
-    /// 1. As for `is_zero`, of 128 to 1024 bytes.
+    /// 1. As for `is_zero`, of 128 to 1040 bytes.
     /// 2. As for `clear`.
     #[inline(always)]
     pub unsafe fn is_zero_at_both_ends(address: usize, len: usize) -> bool {
@@ -331,6 +336,7 @@ pub mod long {
                 "cmp {len}, 512",
                 "jbe 3f",
                 ymm!(or "{at} + 256", "{at} + 384", "{end} - 512", "{end} - 384"),
+                ymm!(or_middle),
                 "3:",
                 ymm!(or "{at} + 128", "{end} - 256"),
                 "4:",
