@@ -257,6 +257,23 @@ mod tests {
         }
     }
 
+    /// What is asked for most needs no more than an eighth beside itself, and not as much again where it is aligned, too.
+    #[test]
+    #[cfg_attr(
+        not(feature = "hardened"),
+        ignore = "there the powers of two are classes themselves"
+    )]
+    fn powers_of_two_fit_their_slots_with_a_byte_more() {
+        for shift in 10..=16 {
+            let size = 1usize << shift;
+            let slot = Class::of(size + 1).unwrap().size();
+            assert!(slot <= size + size / 8, "{size}: {slot}");
+        }
+        for align in [4096, 8192] {
+            assert_eq!(Class::of_aligned(align + 1, align).unwrap().size(), 2 * align);
+        }
+    }
+
     #[test]
     fn aligned_classes_hold_and_align() {
         for shift in 0..=17 {
