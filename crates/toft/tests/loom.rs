@@ -44,7 +44,7 @@ impl World {
         for (number, slab) in world.slabs.iter().enumerate() {
             let slots = slab.open(0x10_0000 * (number + 1), 32, Class::new(0), 0, 0);
             slab.publish(address(&world.heaps[0]), slots);
-            assert!(slab.refill(|_| {}));
+            assert!(slab.refill(0, |_| {}));
             slab.hand_out(slab.claimed());
             slab.hand_out(slab.claimed());
             slab.unlist();

@@ -68,7 +68,7 @@ impl World {
         let slots = slab.open(BASE, SLOTS * PAGE, Class::of(PAGE).unwrap(), 0, 0);
         slab.publish((&raw const world.inbox).expose_provenance(), slots);
         slab.relist();
-        assert!(slab.refill(|_| {}) && slab.claimed() == 3);
+        assert!(slab.refill(0, |_| {}) && slab.claimed() == 3);
         slab.hand_out(slab.claimed());
         slab.hand_out(slab.claimed());
         for slot in (0..SLOTS).filter(|slot| !live.contains(slot)) {
@@ -84,7 +84,7 @@ impl World {
         let slab = &self.slab;
         if slab.claimed() == 0 {
             let _seat = self.busy.sit().unwrap();
-            if !slab.refill(|_| {}) {
+            if !slab.refill(0, |_| {}) {
                 // `Bins::advance`: what has no slot to give leaves the list.
                 if slab.is_listed() {
                     slab.unlist();

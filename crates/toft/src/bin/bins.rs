@@ -169,11 +169,15 @@ impl Bins {
         bin.next.store(self.slab_of(bin).next_claimed().unwrap_or(0), Relaxed);
     }
 
+    fn dice(self) -> &'static Dice {
+        // SAFETY: `behind`: the head is a part of the heap.
+        unsafe { (*self.head).dice() }
+    }
+
     /// Begins to draw from a bin's claim.
     #[inline]
     fn draw(self, bin: &Bin) {
-        // SAFETY: `behind`: the head is a part of the heap.
-        let throw = unsafe { (*self.head).dice() }.throw();
+        let throw = self.dice().throw();
         bin.next.store(draw_from(self.slab_of(bin).claimed(), throw) as usize, Relaxed);
     }
 
@@ -229,13 +233,13 @@ impl Bins {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
-            let any = slab.claimed() != 0 || slab.refill(|_| {});
+            let any = slab.claimed() != 0 || slab.refill(self.dice().throw(), |_| {});
             if any {
                 self.draw(bin);
             }
             return any;
         }
-        slab.refill(|first| bin.next.store(first, Relaxed))
+        slab.refill(0, |first| bin.next.store(first, Relaxed))
     }
 
     /// A slot at `address` was just freed: where its slab is the current one, and the slot lies before

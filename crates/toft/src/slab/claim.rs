@@ -7,6 +7,7 @@ use super::states::{DIRTY, LEFT, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
+use crate::policy::RANDOM_ORDER;
 use crate::sync::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU8, Settled, store_beside_exchanges};
 
@@ -149,11 +150,14 @@ impl Slab {
     /// next at the first look. Groups that were never used come last. Owner only, with the claim used
     /// up. `first` is told the address of the first, before it can be handed
     /// out. False when there is no free slot.
+    ///
+    /// Where slots are handed out in random order, the groups are gone through from a `random` one on: in turn, a slot would
+    /// come back about as many claims later as there are groups, or twice as many, and so on.
     #[inline(always)]
-    pub fn refill(&self, first: impl FnOnce(usize)) -> bool {
+    pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
         let found = if !VALIDATE || self.owner.load(Relaxed) & PENDING == 0 {
-            self.next_free()
+            self.next_free(random)
         } else {
             self.next_free_and_not_remote()
         };
@@ -181,9 +185,13 @@ impl Slab {
     }
 
     #[inline(always)]
-    fn next_free(&self) -> Option<(usize, u64)> {
+    fn next_free(&self, random: u64) -> Option<(usize, u64)> {
         let used = (self.fresh.load(Relaxed) as usize).div_ceil(GROUP_SLOTS);
-        let after = self.claimed_group() + 1;
+        let after = if RANDOM_ORDER {
+            (used * (random >> 32) as usize) >> 32
+        } else {
+            self.claimed_group() + 1
+        };
         let found = self.first_free(after, used).or_else(|| self.first_free(0, GROUPS))?;
         // The pages of a slab without live slots may be unmapped.
         self.is_awake().then_some(found)

@@ -7,7 +7,7 @@
 //!
 //! In the hardened build a slot is at least a byte larger than what is asked for, and all of it is cleared and looked at.
 //! There, 1 KiB and six of the medium classes are a granule larger than a power of two, so that the most usual sizes do not need the
-//! next class; and two classes that are close to others make room for what is aligned to them.
+//! next class; and three classes that are close to others make room for what is aligned to them.
 
 use super::{MEDIUM, SMALL, Tier};
 use crate::policy::HARDENED;
@@ -47,10 +47,9 @@ const SIZES: [u32; CLASSES] = {
             sizes[i] = SMALL_MAX as u32;
         }
         if HARDENED && i >= SMALL_CLASSES && i + 1 < CLASSES {
-            let larger = sizes[i] + MEDIUM_GRANULE as u32;
             if sizes[i].is_power_of_two() {
-                sizes[i] = larger;
-            } else if i >= 40 && i < 56 && i % 8 == 6 {
+                sizes[i] += MEDIUM_GRANULE as u32;
+            } else if matches!(i, 34 | 46 | 54) {
                 sizes[i] = sizes[i].next_power_of_two();
             }
         }

@@ -370,7 +370,7 @@ mod tests {
         slab.fresh.store(slots as u16, Relaxed);
         slab.relist();
         assert_eq!((slots, slab.threshold()), (4, 1));
-        assert!(slab.hold(PAGE, true) && !slab.refill(|_| {}));
+        assert!(slab.hold(PAGE, true) && !slab.refill(0, |_| {}));
         slab.unlist();
         slab.settle(true);
         slab.finish(PAGE, true);
