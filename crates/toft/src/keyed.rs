@@ -92,6 +92,15 @@ impl Secret {
         product as u64 ^ (product >> 64) as u64
     }
 
+    /// The two words that the canaries of the slab at an address are made from: by permutations between secret words, as
+    /// [`Key`] makes its numbers.
+    pub fn words(&self, slab: usize) -> [u64; 2] {
+        [0, 1].map(|number| {
+            let word = permute(slab as u64 ^ number ^ self.add) ^ self.times;
+            permute(word) ^ self.add.rotate_left(32)
+        })
+    }
+
     /// The word that the reserved slot at an address carries, again and again. No canary has the same.
     #[inline]
     pub fn reserved_word(&self, address: usize) -> u64 {

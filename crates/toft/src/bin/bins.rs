@@ -18,16 +18,16 @@
 //! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or when
 //!   another heap takes it over.
 //! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Where slots are
-//!   handed out in random order, it is the state of a generator, and in its lowest bits the number of a claimed slot in
-//!   its group; or another number, and then nothing is taken before `refill`.
+//!   handed out in random order, it is the state of a generator, and the number of a claimed slot; or of
+//!   another one of the claim's group, and then nothing is taken before `refill`.
 //! - B4 nobody writes to the slab of nothing.
 //! - B5 each slab of a list but the first knows the one before it.
 
 use super::Distance;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
-use crate::slab::{CLASSES, SMALL_STEPS, Slab, Violation, small_classes};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::slab::{CLASSES, GROUP_SLOTS, SMALL_STEPS, Slab, Violation, small_classes};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
 /// One bin. An index of a bin counts words, so that a row plus a class is an index without a shift.
@@ -36,6 +36,15 @@ use Ordering::Relaxed;
 struct Bin {
     slab: AtomicUsize,
     next: AtomicUsize,
+}
+
+impl Bin {
+    /// Where slots are handed out in random order: the state of a generator, and the slot that comes next.
+    #[inline(always)]
+    fn halves(&self) -> &[AtomicU32; 2] {
+        // SAFETY: eight bytes, aligned to eight; in such a build they are used in no other way.
+        unsafe { &*(&raw const self.next).cast() }
+    }
 }
 
 /// Words in a bin.
@@ -177,8 +186,11 @@ impl Bins {
     /// Begins to draw from a bin's claim.
     #[inline]
     fn draw(self, bin: &Bin) {
-        let throw = self.dice().throw();
-        bin.next.store(draw_from(self.slab_of(bin).claimed(), throw) as usize, Relaxed);
+        let throw = self.dice().throw() as u32;
+        let [drawn, next] = bin.halves();
+        let slab = self.slab_of(bin);
+        next.store(draw_from(slab.claimed(), throw, slab.first_of_claim()), Relaxed);
+        drawn.store(throw, Relaxed);
     }
 
     /// Hands out the next slot, if one is claimed. The fast path of malloc.
@@ -205,26 +217,25 @@ impl Bins {
     /// fetched: it was freed long ago. The fast path of the hardened build's malloc.
     #[inline(always)]
     pub fn take(self, index: usize) -> Option<Taken<'static>> {
-        let bin = self.bin(index);
-        let slab = self.slab_of(bin);
-        let drawn = bin.next.load(Relaxed) as u64;
-        let number = drawn % 64;
+        let bin = once(self.bin(index));
+        let slab = once(self.slab_of(bin));
+        let [drawn, next] = bin.halves();
+        let slot = next.load(Relaxed);
         let claim = slab.claimed();
-        let rest = claim & !(1 << number);
+        let rest = claim & !(1 << (slot % GROUP_SLOTS as u32));
         if rest == claim {
             return None;
         }
-        // Behind the last one nothing is known: then any address will do.
-        let next = draw_from(rest, drawn.wrapping_mul(GENERATOR).wrapping_add(1));
-        bin.next.store(next as usize, Relaxed);
-        let (slot, address, bytes) = slab.hand_out_any(rest, number as usize);
-        let steps = (next % 64).wrapping_sub(number) as usize;
+        let random = drawn.load(Relaxed).wrapping_mul(GENERATOR).wrapping_add(1);
+        drawn.store(random, Relaxed);
+        // Behind the last one nothing is known: then any slot will do.
+        let following = draw_from(rest, random, slot);
+        next.store(following, Relaxed);
+        let (address, bytes) = slab.hand_out_any(rest, slot as usize);
+        let steps = (following as usize).wrapping_sub(slot as usize);
         let next = address.wrapping_add(steps.wrapping_mul(bytes));
         prefetch(next);
-        if bytes > FETCHED_BY_LINES {
-            FURTHER_LINES.iter().for_each(|&line| prefetch(next.wrapping_add(line)));
-        }
-        Some(Taken { slab, slot, address, bytes })
+        Some(Taken { slab, slot: slot as usize, address, bytes, next })
     }
 
     /// Claims more from the current slab, whose claim is used up. False when it has no more.
@@ -409,21 +420,67 @@ pub struct Taken<'a> {
     pub address: usize,
     /// How large it is.
     pub bytes: usize,
+    /// Where the one begins that is likely to be taken next, or any address.
+    pub next: usize,
 }
 
+impl Taken<'_> {
+    /// Has more of a large slot fetched ahead: malloc will look at all of it.
+    #[inline(always)]
+    pub fn fetch_ahead(&self) {
+        FURTHER_LINES.iter().for_each(|&line| prefetch(self.next.wrapping_add(line)));
+    }
+}
+
+/// Bytes of a slot of which one line is fetched ahead.
+pub const FETCHED_BY_LINES: usize = 128;
 /// Of larger slots more lines than the first are fetched ahead; the processor sees by these that more will be read.
-const FETCHED_BY_LINES: usize = 128;
 const FURTHER_LINES: [usize; 3] = [64, 128, 192];
 
-/// Knuth's multiplier of a generator of 64 bits, of which the highest are used.
-const GENERATOR: u64 = 6364136223846793005;
+/// Multiplier of a generator of 32 bits, of which the highest are used; each claim begins it anew.
+const GENERATOR: u32 = 747796405;
 
-/// One of the bits that are set, the first from a random place on, in the lowest bits of what it was drawn with.
+/// The slot of one of the bits that are set, the first from a random place on, in the group of another slot.
 #[inline(always)]
-fn draw_from(bits: u64, random: u64) -> u64 {
-    let turn = (random >> 58) as u32;
-    let number = bits.rotate_right(turn).trailing_zeros().wrapping_add(turn) % 64;
-    random & !63 | u64::from(number)
+fn draw_from(bits: u64, random: u32, slot: u32) -> u32 {
+    const GROUP: u32 = GROUP_SLOTS as u32;
+    let turn = random >> 26;
+    let number = lowest(bits.rotate_right(turn)).wrapping_add(turn) % GROUP;
+    slot & !(GROUP - 1) | number
+}
+
+/// The lowest bit that is set; of none, any number.
+#[inline(always)]
+fn lowest(bits: u64) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let number: u64;
+        // SAFETY: changes a register. On old processors that leaves it as it is, where no bit is set.
+        unsafe {
+            core::arch::asm!("tzcnt {0}, {1}", lateout(reg) number, in(reg) bits,
+                options(pure, nomem, nostack));
+        }
+        number as u32
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    bits.trailing_zeros()
+}
+
+/// The same reference, worked out once: the compiler would work it out again for each of several uses.
+#[inline(always)]
+fn once<T>(reference: &'static T) -> &'static T {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut address = (&raw const *reference).expose_provenance();
+        // SAFETY: does nothing; the address is what it was.
+        unsafe {
+            core::arch::asm!("/* {0} */", inout(reg) address,
+                options(pure, nomem, nostack, preserves_flags));
+            &*core::ptr::with_exposed_provenance(address)
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    reference
 }
 
 /// Has the memory at an address fetched, if there is any.

@@ -4,5 +4,7 @@
 mod bins;
 mod distance;
 
-pub use bins::{BIN_WORDS, Bins, BinsHead, ROW_WORDS, Taken, address_of, slab_at};
+pub use bins::{
+    BIN_WORDS, Bins, BinsHead, FETCHED_BY_LINES, ROW_WORDS, Taken, address_of, slab_at,
+};
 pub use distance::Distance;

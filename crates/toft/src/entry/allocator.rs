@@ -3,7 +3,7 @@
 use super::profile::Written;
 use crate::bin::ROW_WORDS;
 use crate::guarded::{Guarded, Slot};
-use crate::harden::has_long_vectors;
+use crate::harden::Long;
 use crate::keyed::{Key, Secret};
 use crate::large::{Blocks, Tally};
 use crate::nothing::{Nothing, Place};
@@ -66,7 +66,7 @@ pub struct Allocator<O> {
     /// What canaries are made from.
     pub(super) secret: Secret,
     /// Whether bytes are cleared and looked at by long vectors.
-    pub(super) long_vectors: bool,
+    pub(super) long_vectors: Long,
     /// The share of its places that a quarantine uses.
     pub(super) quarantine_share: usize,
     /// Where walls are. Hardened build only.
@@ -158,7 +158,7 @@ impl<O> Allocator<O> {
             samples: Samples::none(),
             watchful: false,
             secret: Secret::none(),
-            long_vectors: false,
+            long_vectors: Long::NONE,
             quarantine_share: 0,
             key: Key::NONE,
             os,
@@ -315,7 +315,7 @@ impl<O: Os> Allocator<O> {
             samples,
             watchful: options.is_watchful(),
             secret,
-            long_vectors: HARDENED && has_long_vectors(),
+            long_vectors: if HARDENED { Long::of_processor() } else { Long::NONE },
             quarantine_share: Quarantine::share(options.quarantine),
             key,
             os,

@@ -33,15 +33,19 @@ const BATCH: u32 = 64;
 
 impl<O: Os> Allocator<O> {
     #[inline(always)]
-    pub(super) fn canary(&self, address: usize) -> Canary {
-        Canary::new(self.secret.word(address))
+    pub(super) fn canary(&self, slab: &Slab, slot: usize) -> Canary {
+        Canary::new(slab.word(slot))
     }
 
     /// A slot was just handed out for `size` bytes, on a path that knows its address only.
     pub(super) fn prepare(&self, heap: &Heap, address: usize, size: usize) {
         if let Found::Slot(slab, slot) = self.find(address) {
             let bytes = slab.bytes();
-            self.hand_over(heap, Taken { slab, slot, address, bytes }, slab.slack_for(size));
+            self.hand_over(
+                heap,
+                Taken { slab, slot, address, bytes, next: address },
+                slab.slack_for(size),
+            );
         }
     }
 
@@ -100,7 +104,7 @@ impl<O: Os> Allocator<O> {
         let (asked, bytes) = (slab.block_bytes(slot), slab.size());
         if asked < bytes {
             // SAFETY: (1) the slot of a live block that is the caller's to free or to resize.
-            let damage = unsafe { self.canary(address).damage(address, asked, bytes) };
+            let damage = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
             if let Some(place) = damage {
                 self.damaged(call, slab, slot, Damage::Behind(place));
             }
@@ -124,7 +128,7 @@ impl<O: Os> Allocator<O> {
             return;
         }
         // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live block.
-        if !unsafe { self.canary(address - slab.size()).fits_last_byte(address) } {
+        if !unsafe { self.canary(slab, slot - 1).fits_last_byte(address) } {
             self.damaged(call, slab, slot, Damage::Before);
         }
     }
@@ -137,25 +141,34 @@ impl<O: Os> Allocator<O> {
         if !QUARANTINE {
             return self.release(heap, None, slab, slot);
         }
-        let (class, entry) = (slab.class().index(), address_of(slab) | slot);
+        let (class, entry) = (slab.class_number(), address_of(slab) | slot);
         let mut leaving = Leaving::nothing();
-        let mut put =
-            |heap: &Heap| heap.exchange(class, entry, self.quarantine_share, &mut leaving);
-        if !put(heap) && !self.with_borrowed_heap(put).unwrap_or(false) {
+        let owner = heap.address();
+        let leaves = move |entry| {
+            let slab = slab_of(entry);
+            // SAFETY: (1) `wait` makes entries, of a slab's address and a slot.
+            slab.is_owned_plainly(owner) && unsafe { slab.put_plainly(entry) }
+        };
+        let mut put = |holder: &Heap| {
+            holder.exchange((class, entry), self.quarantine_share, &mut leaving, leaves)
+        };
+        if !put(heap) && !self.wait_elsewhere(&mut put) {
             leaving.set(entry);
         }
         leaving.each(|entry| self.release_entry(heap, None, entry));
     }
 
+    /// `wait` in another heap.
+    #[cold]
+    #[inline(never)]
+    fn wait_elsewhere(&self, put: &mut dyn FnMut(&Heap) -> bool) -> bool {
+        self.with_borrowed_heap(put).unwrap_or(false)
+    }
+
     /// The slot that an entry of a quarantine stands for.
     #[inline(always)]
     pub(super) fn entry_slot(&self, entry: usize) -> (&'static Slab, usize) {
-        debug_assert!(entry >= SLAB_BYTES);
-        // SAFETY: `wait` makes entries, from a slab and a slot, of which the number is less than a
-        // descriptor has bytes; descriptors live for ever.
-        let slab: &Slab =
-            unsafe { &*core::ptr::with_exposed_provenance(entry & !(SLAB_BYTES - 1)) };
-        (slab, entry & (SLAB_BYTES - 1))
+        (slab_of(entry), entry & (SLAB_BYTES - 1))
     }
 
     #[inline(always)]
@@ -214,7 +227,7 @@ impl<O: Os> Allocator<O> {
     /// A block was resized where it is.
     pub(super) fn resize_slot(&self, slab: &Slab, slot: usize, address: usize, size: usize) {
         let (before, bytes) = (slab.block_bytes(slot), slab.size());
-        let canary = self.canary(address);
+        let canary = self.canary(slab, slot);
         if CANARY {
             // SAFETY: (1) the slot of a live block that is the caller's to resize.
             unsafe { canary.disarm(address, before, bytes) };
@@ -360,6 +373,15 @@ impl<O: Os> Allocator<O> {
             self.heaps.all().for_each(|heap| heap.quarantine().open());
         }
     }
+}
+
+/// The slab of an entry of a quarantine.
+#[inline(always)]
+fn slab_of(entry: usize) -> &'static Slab {
+    debug_assert!(entry >= SLAB_BYTES);
+    // SAFETY: `wait` makes entries, from a slab and a slot, of which the number is less than a descriptor has bytes;
+    // descriptors live for ever.
+    unsafe { &*core::ptr::with_exposed_provenance(entry & !(SLAB_BYTES - 1)) }
 }
 
 /// Whether nobody has ever had a medium slot, and its memory is as the system has given it: it need

@@ -5,13 +5,12 @@
 //! at again.
 
 use super::{Allocator, Call};
-use crate::bin::{Taken, address_of};
+use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
 use crate::harden::{Canary, PAGE_LEAST, fetch_to_write, is_zero, is_zero_small, wipe, wipe_small};
 use crate::os::Os;
 use crate::policy::{CANARY, SLACK_MIN, WIPE};
 use crate::region::Plots;
 use crate::slab::{MEDIUM, MEDIUM_MAX, SMALL, SMALL_MAX, Slab, Tier, TierNumber, class_of_medium};
-use crate::sync::Ordering::Relaxed;
 use crate::thread::Heap;
 
 impl<O: Os> Allocator<O> {
@@ -64,21 +63,27 @@ impl<O: Os> Allocator<O> {
         taken: Taken<'_>,
         slack: usize,
     ) -> *mut u8 {
-        let Taken { slab, slot, address, bytes } = taken;
+        let Taken { slab, slot, address, bytes, .. } = taken;
         if WIPE {
             let long = self.long_vectors;
             if TIER == MEDIUM && slab.may_be_away(slot) {
                 return self.hand_over_closely(heap, slab, slot, slack);
             }
-            // A slot that nobody ever had may have no page yet, and is looked at in another way.
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
+            let look = || unsafe {
+                if TIER == SMALL {
+                    is_zero_small(address, bytes, long)
+                } else {
+                    is_zero(address, bytes, long)
+                }
+            };
+            // A slot that nobody ever had may have no page yet, and is looked at in another way.
             let zero = slab.was_handed_out(slot)
-                && unsafe {
-                    if TIER == SMALL {
-                        is_zero_small(address, bytes, long)
-                    } else {
-                        is_zero(address, bytes, long)
-                    }
+                && if bytes <= FETCHED_BY_LINES {
+                    look()
+                } else {
+                    taken.fetch_ahead();
+                    look()
                 };
             if !zero {
                 return self.hand_over_closely(heap, slab, slot, slack);
@@ -103,7 +108,7 @@ impl<O: Os> Allocator<O> {
         slab.set_slack(slot, slack);
         if CANARY {
             // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is zero.
-            unsafe { self.canary(address).arm_zeroed(address + bytes, slack) };
+            unsafe { Canary::arm_zeroed(slab.word(slot), address + bytes, slack) };
         }
     }
 
@@ -150,28 +155,31 @@ impl<O: Os> Allocator<O> {
         };
         let (bytes, slack) = (slab.bytes(), slab.slack(slot));
         // A slab that has a flag set takes the other way.
-        if slab.owner.load(Relaxed) != heap.address()
-            || !fits(bytes - slack)
-            || !slab.take_own(slot)
-        {
+        if !slab.is_owned_plainly(heap.address()) || !fits(bytes - slack) || !slab.take_own(slot) {
             return false;
         }
-        // The byte before a page is looked at only where it is known to be of a slot that somebody had.
-        let alone =
-            address.is_multiple_of(PAGE_LEAST) && (slot == 0 || !slab.was_handed_out(slot - 1));
-        let sound = !CANARY
-            // SAFETY: (1) the slot of a live block that the program has given back, and the byte before it: on the same
+        if CANARY {
+            // The byte before a page is looked at only where it is known to be of a slot that somebody had.
+            let at_page = (address as u32).is_multiple_of(PAGE_LEAST as u32);
+            if at_page && (slot == 0 || !slab.was_handed_out(slot - 1)) {
+                return self.free_closely(heap, slab, slot, address, call);
+            }
+            let word = slab.word(slot);
+            // SAFETY: (1) the byte before the slot of a live block that the program has given back: on the same
             // page, or in a slot of a slab that has a live block, so that its pages are mapped but for walls, and those
             // nobody ever had.
-            || unsafe {
-                (alone || Canary::surely_fits_last_byte(self.secret.word(address - bytes), address))
-                    && Canary::is_surely_whole(self.secret.word(address), address + bytes, slack)
-            };
-        if !sound || slab.is_beside_armed(slot) {
-            self.free_closely(heap, slab, slot, address, call);
-            return true;
+            let before = unsafe { Canary::last_byte_differs(slab.word_before(word), address) };
+            if before | slab.may_be_beside_armed(slot) != 0 {
+                return self.free_closely(heap, slab, slot, address, call);
+            }
+            let end = address + slab.bytes();
+            // SAFETY: (1) that slot.
+            if !unsafe { Canary::is_surely_whole(word, end, slab.slack(slot)) } {
+                return self.free_closely(heap, slab, slot, address, call);
+            }
         }
         if WIPE {
+            let bytes = slab.bytes();
             // SAFETY: (1) as above; (2) the processor was asked.
             unsafe {
                 if TIER == SMALL {
@@ -181,22 +189,31 @@ impl<O: Os> Allocator<O> {
                 }
             }
         }
-        if !heap.line_up(slab.class().index(), address_of(slab) | slot) {
+        if !heap.line_up(slab.class_number(), address_of(slab) | slot) {
             self.wait(heap, slab, slot);
         }
         true
     }
 
     /// Frees a block that was taken back and of which something may be wrong: with the bytes behind it, or before
-    /// it; or there is a reserved slot beside it. Each is looked at, and what is wrong is named.
+    /// it; or there is a reserved slot beside it. Each is looked at, and what is wrong is named. Yes:
+    /// it is done.
     #[inline(never)]
-    fn free_closely(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    fn free_closely(
+        &self,
+        heap: &Heap,
+        slab: &Slab,
+        slot: usize,
+        address: usize,
+        call: Call,
+    ) -> bool {
         self.verify_at_free(slab, slot, address, call);
         if WIPE {
             // SAFETY: (1) a block that the program has given back; (2) the processor was asked.
             unsafe { wipe(address, slab.bytes(), self.long_vectors) };
         }
         self.wait(heap, slab, slot);
+        true
     }
 }
 

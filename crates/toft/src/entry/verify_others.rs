@@ -118,7 +118,7 @@ impl<O: Os> Allocator<O> {
         match care {
             SlotCare::Canary(asked) if asked < size && piece.has(begin + size - 1) => {
                 let read = |place| piece.byte(begin + asked + place);
-                self.canary(begin).damage_read(size - asked, read).map(Damage::Behind)
+                self.canary(slab, slot).damage_read(size - asked, read).map(Damage::Behind)
             }
             SlotCare::Zero => find(&|_| 0).map(Damage::AfterFree),
             SlotCare::Pattern => {

@@ -66,7 +66,7 @@ impl<O: Os> Allocator<O> {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {
                 // SAFETY: (1) a slot of a slab whose pages are mapped. Whose block it is may be about to change what
                 // is behind it: then it does not stay so.
-                let place = unsafe { self.canary(address).damage(address, asked, bytes) };
+                let place = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
                 // SAFETY: as above. The last byte comes last, and is never zero: a signal handler may have
                 // interrupted malloc before that.
                 let armed = unsafe { last_byte(address + bytes) } != 0;

@@ -20,6 +20,7 @@ impl<O: Os> Allocator<O> {
     #[inline]
     pub(super) fn choose_walls(&self, slab: &Slab, slots: usize) {
         if HARDENED {
+            slab.set_words(self.secret.words(slab.base()));
             slab.choose_walls(self.os.page_size(), slots, |limit| below(self.draw(), limit));
             slab.choose_reserved(slots, |limit| below(self.draw(), limit));
         }

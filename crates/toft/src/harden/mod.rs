@@ -10,6 +10,6 @@ mod wipe;
 pub use canary::Canary;
 pub use dice::Dice;
 pub use wipe::{
-    CLEARED_AT_ONCE, PAGE_LEAST, TOUCHED_MAX, fetch_to_write, first_nonzero, has_long_vectors,
-    is_filled, is_zero, is_zero_small, touch, wipe, wipe_small,
+    CLEARED_AT_ONCE, Long, PAGE_LEAST, TOUCHED_MAX, fetch_to_write, first_nonzero, is_filled,
+    is_zero, is_zero_small, touch, wipe, wipe_small,
 };

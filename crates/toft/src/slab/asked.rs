@@ -5,10 +5,10 @@
 //! its whole slot.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{ARMED, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
+use super::states::{ARMED, ARMED_BIT, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
 use crate::policy::{HARDENED, SLACK_MIN};
-use crate::sync::AtomicU16;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::{AtomicU8, AtomicU16, Settled};
 
 /// Slots of which something is kept.
 const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
@@ -39,8 +39,9 @@ impl Slab {
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
-            unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
+            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build. (1) only who has the
+            // slot writes it: who asks of another thread's looks again, or has a wild pointer.
+            unsafe { self.slacks.get_unchecked(slot).settled() as usize }
         }
     }
 
@@ -60,6 +61,46 @@ impl Slab {
         self.slack(slot) != 0
     }
 
+    /// Whether it is the heap's at an address, and has no flag set.
+    #[inline(always)]
+    pub fn is_owned_plainly(&self, heap: usize) -> bool {
+        self.owner.load(Relaxed) == heap
+    }
+
+    /// Takes a slot back as `put` does, where nothing follows from it and no slot beside it may be armed: else it says no,
+    /// and has done nothing. The slot is named by its number and the descriptor's address, added, because its state lies so
+    /// far from there. Owner only.
+    ///
+    /// # Safety
+    /// 1. `entry` is the sum of this descriptor's address and of the number of a slot.
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    pub unsafe fn put_plainly(&self, entry: usize) -> bool {
+        let states = entry + core::mem::offset_of!(Slab, states);
+        // SAFETY: duty 1: the slot's state, and the bytes beside it, as in `is_beside_armed`.
+        let state = |at: usize| unsafe { &*core::ptr::with_exposed_provenance::<AtomicU8>(at) };
+        // pairs: armed.
+        let beside = state(states + 1).load(Acquire) | state(states - 1).load(Acquire);
+        // SAFETY: (1) only the owner writes states and touches the credit, and the caller is the owner.
+        unsafe {
+            if beside & ARMED_BIT != 0
+                || state(states).settled() != QUARANTINED
+                || self.credit.settled() <= 1
+            {
+                return false;
+            }
+            state(states).store(DIRTY, Relaxed);
+            crate::sync::decrement(&self.credit);
+        }
+        true
+    }
+
+    /// The same, where states are no bytes of the descriptor, or that is not looked at.
+    #[cfg(any(loom, miri))]
+    pub unsafe fn put_plainly(&self, _entry: usize) -> bool {
+        false
+    }
+
     /// Whether the program has freed the slot, and it is not free yet.
     pub fn is_quarantined(&self, slot: usize) -> bool {
         self.state_of(slot).load(Relaxed) == QUARANTINED
@@ -72,7 +113,8 @@ impl Slab {
     #[inline(always)]
     pub fn take_own(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
-        let live = state.load(Relaxed) == LIVE;
+        // SAFETY: (1) of what the program has, only the owner writes the state, and the caller is the owner.
+        let live = unsafe { state.settled() } == LIVE;
         if live {
             state.store(QUARANTINED, Relaxed);
         }

@@ -61,20 +61,23 @@ impl Slab {
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out a slot of the claim by its number in the group, whichever it is, which leaves `rest`; and says
-    /// which slot of the slab that is, where it lies, and how large it is. Owner only.
+    /// Hands out a slot of the claim, whichever it is, which leaves `rest`; says where it lies, and how large it is. Owner
+    /// only.
     #[inline(always)]
-    pub fn hand_out_any(&self, rest: u64, number: usize) -> (usize, usize, usize) {
-        debug_assert!(self.claimed() == rest | 1 << number && rest >> number & 1 == 0);
-        let states = self.claim_states.load(Relaxed);
+    pub fn hand_out_any(&self, rest: u64, slot: usize) -> (usize, usize) {
+        debug_assert!(self.claimed() == rest | 1 << (slot % GROUP_SLOTS));
+        debug_assert!(slot / GROUP_SLOTS == self.claimed_group());
         // In this order, as in `hand_out`.
-        store_beside_exchanges(self.state_in_group(states, number), LIVE);
+        store_beside_exchanges(self.state_of(slot), LIVE);
         // hand out.
         self.claim.store(rest, Release);
         let size = self.slot_size.load(Relaxed) as usize;
-        let first = states.wrapping_sub(self.states.0.as_ptr().expose_provenance());
-        let slot = first.wrapping_add(number);
-        (slot, self.base().wrapping_add(slot.wrapping_mul(size)), size)
+        (self.base().wrapping_add(slot.wrapping_mul(size)), size)
+    }
+
+    /// The first slot of the group that the claim is of.
+    pub fn first_of_claim(&self) -> u32 {
+        (self.claimed_group().wrapping_mul(GROUP_SLOTS) % SLOTS_MAX) as u32
     }
 
     #[inline(always)]

@@ -26,6 +26,7 @@ mod told;
 mod unused;
 #[cfg(not(loom))]
 mod walls;
+mod words;
 mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
@@ -43,6 +44,6 @@ pub use lend::{SlotSet, are_disjoint, either, has_slot};
 pub use outside::SlabFields;
 pub use pages::Look;
 pub use slab::{
-    FLAGS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab, SlotState,
-    UNITS,
+    FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
+    SlotState, UNITS,
 };

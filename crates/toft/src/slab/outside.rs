@@ -47,7 +47,7 @@ impl Slab {
         owner: offset_of!(Slab, owner),
         slots: offset_of!(Slab, slots),
         base: offset_of!(Slab, base),
-        site: offset_of!(Slab, site),
+        site: Slab::SITE,
         size: offset_of!(Slab, size),
         partition: offset_of!(Slab, partition),
         claim: offset_of!(Slab, claim),

@@ -13,7 +13,7 @@
 //! be going at that moment.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
+use super::states::{ARMED, ARMED_BIT, HELD, RESERVED, WALL, ZERO_FRESH};
 #[cfg(not(loom))]
 use crate::policy::HARDENED;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -115,24 +115,30 @@ impl Slab {
         HARDENED && self.reserved_slots().any(damaged)
     }
 
-    /// Whether a slot beside this one is armed. Perhaps, where there is none on one side.
-    #[cfg(not(any(loom, miri)))]
+    /// Whether a slot beside this one may be armed. No, where none is; but of some few.
     #[inline(always)]
     pub fn is_beside_armed(&self, slot: usize) -> bool {
+        self.may_be_beside_armed(slot) != 0
+    }
+
+    /// The same as a number: zero where none is.
+    #[cfg(not(any(loom, miri)))]
+    #[inline(always)]
+    pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
         use core::mem::offset_of;
         debug_assert!(slot < SLOTS_MAX);
         let bytes: *const crate::sync::AtomicU8 = (&raw const *self).cast();
         let behind = offset_of!(Slab, states) + slot + 1;
         // SAFETY: bytes of this descriptor: states, or the byte before the first, which is nobody's, or the one behind the
         // last, which is `dense`. All are used as single bytes. pairs: armed.
-        let state = |at: usize| unsafe { (*bytes.add(at)).load(Acquire) };
-        state(behind) == ARMED || state(behind - 2) == ARMED
+        let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
+        (state(behind) | state(behind - 2)) & u32::from(ARMED_BIT)
     }
 
     /// The same, where states are no bytes of the descriptor, or that is not looked at.
     #[cfg(any(loom, miri))]
-    pub fn is_beside_armed(&self, slot: usize) -> bool {
-        self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1))
+    pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
+        u32::from(self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1)))
     }
 
     /// Whether nobody will ever have the slot, and nobody holds it: it is reserved, or a wall takes its place.

@@ -2,11 +2,11 @@
 //! cache lines of its own.
 //!
 //! ```text
-//! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site
+//! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site (hardened: words)
 //! line 1     owner writes     claim  claim_states  slot_size  credit  next ...
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
-//! line 7     owner writes     previous  seen  tidy_at  row;  shares calm warmth stamp dense: the reclaimer
+//! line 7     owner writes     previous  seen  tidy_at  row;  shares (hardened: site) calm warmth stamp dense: the reclaimer
 //! (hardened: lines 8-15, bytes behind the end of each block: `asked.rs`)
 //! ```
 //!
@@ -65,7 +65,7 @@ pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
 pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 pub(super) const ASIDE: u8 = 2;
-/// Words for the pages of walls, and for reserved slots.
+/// Words that only the hardened build has: for the pages of walls, for reserved slots, for canaries.
 const WALLED: usize = if HARDENED { 1 } else { 0 };
 /// Bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
@@ -122,18 +122,16 @@ pub struct Slab {
     /// Address of slot 0.
     pub(crate) base: AtomicUsize,
     /// The first call site that drew from this slab.
-    pub(crate) site: AtomicUsize,
+    pub(super) site_first: [AtomicUsize; 1 - WALLED],
+    /// Of the hardened build: what the canaries of its slots are made from (`words.rs`). Set when the slab is opened.
+    pub(super) words: [AtomicU64; 2 * WALLED],
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
-    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `walls.rs`. Set when the slab is
-    /// opened.
-    #[cfg_attr(loom, allow(dead_code))]
-    pub(super) walled: [AtomicU32; WALLED],
     /// How many slots are reserved in the hardened build, in the lowest byte, and which: `reserved.rs`. Set when
     /// the slab is opened.
     pub(super) reserved: [AtomicU32; WALLED],
-    _line_0: [AtomicU32; 3 - 2 * WALLED],
+    _line_0: [AtomicU32; 3 - 3 * WALLED],
 
     /// Slots of the claimed group that malloc hands out next. Owner.
     pub(super) claim: AtomicU64,
@@ -201,12 +199,19 @@ pub struct Slab {
     previous: AtomicUsize,
     pub(super) tidy_at: AtomicU32,
     /// For each unit the group of units that it shares pages with, or zero. Whoever compacts.
-    pub(super) shares: [AtomicU16; UNITS],
+    pub(super) shares: [AtomicU16; if HARDENED { 0 } else { UNITS }],
+    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `walls.rs`. Set when the slab is
+    /// opened.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(super) walled: [AtomicU32; WALLED],
+    /// The first call site, in the hardened build.
+    pub(super) site_last: [AtomicUsize; WALLED],
     /// What the slab looked like when it was last looked at for compaction. Whoever compacts.
     pub(super) calm: AtomicU32,
     /// What was remembered at the last look for cold pages, and `activity_ever` then. Whoever looks, in turn.
     pub(crate) warmth: AtomicU32,
     pub(crate) stamp: AtomicU32,
+    _line_7: [AtomicU32; 5 * WALLED],
 
     /// Of the hardened build: `asked.rs`.
     pub(super) slacks: super::asked::Slacks,
@@ -233,6 +238,7 @@ const _: () = {
     // Nobody's byte and another single one lie around the states.
     assert!(core::mem::offset_of!(Slab, _line_2) + size_of::<Rest>() == 192);
     assert!(core::mem::offset_of!(Slab, dense) == 192 + SLOTS_MAX);
+    assert!(core::mem::offset_of!(Slab, slacks) == 512);
 };
 
 // SAFETY: (1) every field is an integer, and a slab with no slots is no slab; (2) every field is an
@@ -266,7 +272,7 @@ impl Slab {
         self.size.store(class.size() as u32, Relaxed);
         self.class.store(class.index() as u32, Relaxed);
         self.partition.store(partition as u32, Relaxed);
-        self.site.store(site, Relaxed);
+        self.site_first.iter().chain(&self.site_last).for_each(|word| word.store(site, Relaxed));
         self.link.store(LINK_OPEN, Relaxed);
         self.slot_size.store(class.size() as u32, Relaxed);
         for state in self.states.0.iter().skip(slots) {
@@ -297,7 +303,8 @@ impl Slab {
     /// The same, of a slab that is certainly open.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
-        self.size.load(Relaxed) as usize
+        // SAFETY: (1) written once, before the slab is published.
+        unsafe { self.size.settled() as usize }
     }
 
     /// Number of slots.
@@ -310,6 +317,19 @@ impl Slab {
         Class::new(self.class.load(Relaxed) as usize)
     }
 
+    /// The number of its class.
+    #[inline(always)]
+    pub fn class_number(&self) -> usize {
+        self.class.load(Relaxed) as usize
+    }
+
+    /// Where in a descriptor the first call site lies.
+    pub(super) const SITE: usize = if HARDENED {
+        core::mem::offset_of!(Slab, site_last)
+    } else {
+        core::mem::offset_of!(Slab, site_first)
+    };
+
     /// The partition that the slab belongs to for ever.
     pub fn partition(&self) -> usize {
         self.partition.load(Relaxed) as usize
@@ -317,7 +337,7 @@ impl Slab {
 
     /// The first call site that drew from this slab.
     pub fn site(&self) -> usize {
-        self.site.load(Relaxed)
+        self.site_first.iter().chain(&self.site_last).next().map_or(0, |word| word.load(Relaxed))
     }
 
     /// The slab after this one in its bin, as an address; zero at the end.

@@ -53,7 +53,9 @@ pub const WALL: u8 = ZERO_FRESH | LENT;
 /// The state of a slot that nobody gets, in the hardened build: `reserved.rs`. Lent, as a wall is.
 pub const RESERVED: u8 = 0x40 | LENT;
 /// The same, and it carries what must not be written over: so its memory is not zero.
-pub const ARMED: u8 = RESERVED | SOILED;
+pub const ARMED: u8 = ARMED_BIT | RESERVED | SOILED;
+/// What tells ARMED from most other states: none that a slot often has has it.
+pub const ARMED_BIT: u8 = 0x80;
 
 /// Bit of a state that says that the slot is not free.
 const TAKEN_BIT: u32 = 0;

@@ -8,7 +8,7 @@
 use super::slab::Slab;
 use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};
 #[cfg(not(loom))]
-use crate::harden::is_zero;
+use crate::harden::{Long, is_zero};
 use crate::policy::CHECK_PAGES;
 use crate::sync::Ordering::Acquire;
 
@@ -90,7 +90,7 @@ impl Slab {
         debug_assert!(first.is_multiple_of(UNIT) && last.is_multiple_of(UNIT));
         // SAFETY: (1) a part of a slot of a slab that is not dormant, whose pages are mapped, walls apart; pages and
         // slots begin and end at multiples of 16.
-        first >= last || unsafe { is_zero(self.base() + first, last - first, false) }
+        first >= last || unsafe { is_zero(self.base() + first, last - first, Long::NONE) }
     }
 }
 

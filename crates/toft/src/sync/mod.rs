@@ -127,4 +127,4 @@ macro_rules! settled {
     )* };
 }
 
-settled! { AtomicU8, u8; AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }
+settled! { AtomicU8, u8; AtomicU16, u16; AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }

@@ -169,25 +169,26 @@ impl Heap {
         unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
     }
 
-    /// Lets something stand in the quarantine's line; no, where it cannot just now, or something has to leave for it. Holder
-    /// only. The fast path of the hardened build's free.
+    /// Lets something stand in the quarantine's line; no, where something has to leave for it. Holder only, of a heap that
+    /// owns something. The fast path of the hardened build's free.
     #[inline(always)]
     pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
-        let Some(seat) = self.sit() else { return false };
-        self.quarantine().line_up(&seat, class, entry)
+        self.quarantine().line_up(class, entry)
     }
 
-    /// Puts something into the quarantine, and says what leaves it for that; no, where the heap cannot be used
-    /// now. Holder only.
+    /// Puts something into the quarantine, and says what leaves it for that, but for what `leaves` is done with; no, where
+    /// the heap cannot be used now. Holder only.
+    #[inline(always)]
     pub(crate) fn exchange(
         &self,
-        class: usize,
-        entry: usize,
+        (class, entry): (usize, usize),
         share: usize,
         leaving: &mut Leaving,
+        leaves: impl Fn(usize) -> bool,
     ) -> bool {
         let Some(seat) = self.sit() else { return false };
-        self.quarantine().exchange(&seat, class, entry, (share, self.bins.dice()), leaving)
+        let drawn = (share, self.bins.dice());
+        self.quarantine().exchange(&seat, class, entry, drawn, leaving, leaves)
     }
 
     /// The heap's address, as slabs keep it in `owner`.

@@ -5,7 +5,7 @@ use super::lot::{GRAIN, Kind, LOT_BYTES, Lot, SLOT_MAX, Whereabouts};
 use super::record::{Record, head};
 use super::window::State;
 use super::zones::Refusal;
-use crate::harden::{first_nonzero, wipe};
+use crate::harden::{Long, first_nonzero, wipe};
 use crate::os::Os;
 use crate::policy::HARDENED;
 use crate::slab::Class;
@@ -118,7 +118,7 @@ impl<'a, O: Os> Zone<'a, O> {
         }
         if zeroed {
             // SAFETY: (1) as above.
-            unsafe { wipe(address, bytes, false) };
+            unsafe { wipe(address, bytes, Long::NONE) };
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl<'a, O: Os> Zone<'a, O> {
         if HARDENED {
             self.lay_open(address, size);
             // SAFETY: (1) a live slot, which the program gives back.
-            unsafe { wipe(address, size, false) };
+            unsafe { wipe(address, size, Long::NONE) };
         }
         self.change_tags(address, size);
         lot.put(slot);

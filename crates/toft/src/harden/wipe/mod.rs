@@ -31,8 +31,29 @@ const TWO_STEPS: usize = 2 * STEP;
 /// Bytes for which there is no loop, where the processor has long vectors.
 const STRAIGHT: usize = 1040;
 
+/// For which ranges there are long vectors. A number that is compared and not a flag, so that one comparison says both
+/// whether there are any and whether a range is long enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Long(usize);
+
+impl Long {
+    /// There are none.
+    pub const NONE: Long = Long(usize::MAX);
+
+    /// What the processor has.
+    pub fn of_processor() -> Long {
+        if has_long_vectors() { Long(STEP) } else { Long::NONE }
+    }
+
+    /// Whether there are, and a range of so many bytes is as long as a step.
+    #[inline(always)]
+    fn suit(self, len: usize) -> bool {
+        len >= self.0
+    }
+}
+
 /// Whether the processor has vectors of 32 bytes, and the system keeps them.
-pub fn has_long_vectors() -> bool {
+fn has_long_vectors() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{__cpuid, __cpuid_count};
@@ -67,13 +88,13 @@ pub fn fetch_to_write(address: usize) {
     let _ = address;
 }
 
-/// Makes `len` bytes zero. With `long`, by long vectors.
+/// Makes `len` bytes zero.
 ///
 /// # Safety
 /// 1. The range is mapped, nobody else uses it, and both ends are multiples of 16; it is not empty.
-/// 2. There are long vectors, if `long` says so.
+/// 2. There are long vectors where `long` says so.
 #[inline(always)]
-pub unsafe fn wipe(address: usize, len: usize, long: bool) {
+pub unsafe fn wipe(address: usize, len: usize, long: Long) {
     // SAFETY: duties 1 and 2.
     unsafe {
         if len <= STRAIGHT {
@@ -90,18 +111,20 @@ pub unsafe fn wipe(address: usize, len: usize, long: bool) {
 /// 1. As for `wipe`.
 /// 2. As for `wipe`.
 #[inline(always)]
-pub unsafe fn wipe_small(address: usize, len: usize, long: bool) {
+pub unsafe fn wipe_small(address: usize, len: usize, long: Long) {
     debug_assert!(len <= STRAIGHT);
     // SAFETY: duties 1 and 2.
     unsafe {
-        if len < STEP {
+        if long.suit(len) {
+            if len <= TWO_STEPS {
+                long::clear_little(address, len);
+            } else {
+                long::clear_both_ends(address, len);
+            }
+        } else if len < STEP {
             short::clear_little(address, len);
-        } else if len <= TWO_STEPS {
-            short::clear_both_ends(address, len);
-        } else if !long {
-            short::clear(address, len);
         } else {
-            long::clear_both_ends(address, len);
+            short::clear(address, len);
         }
     }
 }
@@ -110,7 +133,7 @@ pub unsafe fn wipe_small(address: usize, len: usize, long: bool) {
 /// 1. As for `wipe`, of more than 1040 bytes.
 /// 2. As for `wipe`.
 #[inline(never)]
-unsafe fn wipe_large(address: usize, len: usize, long: bool) {
+unsafe fn wipe_large(address: usize, len: usize, long: Long) {
     let mut at = address;
     let end = address + len;
     while at < end {
@@ -120,7 +143,7 @@ unsafe fn wipe_large(address: usize, len: usize, long: bool) {
         // SAFETY: duties 1 and 2, of a part of the range.
         unsafe {
             if len <= CLEARED_AT_ONCE || !is_zero_loop(at, bytes, long) {
-                if long { long::clear(at, bytes) } else { short::clear(at, bytes) }
+                if long.suit(len) { long::clear(at, bytes) } else { short::clear(at, bytes) }
             }
         }
         at += bytes;
@@ -133,7 +156,7 @@ unsafe fn wipe_large(address: usize, len: usize, long: bool) {
 /// 1. As for `wipe`, but others may write to it: then it may be either.
 /// 2. As for `wipe`.
 #[inline(always)]
-pub unsafe fn is_zero(address: usize, len: usize, long: bool) -> bool {
+pub unsafe fn is_zero(address: usize, len: usize, long: Long) -> bool {
     // SAFETY: duties 1 and 2.
     unsafe {
         if len <= STRAIGHT {
@@ -150,18 +173,20 @@ pub unsafe fn is_zero(address: usize, len: usize, long: bool) -> bool {
 /// 1. As for `is_zero`.
 /// 2. As for `wipe`.
 #[inline(always)]
-pub unsafe fn is_zero_small(address: usize, len: usize, long: bool) -> bool {
+pub unsafe fn is_zero_small(address: usize, len: usize, long: Long) -> bool {
     debug_assert!(len <= STRAIGHT);
     // SAFETY: duties 1 and 2.
     unsafe {
-        if len < STEP {
+        if long.suit(len) {
+            if len <= TWO_STEPS {
+                long::is_zero_little(address, len)
+            } else {
+                long::is_zero_at_both_ends(address, len)
+            }
+        } else if len < STEP {
             short::is_zero_little(address, len)
-        } else if len <= TWO_STEPS {
-            short::is_zero_at_both_ends(address, len)
-        } else if !long {
-            short::is_zero(address, len)
         } else {
-            long::is_zero_at_both_ends(address, len)
+            short::is_zero(address, len)
         }
     }
 }
@@ -170,9 +195,11 @@ pub unsafe fn is_zero_small(address: usize, len: usize, long: bool) -> bool {
 /// 1. As for `is_zero`, of two steps at least.
 /// 2. As for `wipe`.
 #[inline(never)]
-unsafe fn is_zero_loop(address: usize, len: usize, long: bool) -> bool {
+unsafe fn is_zero_loop(address: usize, len: usize, long: Long) -> bool {
     // SAFETY: duties 1 and 2.
-    unsafe { if long { long::is_zero(address, len) } else { short::is_zero(address, len) } }
+    unsafe {
+        if long.suit(len) { long::is_zero(address, len) } else { short::is_zero(address, len) }
+    }
 }
 
 /// Whether so many bytes are a word again and again.
@@ -181,10 +208,10 @@ unsafe fn is_zero_loop(address: usize, len: usize, long: bool) -> bool {
 /// 1. As for `is_zero`.
 /// 2. As for `wipe`.
 #[inline(never)]
-pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: bool) -> bool {
+pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: Long) -> bool {
     // SAFETY: duties 1 and 2.
     unsafe {
-        if len >= STEP && long {
+        if long.suit(len) {
             long::is_filled(address, len, word)
         } else {
             short::is_filled(address, len, word)
@@ -245,8 +272,8 @@ mod tests {
     struct Memory([u8; 9 * 1024]);
 
     /// With and without long vectors, where there are any.
-    fn ways() -> impl Iterator<Item = bool> {
-        [false, true].into_iter().filter(|&long| !long || has_long_vectors())
+    fn ways() -> [Long; 2] {
+        [Long::NONE, Long::of_processor()]
     }
 
     #[test]

@@ -225,18 +225,27 @@ pub mod short {
     fn middle_of(len: usize) -> usize {
         len >> 1 & !15
     }
+}
 
-    /// Clears one step to two.
+/// By vectors of 32 bytes, where the processor has them.
+pub mod long {
+    by_vectors!(ymm, 32);
+
+    /// Clears half a step to one.
     ///
     /// # Safety
     /// 1. As for `clear`, of 64 to 128 bytes.
+    /// 2. As for `clear`.
     #[inline(always)]
-    pub unsafe fn clear_both_ends(address: usize, len: usize) {
-        // SAFETY: duty 1, as in `clear`.
+    pub unsafe fn clear_little(address: usize, len: usize) {
+        // SAFETY: duties 1 and 2, as in `clear`.
         unsafe {
             core::arch::asm!(
-                xmm!(zero),
-                xmm!(store "{at}", "{end} - 64"),
+                ymm!(zero),
+                "vmovdqu ymmword ptr [{at}], ymm0",
+                "vmovdqu ymmword ptr [{at} + 32], ymm0",
+                "vmovdqu ymmword ptr [{end} - 64], ymm0",
+                "vmovdqu ymmword ptr [{end} - 32], ymm0",
                 at = in(reg) address,
                 end = in(reg) address + len,
                 out("xmm0") _,
@@ -245,33 +254,35 @@ pub mod short {
         }
     }
 
-    /// Whether one step to two are zero.
+    /// Whether half a step to one is zero.
     ///
     /// # Safety
     /// 1. As for `is_zero`, of 64 to 128 bytes.
+    /// 2. As for `clear`.
     #[inline(always)]
-    pub unsafe fn is_zero_at_both_ends(address: usize, len: usize) -> bool {
-        let zeros: u32;
-        // SAFETY: duty 1, as in `is_zero`.
+    pub unsafe fn is_zero_little(address: usize, len: usize) -> bool {
+        // SAFETY: duties 1 and 2, as in `is_zero`.
         unsafe {
             core::arch::asm!(
-                xmm!(load "{at}"),
-                xmm!(or "{end} - 64"),
-                xmm!(which),
+                "vmovdqu ymm0, ymmword ptr [{at}]",
+                "vpor ymm0, ymm0, ymmword ptr [{at} + 32]",
+                "vpor ymm0, ymm0, ymmword ptr [{end} - 64]",
+                "vpor ymm0, ymm0, ymmword ptr [{end} - 32]",
+                "vptest ymm0, ymm0",
+                "vzeroupper",
+                "jnz {differs}",
                 at = in(reg) address,
                 end = in(reg) address + len,
-                zeros = lateout(reg) zeros,
-                out("xmm0") _, out("xmm1") _,
-                options(nostack, readonly, preserves_flags),
+                differs = label { return false },
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack, readonly),
             );
         }
-        zeros == ALL
+        true
     }
-}
-
-/// By vectors of 32 bytes, where the processor has them.
-pub mod long {
-    by_vectors!(ymm, 32);
 
     /// Clears one step to eight, without a loop. Of more than two steps, what lies between the first and the last is looked
     /// at first, and written only if it is not zero yet: much of a large block is often never used, and lines that
