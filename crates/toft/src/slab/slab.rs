@@ -197,6 +197,8 @@ pub struct Slab {
     pub(super) seen: AtomicU32,
     /// Slab before this one on its bin's list. Owner.
     previous: AtomicUsize,
+    /// The first call site, in the hardened build. Here, because it is aligned where it is not there, too.
+    pub(super) site_last: [AtomicUsize; WALLED],
     pub(super) tidy_at: AtomicU32,
     /// For each unit the group of units that it shares pages with, or zero. Whoever compacts.
     pub(super) shares: [AtomicU16; if HARDENED { 0 } else { UNITS }],
@@ -204,8 +206,6 @@ pub struct Slab {
     /// opened.
     #[cfg_attr(loom, allow(dead_code))]
     pub(super) walled: [AtomicU32; WALLED],
-    /// The first call site, in the hardened build.
-    pub(super) site_last: [AtomicUsize; WALLED],
     /// What the slab looked like when it was last looked at for compaction. Whoever compacts.
     pub(super) calm: AtomicU32,
     /// What was remembered at the last look for cold pages, and `activity_ever` then. Whoever looks, in turn.
