@@ -70,9 +70,10 @@ impl<O: Os> Allocator<O> {
             if TIER == MEDIUM && slab.may_be_away(slot) {
                 return self.hand_over_closely(heap, slab, slot, slack);
             }
-            // A slot that nobody ever had may have no page yet, and is looked at in another way.
+            // A slot that nobody ever had may have no page yet, and one whose pages have gone has none: such are looked at in
+            // another way.
             // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
-            let zero = slab.was_handed_out(slot)
+            let zero = slab.is_there(slot)
                 && unsafe {
                     if TIER == SMALL {
                         is_zero_small(address, bytes, long)
