@@ -77,8 +77,9 @@ impl<O: Os> Allocator<O> {
                     is_zero(address, bytes, long)
                 }
             };
-            // A slot that nobody ever had may have no page yet, and is looked at in another way.
-            let zero = slab.was_handed_out(slot)
+            // A slot that nobody ever had may have no page yet, and one whose pages have gone has none: such are looked at in
+            // another way.
+            let zero = slab.is_there(slot)
                 && if bytes <= FETCHED_BY_LINES {
                     look()
                 } else {

@@ -4,7 +4,8 @@
 //! and whether the slot was ever handed out. The default build keeps nothing of it: there a block is
 //! its whole slot.
 
-use super::slab::{SLOTS_MAX, Slab};
+use super::SMALL_MAX;
+use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
 use super::states::{ARMED, ARMED_BIT, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
 use crate::policy::{HARDENED, SLACK_MIN};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
@@ -15,14 +16,23 @@ const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
 
 /// Bytes behind the end of each block; zero, where the slot was never handed out. Written by the
 /// holder of the slab before it hands out the slot, and by whoever resizes the block; read by who
-/// frees it, to whom the program has handed it over.
+/// frees it, to whom the program has handed it over. With AWAY, in between, by the holder who claims the slot.
 pub(super) type Slacks = [AtomicU16; KEPT];
+
+/// Set beside the slack of a small slot that is claimed, where its pages have gone since the program had it: malloc
+/// finds by the word it reads anyway that the page is to be written to first. Slacks of small slots are less.
+const AWAY: u16 = 1 << 15;
+
+const _: () = assert!(SMALL_MAX < AWAY as usize);
 
 impl Slab {
     /// Bytes that the program may use of a slot that it has, or had last.
     #[inline(always)]
     pub fn block_bytes(&self, slot: usize) -> usize {
-        self.size().saturating_sub(self.slack(slot))
+        let (size, slack) = (self.size(), self.slack(slot));
+        // Of a slot that is not live it may say more than the slack.
+        let slack = if size <= SMALL_MAX { slack & !usize::from(AWAY) } else { slack };
+        size.saturating_sub(slack)
     }
 
     /// Bytes of a slot behind a block of so many bytes: of a small block at a very large alignment, what can
@@ -32,7 +42,7 @@ impl Slab {
         self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
     }
 
-    /// Bytes behind the end of the block that a slot has, or had last; zero, where nobody ever had it.
+    /// Bytes behind the end of the block that a live slot has; zero, where nobody ever had it.
     #[inline(always)]
     pub fn slack(&self, slot: usize) -> usize {
         debug_assert!(slot < SLOTS_MAX);
@@ -99,6 +109,37 @@ impl Slab {
     #[cfg(any(loom, miri))]
     pub unsafe fn put_plainly(&self, _entry: usize) -> bool {
         false
+    }
+
+    /// Whether the program has had the slot, and its pages have not gone since. No, where in doubt.
+    #[inline(always)]
+    pub fn is_there(&self, slot: usize) -> bool {
+        // One comparison with zero: with AWAY it is negative, and of a medium slot with as large a slack.
+        (self.slack(slot) as i16) > 0
+    }
+
+    /// Remembers which of the small slots that are being claimed have lost their pages since the program had them. Owner,
+    /// who has not handed them out yet.
+    #[inline(always)]
+    pub(super) fn note_away(&self, group: usize, claim: u64) {
+        if KEPT != 0 {
+            let clean = claim & !self.soiled_bits(group);
+            if clean != 0 {
+                self.note_clean(group, clean);
+            }
+        }
+    }
+
+    #[cold]
+    fn note_clean(&self, group: usize, mut clean: u64) {
+        while clean != 0 {
+            let slot = group * GROUP_SLOTS + clean.trailing_zeros() as usize;
+            // What nobody ever had says so already.
+            if self.was_handed_out(slot) {
+                self.set_slack(slot, self.slack(slot) | usize::from(AWAY));
+            }
+            clean &= clean - 1;
+        }
     }
 
     /// Whether the program has freed the slot, and it is not free yet.
@@ -178,6 +219,56 @@ mod tests {
         slab.publish(1 << 20, slots);
         (0..slots).for_each(|slot| slab.state_of(slot).store(LIVE, Relaxed));
         slab
+    }
+
+    /// What is claimed of a small slab says of each slot whether its pages have gone since the program had it; and what
+    /// the block was, whether they have or not.
+    #[test]
+    fn a_claim_knows_whose_pages_have_gone() {
+        let slab = slab();
+        let slots = slab.slots();
+        for slot in 0..slots {
+            let state = if slot % 3 == 0 { DIRTY } else { ZERO_CLEAN };
+            slab.state_of(slot).store(state, Relaxed);
+            // Of every fifth nobody ever knew.
+            slab.set_slack(slot, if slot % 5 == 0 { 0 } else { 14 });
+        }
+        slab.fresh.store(slots as u16, Relaxed);
+        let mut seen = 0;
+        while slab.refill(|_| {}) {
+            let (group, claim) = (slab.claimed_group(), slab.claimed());
+            for slot in (0..GROUP_SLOTS).filter(|slot| claim >> slot & 1 != 0) {
+                let slot = group * GROUP_SLOTS + slot;
+                let had = slot % 5 != 0;
+                assert_eq!(slab.is_there(slot), had && slot % 3 == 0, "{slot}");
+                assert_eq!(slab.was_handed_out(slot), had, "{slot}");
+                assert_eq!(slab.block_bytes(slot), if had { 50 } else { 64 }, "{slot}");
+                seen += 1;
+            }
+            // They are handed out: nothing of it is left.
+            for number in 0..GROUP_SLOTS {
+                if claim >> number & 1 != 0 {
+                    slab.hand_out_any(slab.claimed() & !(1 << number), number);
+                    slab.set_slack(group * GROUP_SLOTS + number, 9);
+                    assert!(slab.is_there(group * GROUP_SLOTS + number));
+                }
+            }
+        }
+        assert_eq!(seen, slots);
+    }
+
+    /// A slack of a medium slot may be as large as the word can say.
+    #[test]
+    fn large_slacks_are_as_they_were_set() {
+        let slab = Box::new(Slab::nothing());
+        let class = Class::of(96 << 10).unwrap();
+        let slots = slab.open(1 << 30, 1 << 20, class, 0, 0);
+        slab.publish(1 << 20, slots);
+        for slack in [1, 0x7FFF, 0x8000, 0x8001, 0xFFFF] {
+            slab.set_slack(2, slack);
+            assert_eq!(slab.block_bytes(2), slab.size() - slack);
+            assert!(slab.was_handed_out(2));
+        }
     }
 
     /// The owner has seen the slot live, another thread takes it, and the owner writes over the state.

@@ -175,6 +175,8 @@ impl Slab {
         }
         if size > SMALL_MAX {
             self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);
+        } else {
+            self.note_away(group, claim);
         }
         let states = self.states.0.as_ptr().expose_provenance();
         self.claim_states.store(states + group * GROUP_SLOTS, Relaxed);

@@ -8,6 +8,8 @@
 
 use super::{Leaving, Quarantine};
 use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
+use crate::harden::touch;
+use crate::policy::HARDENED;
 use crate::remote::Inbox;
 use crate::site::{Cache, SiteHash};
 use crate::slab::{Class, FLAGS, Slab, Spent};
@@ -50,6 +52,9 @@ const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
 // The bins lie behind their head, and that is the last part of a heap.
 const _: () =
     assert!(core::mem::offset_of!(Heap, bins) + size_of::<BinsHead>() == size_of::<Heap>());
+
+/// Bytes of the bins of one partition.
+const ROW_BYTES: usize = ROW_WORDS * size_of::<usize>();
 
 /// Number of a heap that is nobody's.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
@@ -127,7 +132,25 @@ impl Heap {
     /// Remembers the partition of a site. Holder only.
     pub(crate) fn remember(&self, site: usize, number: usize) {
         if let Some(cache) = self.cache() {
+            if HARDENED && (number + 1) * ROW_WORDS <= self.hash.bins() {
+                // malloc is about to look into a bin of this row, and to fill it.
+                let row = self.address() + size_of::<Heap>() + number * ROW_BYTES;
+                // SAFETY: (1) the bins of a row of this heap, which its holder alone writes to; words.
+                unsafe { touch(row, ROW_BYTES) };
+            }
             cache.remember(site, number);
+        }
+    }
+
+    /// Gets the pages that the first malloc and the first free of a thread read and then write, so that each costs one
+    /// fault and not two: of what is remembered of call sites, and of the quarantine's rows. Once, at birth.
+    pub(crate) fn touch_first(&self) {
+        if HARDENED && self.is_exact() {
+            // SAFETY: (1) behind the heap's bins, which nobody else uses yet; both are of words.
+            unsafe {
+                touch(self.sites, Cache::BYTES);
+                touch(self.quarantine().address(), Quarantine::ROWS);
+            }
         }
     }
 

@@ -11,6 +11,7 @@
 
 use super::{Heap, Quarantine};
 use crate::bin::ROW_WORDS;
+use crate::harden::PAGE_LEAST;
 use crate::keyed::Secret;
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
@@ -55,6 +56,13 @@ pub struct HeapPlaces {
     pub states: usize,
     /// Address of the 32-bit number of heaps.
     pub count: usize,
+}
+
+/// Where in a heap of so many partitions its thread remembers call sites: behind the bins, and behind the quarantine of
+/// the hardened build; from the start of a page on, because every thread needs all of it soon.
+fn cache_offset(partitions: usize) -> usize {
+    let bins = partitions * ROW_WORDS * size_of::<usize>();
+    (size_of::<Heap>() + bins + Quarantine::BYTES).next_multiple_of(PAGE_LEAST)
 }
 
 /// How many orphans one search looks into.
@@ -109,10 +117,7 @@ impl Heaps {
         tables: usize,
     ) -> Heaps {
         let page_size = os.page_size();
-        let bytes = size_of::<Heap>() + partitions * ROW_WORDS * size_of::<usize>();
-        // Behind the bins of the hardened build.
-        let bytes = bytes + Quarantine::BYTES;
-        let bytes = bytes + if sites.is_exact() { Cache::BYTES } else { 0 };
+        let bytes = cache_offset(partitions) + if sites.is_exact() { Cache::BYTES } else { 0 };
         // A page is a power of two: there is no division here that could be by zero.
         let stride = (bytes + page_size - 1) & !(page_size - 1);
         Heaps {
@@ -171,8 +176,7 @@ impl Heaps {
 
     /// Where a heap's thread remembers call sites; zero where they are hashed.
     fn cache_of(&self, heap: usize) -> usize {
-        let before = self.partitions * ROW_WORDS * size_of::<usize>() + Quarantine::BYTES;
-        if self.sites.is_exact() { heap + size_of::<Heap>() + before } else { 0 }
+        if self.sites.is_exact() { heap + cache_offset(self.partitions) } else { 0 }
     }
 
     /// Who has a heap.
@@ -238,6 +242,7 @@ impl Heaps {
                 heap.write(Heap::new(self.hash, cache, number, os.ticks()))
             };
             self.seed(self.heap(number), 0);
+            self.heap(number).touch_first();
             self.state_of(number).store(HeapState::Live as u8, Release);
             return Ok(self.heap(number));
         }

@@ -111,6 +111,7 @@ struct Row {
 
 /// Lies behind a heap's bins, zero at first.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Quarantine {
     /// Not zero while another thread empties it. Any thread, by exchange.
     shut: AtomicU32,
@@ -235,6 +236,14 @@ impl Quarantine {
     pub(crate) const BYTES: usize = if QUARANTINE { size_of::<Quarantine>() } else { 0 };
     /// Bytes of blocks that it may hold.
     pub(crate) const BYTES_MOST: usize = LAYOUT.2;
+
+    /// Bytes of it that every free reads, from its address on.
+    pub(crate) const ROWS: usize = core::mem::offset_of!(Quarantine, places);
+
+    /// Where it lies.
+    pub(crate) fn address(&self) -> usize {
+        (&raw const *self).expose_provenance()
+    }
 
     /// The share of the places that hold so many bytes of blocks at most.
     pub(crate) fn share(bytes: usize) -> usize {

@@ -235,19 +235,19 @@ pub unsafe fn first_nonzero(address: usize, len: usize) -> Option<usize> {
 /// cost two faults each.
 ///
 /// # Safety
-/// 1. The range is mapped, nobody else uses it, and both ends are multiples of 16; it is not empty.
+/// 1. The range is mapped, nobody else writes to it, and both ends are multiples of 8; it is not empty.
 #[inline]
 pub unsafe fn touch(address: usize, len: usize) {
     let mut at = address;
     while at < address + len {
-        // SAFETY: duty 1: eight bytes from a multiple of 16 on.
+        // SAFETY: duty 1: eight bytes from a multiple of 8 on.
         unsafe { touch_word(at) };
         at = (at | (PAGE_LEAST - 1)) + 1;
     }
 }
 
 /// # Safety
-/// 1. Eight bytes there are mapped, and nobody else uses them; the address is a multiple of 16.
+/// 1. Eight bytes there are mapped, and nobody else writes to them; the address is a multiple of 8.
 #[inline(always)]
 unsafe fn touch_word(address: usize) {
     // One instruction that reads and writes, so that the first fault is the one of a write.
