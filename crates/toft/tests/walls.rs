@@ -6,6 +6,7 @@ use common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
 use toft::entry::Call;
+use toft::large::BlockState;
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::policy::WALL_MAPPINGS;
@@ -130,6 +131,74 @@ fn a_freed_large_block_is_gone_and_its_address_waits() {
     }
     let (count, bytes) = program.allocator.large().waiting();
     assert!(count > 256 / 2 && bytes >= count << 20, "{count} {bytes}");
+}
+
+/// The pages of a freed large block are cleared, wait where no program has ever been, and go to the next block, whoever
+/// has it. Where the system refuses, they are its own again.
+#[test]
+fn pages_of_freed_large_blocks_are_handed_on() {
+    let size = 600_000;
+    let refusals = [None, Some(Request::Relocate), Some(Request::Map), Some(Request::Unmap)];
+    for refused in refusals.into_iter().chain([None]) {
+        let program = Program::new(Machine::LARGE);
+        program.allocator.filter().watch();
+        let large = program.allocator.large();
+        let live = program.take(8 << 20, 2);
+        common::shadow::bytes_of(live, 8 << 20).fill(1);
+        let mut given = BTreeSet::new();
+        for number in 0..300 {
+            let fault = refused.filter(|_| number % 3 == 0);
+            let block = program.take(size, number % 3);
+            given.insert(block >> 16);
+            let bytes = common::shadow::bytes_of(block, size);
+            assert!(bytes.iter().all(|&byte| byte == 0), "{refused:?} {number}");
+            bytes.fill(0xEE);
+            program.fake.set_fault(fault.map(|kind| Fault::from(0).only(kind)));
+            program.free(block);
+            program.fake.set_fault(None);
+            program.allocator.check().unwrap();
+            if fault.is_none() {
+                assert_ne!(program.fake.page(block), PageState::Mapped, "{refused:?} {number}");
+                assert!(large.kept_bytes() >= size, "{refused:?} {number}");
+            }
+            // Nothing that is free and accessible lies where the program has had a block.
+            large.for_each(|other| {
+                let (start, mapped) = large.mapping(other);
+                let kept = other.state() == BlockState::Free && mapped != 0;
+                if kept && program.fake.page(start) == PageState::Mapped && refused.is_none() {
+                    assert!(!given.contains(&(start >> 16)), "{number}");
+                    let bytes = common::shadow::bytes_of(start, mapped);
+                    assert!(bytes.iter().all(|&byte| byte == 0), "{number}: not cleared");
+                }
+            });
+        }
+        assert!(large.kept_bytes() <= (9 << 20) + size);
+        large.drop_kept(&program.fake);
+        assert_eq!(large.kept_bytes(), 0, "{refused:?}");
+        program.allocator.check().unwrap();
+    }
+}
+
+/// Under a filter of system calls nobody asks what is in memory, and nothing is kept; the same of blocks
+/// that nobody has touched.
+#[test]
+fn what_is_not_known_to_be_in_memory_is_not_kept() {
+    for (filtered, touched) in [(true, true), (false, false), (false, true)] {
+        let program = Program::new(Machine::LARGE);
+        program.allocator.filter().watch();
+        if filtered {
+            program.allocator.filter().about_to_install(&program.fake);
+        }
+        let block = program.take(600_001, 1);
+        if touched {
+            common::shadow::bytes_of(block, 600_001).fill(1);
+        }
+        program.free(block);
+        assert_eq!(program.fake.page(block), PageState::Free);
+        let kept = program.allocator.large().kept_bytes() != 0;
+        assert_eq!(kept, touched && !filtered, "{filtered} {touched}");
+        program.allocator.check().unwrap();
+    }
 }
 
 /// What waits is bounded by address space, and is let go of before malloc says that there is none.

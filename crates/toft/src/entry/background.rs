@@ -45,9 +45,9 @@ impl<O: Os> Allocator<O> {
         self.large.decay(&self.os, ticks);
     }
 
-    /// The same, where a large block was freed.
+    /// The same, where a large block was freed. Where none has pages nobody need be woken for them.
     pub(super) fn tend_large(&self) {
-        if !self.leave_to_thread() {
+        if self.large.kept_bytes() != 0 && !self.leave_to_thread() {
             self.large.decay(&self.os, self.decay_ticks());
         }
     }

@@ -199,7 +199,8 @@ impl<O: Os> Allocator<O> {
 
     fn free_large(&self, block: &Block, address: usize, call: Call) {
         self.tell_large_freed(block, address);
-        if !self.large.free(&self.os, block, |damage| self.missed_large(call, block, damage)) {
+        let missed = |damage| self.missed_large(call, block, damage);
+        if !self.large.free(&self.os, block, &|| self.permit(), missed) {
             return self.misused(call, address);
         }
         self.tend_large();

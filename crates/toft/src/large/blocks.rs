@@ -5,6 +5,7 @@ use super::kept::Places;
 use super::waiting::Waiting;
 use super::{Block, BlockState, Damage, Tally};
 use crate::keyed::Key;
+use crate::os::filter::Permit;
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -36,6 +37,11 @@ pub(super) fn class_bytes(class: usize) -> usize {
     let class = class as u32;
     let doublings = if class < WIDE_CLASSES { 2 * class + 2 } else { class + WIDE_CLASSES + 1 };
     1usize << (CLASS_BASE + doublings).min(usize::BITS - 1)
+}
+
+/// Partitions that have stacks: in the hardened build one more, which no program has (`held.rs`).
+pub(super) const fn rows(partitions: usize) -> usize {
+    partitions + HARDENED as usize
 }
 
 /// Counters and frontiers; lives in the metadata tables, zero at first. Any thread adds to and
@@ -116,7 +122,8 @@ impl Blocks {
     /// Bytes of tables that `new` needs for a tier of `span` bytes, zeroed.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
         let chunk_words = (span >> UNIT_SHIFT >> CHUNK_SHIFT) / 64 + 1;
-        size_of::<State>().next_multiple_of(64) + (partitions * LARGE_CLASSES + 2 * chunk_words) * 8
+        size_of::<State>().next_multiple_of(64)
+            + (rows(partitions) * LARGE_CLASSES + 2 * chunk_words) * 8
     }
 
     /// Before anything is known: contains no address.
@@ -155,7 +162,7 @@ impl Blocks {
         // The first block lies anywhere in the first quarter.
         let first = ((u128::from(os.random()?) * (units as u128 / 4)) >> 64) as usize;
         let stacks = tables + size_of::<State>().next_multiple_of(64);
-        let chunks = stacks + partitions * LARGE_CLASSES * 8;
+        let chunks = stacks + rows(partitions) * LARGE_CLASSES * 8;
         Ok(Blocks {
             base,
             units,
@@ -328,8 +335,14 @@ impl Blocks {
     }
 
     /// Frees a block; says no when it is free already. In the hardened build `damaged` is told where
-    /// the block was missed, if it was.
-    pub fn free(&self, os: &impl Os, block: &Block, damaged: impl FnOnce(Damage)) -> bool {
+    /// the block was missed, if it was; its pages are kept where there is a permit to ask for them.
+    pub fn free<'a>(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        permit: &dyn Fn() -> Option<Permit<'a>>,
+        damaged: impl FnOnce(Damage),
+    ) -> bool {
         if !block.take() {
             return false;
         }
@@ -338,8 +351,11 @@ impl Blocks {
         }
         self.end(block);
         if HARDENED {
-            self.wall_off(os, block);
+            if !self.hand_pages_on(os, block, permit) {
+                self.wall_off(os, block);
+            }
             self.wait(block);
+            self.hold_budget(os);
             return true;
         }
         let resident = block.resident.load(Relaxed);

@@ -1,6 +1,6 @@
 //! The invariants of large blocks, verified.
 
-use super::blocks::{Blocks, LARGE_CLASSES};
+use super::blocks::{Blocks, LARGE_CLASSES, rows};
 use super::kept::PLACES;
 use super::{Block, BlockState, Damage};
 use crate::sync::Ordering::Relaxed;
@@ -50,7 +50,7 @@ impl Blocks {
                 *entry = unit;
             }
         }
-        for index in 0..self.partitions * LARGE_CLASSES {
+        for index in 0..rows(self.partitions) * LARGE_CLASSES {
             let (partition, class) = (index / LARGE_CLASSES, index % LARGE_CLASSES);
             let mut next = self.stack(partition, class).load(Relaxed) as u32;
             let mut left = self.units;

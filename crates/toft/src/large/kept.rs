@@ -50,8 +50,11 @@ impl Kept {
     }
 }
 
+/// Of the partition so many bits as there are: the one that no program has (`held.rs`) may look like another, and nobody
+/// asks for it.
 fn key(partition: usize, class: usize) -> u64 {
-    (partition as u64) << PARTITION_SHIFT | (class as u64) << CLASS_SHIFT
+    let partition = partition as u64 & ((1 << (RESIDENT_SHIFT - PARTITION_SHIFT)) - 1);
+    partition << PARTITION_SHIFT | (class as u64) << CLASS_SHIFT
 }
 
 /// The table; zeroed memory is an empty one.

@@ -23,8 +23,9 @@
 //! least one page.
 //!
 //! In the hardened build a block ends against its guard (`place.rs`), what is left on its pages is
-//! watched (`canary.rs`), and nothing waits with pages: a freed block is inaccessible at once
-//! (`walled.rs`), and its address waits before anybody has it again (`waiting.rs`).
+//! watched (`canary.rs`), and nothing waits with its own pages: a freed block is inaccessible at once
+//! (`walled.rs`), and its address waits before anybody has it again (`waiting.rs`). Its pages are cleared
+//! and wait at addresses that no program has ever had (`held.rs`).
 
 mod kept;
 
@@ -43,6 +44,8 @@ mod check;
 mod extents;
 #[cfg(not(loom))]
 mod figures;
+#[cfg(not(loom))]
+mod held;
 #[cfg(not(loom))]
 mod pages;
 #[cfg(not(loom))]

@@ -3,6 +3,7 @@
 use super::Block;
 use super::blocks::{Blocks, Need};
 use super::kept::Kept;
+use super::room::MOVE_LEAST;
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
@@ -203,15 +204,16 @@ impl Blocks {
             self.put_kept(os, donor);
             return None;
         };
-        if block.mapped.load(Relaxed) != 0 {
-            // Its pages could not be given back once; it is as good as any.
+        if block.mapped.load(Relaxed) != 0 || HARDENED && !block.lies_apart() {
+            // Its pages could not be given back once, or it shares a mapping; it is as good as any.
             self.put_vacant(block);
             self.put_kept(os, donor);
             return None;
         }
         let (mapped, resident) = (donor.mapped.load(Relaxed), donor.resident.load(Relaxed));
-        // What would be left is taken along, if it is little.
-        let most = (need.bytes + need.bytes / SLACK).min(block.extent() - self.page_size);
+        // What would be left is taken along, if it is little; but not where a block ends against its guard.
+        let slack = if HARDENED { 0 } else { need.bytes / SLACK };
+        let most = (need.bytes + slack).min(block.extent() - self.page_size);
         let moved = if resident <= most { resident } else { need.bytes };
         let growth = need.bytes.saturating_sub(moved);
         self.make_room(os, resident + growth);
@@ -221,7 +223,10 @@ impl Blocks {
             return None;
         }
         let (left, len) = (resident - moved, moved.max(need.bytes));
-        let (from, to) = (self.address(donor) + left, self.address(block));
+        // What nobody would move is given back on the way.
+        let left = if HARDENED && left < MOVE_LEAST { 0 } else { left };
+        self.choose_place(block, need);
+        let (from, to) = (self.start(donor) + left, self.start(block));
         // SAFETY: (1) the donor is free and held, and what lies before `left` stays with it; (2) the
         // extent is the caller's.
         if let Err(error) = unsafe { os.relocate(from, mapped - left, to, len) } {
@@ -240,6 +245,7 @@ impl Blocks {
         } else {
             self.put_kept(os, donor);
         }
-        Some((block, moved))
+        // In the hardened build what is kept was cleared.
+        Some((block, if HARDENED { 0 } else { moved }))
     }
 }

@@ -10,6 +10,7 @@ use super::Block;
 use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
 use super::kept::{Kept, PLACES};
 use crate::os::Os;
+use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 /// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top;
@@ -26,7 +27,7 @@ const CUT_LEAST: usize = 256 << 10;
 
 /// Bytes of pages that are worth moving: it costs about as much as ten faults. A page that is not
 /// touched costs no fault either, so it is done only where there is much to be had.
-const MOVE_LEAST: usize = 64 << 10;
+pub(super) const MOVE_LEAST: usize = 64 << 10;
 
 /// Bytes that one call of [`Blocks::decay`] gives back at most.
 const DECAY_MOST: usize = 16 << 20;
@@ -81,7 +82,8 @@ impl Blocks {
             // Which of them it is cannot be predicted, so nothing branches on it.
             let score = Best::score(kept.resident(), bytes);
             let aligned = (self.base + (kept.unit() << UNIT_SHIFT)) & (need.align - 1) == 0;
-            let is_own = kept.is_of(need.partition, need.class) & aligned;
+            // What waits in the hardened build is nobody's.
+            let is_own = !HARDENED & kept.is_of(need.partition, need.class) & aligned;
             any.offer(kept, score);
             own.offer(kept, if is_own { score } else { usize::MAX });
         }
@@ -206,7 +208,7 @@ impl Blocks {
             let whole = left.max(CUT_LEAST).checked_next_multiple_of(self.page_size);
             let stays = resident.saturating_sub(whole.unwrap_or(resident));
             // SAFETY: (1) the block is free and held.
-            let gone = unsafe { os.discard(self.address(block) + stays, resident - stays) };
+            let gone = unsafe { os.discard(self.start(block) + stays, resident - stays) };
             if gone.is_ok() {
                 block.resident.store(stays, Relaxed);
                 left = left.saturating_sub(resident - stays);

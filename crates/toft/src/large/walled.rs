@@ -59,6 +59,7 @@ impl Blocks {
             self.cut_walled(os, block, span, old_span);
             done = Resize::InPlace;
         } else if !self.is_shared(block) && admit(span) {
+            self.make_room(os, span);
             let opened = self.open_walled(os, block, span).is_ok();
             if opened && span <= self.room(block) && self.map_to(os, block, span).is_ok() {
                 done = Resize::InPlace;

@@ -35,6 +35,8 @@ use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize};
 pub const PIECES: usize = 64;
 /// Bytes of one piece, at most.
 pub const PIECE_BYTES: usize = 64 << 10;
+/// Pages that `resident_prefix` asks about at once.
+const PREFIX_PAGES: usize = 1024;
 /// Bytes that a pipe is asked to hold: what the system allows everybody.
 const PIPE_BYTES: usize = 1 << 20;
 
@@ -199,6 +201,10 @@ pub unsafe trait Pin {
     /// Names what is in memory of a range of whole pages, of [`PIECE_BYTES`] at most; says whether it can.
     fn resident_pieces(&self, addr: usize, len: usize, each: impl FnMut(usize, usize)) -> bool;
 
+    /// Bytes of a range of whole pages that are in memory, up to the first page that is not; none where it cannot say.
+    /// A call for each few MiB of them.
+    fn resident_prefix(&self, addr: usize, len: usize) -> usize;
+
     /// Gives pages back that are not used; says how many bytes went. `is_unused` is asked of each
     /// piece, by its address and length, after a barrier that every thread passes: whether nobody needs
     /// what was there before. `NoMemory` where there is no pipe for some of them, `Unsupported` where the
@@ -229,6 +235,27 @@ unsafe impl Pin for Linux {
         let pages = flags.get(..len / page).unwrap_or(&[]);
         runs(pages, |first, count| each(addr + first * page, count * page));
         known
+    }
+
+    fn resident_prefix(&self, addr: usize, len: usize) -> usize {
+        let page = self.page_size().max(1);
+        let mut flags = [0u8; PREFIX_PAGES];
+        let mut seen = 0;
+        while seen < len {
+            let some = (len - seen).min(PREFIX_PAGES * page);
+            let args = [addr + seen, some, flags.as_mut_ptr().addr(), 0, 0, 0];
+            // SAFETY: (1) the kernel writes one byte for each page asked about.
+            if unsafe { syscall(libc::SYS_mincore, args) } != 0 {
+                break;
+            }
+            let pages = flags.get(..some / page).unwrap_or(&[]);
+            let present = pages.iter().take_while(|&&flag| flag & 1 != 0).count();
+            seen += present * page;
+            if present < pages.len() {
+                break;
+            }
+        }
+        seen
     }
 
     unsafe fn discard_unused<'a>(

@@ -61,6 +61,13 @@ unsafe impl Pin for Fake {
         true
     }
 
+    fn resident_prefix(&self, addr: usize, len: usize) -> usize {
+        self.check_range(addr, len);
+        let page = self.machine.page_size;
+        let pages = (addr..addr + len).step_by(page);
+        pages.take_while(|&at| self.host.resident(at..at + page) != 0).count() * page
+    }
+
     unsafe fn discard_unused<'a>(
         &self,
         pinned: &Pinned,

@@ -1,0 +1,82 @@
+//! Where the pages of freed large blocks wait for the next ones, in the hardened build.
+//!
+//! ```text
+//! freed block | pages ..... | not mapped from here on: faults
+//!                   | moved, then cleared
+//! holder            | pages ..... |      in a place of `kept.rs`
+//!                         | moved
+//! new block               | pages ..... |
+//! ```
+//!
+//! A holder is an extent of a partition of its own, which no request is ever for: no pointer of the
+//! program has led there, and none will, so that a stale one faults as if nothing were kept. What is
+//! kept is cleared after it has moved, when nobody can write there any more; so it holds nothing old,
+//! and need not be cleared for whoever gets it.
+//!
+//! Only what is in memory is kept, up to the first page that is not: a block that nobody has touched
+//! is unmapped, and nothing is cleared that has no page.
+
+use super::Block;
+use super::blocks::{Blocks, CLASS_BASE, Need, large_class};
+use super::room::MOVE_LEAST;
+use crate::os::filter::Permit;
+use crate::os::{Error, Os};
+use crate::sync::Ordering::Relaxed;
+
+impl Blocks {
+    /// The partition that no program has: the stacks of holders without pages.
+    fn held_partition(&self) -> usize {
+        self.partitions
+    }
+
+    /// Moves what a held, free block has in memory to a holder, and unmaps the rest: every access to it faults then. No,
+    /// where that cannot be, or is not worth it; then the block is to be walled off, whatever is left of it.
+    pub(super) fn hand_pages_on<'a>(
+        &self,
+        os: &impl Os,
+        block: &Block,
+        permit: &dyn Fn() -> Option<Permit<'a>>,
+    ) -> bool {
+        let (mapped, resident) = (block.mapped(), block.resident.load(Relaxed));
+        if self.is_shared(block) || resident < MOVE_LEAST || !self.may_be_separate() {
+            return false;
+        }
+        let start = self.start(block);
+        let present = permit().map_or(0, |_permit| os.resident_prefix(start, resident));
+        if present < MOVE_LEAST || present > self.budget() {
+            return false;
+        }
+        let class = large_class(present.max(1 << CLASS_BASE | 1));
+        let partition = self.held_partition();
+        let need = Need { partition, class, size: present, bytes: present, align: 1 };
+        let Ok(holder) = self.vacant(os, &need) else { return false };
+        if holder.mapped() != 0 || !holder.lies_apart() {
+            // It could not be unmapped once, or would share a mapping.
+            self.put_vacant(holder);
+            return false;
+        }
+        self.choose_place(holder, &need);
+        let to = self.start(holder);
+        // SAFETY: (1) the block's own mapping, which is free and held; (2) the holder is the caller's, and has no mapping.
+        if let Err(error) = unsafe { os.relocate(start, mapped, to, present) } {
+            // Where something foreign lies the extent is left alone for ever.
+            if error != Error::Occupied {
+                self.put_vacant(holder);
+            }
+            return false;
+        }
+        self.set_extent_of_pages(block, 0, 0);
+        self.set_extent_of_pages(holder, present, present);
+        clear(to, present);
+        holder.publish_free();
+        holder.since.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
+        self.put_kept(os, holder);
+        true
+    }
+}
+
+fn clear(address: usize, bytes: usize) {
+    let pages: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: the caller has just moved so many bytes of pages there, to an extent that it holds.
+    unsafe { pages.write_bytes(0, bytes) };
+}
