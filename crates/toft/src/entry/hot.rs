@@ -78,7 +78,7 @@ impl<O: Os> Allocator<O> {
                 }
             };
             // A slot that nobody ever had may have no page yet, and is looked at in another way.
-            let zero = slab.was_handed_out(slot)
+            let zero = slab.own_slack(slot) != 0
                 && if bytes <= FETCHED_BY_LINES {
                     look()
                 } else {
@@ -174,7 +174,7 @@ impl<O: Os> Allocator<O> {
             }
             let end = address + slab.bytes();
             // SAFETY: (1) that slot.
-            if !unsafe { Canary::is_surely_whole(word, end, slab.slack(slot)) } {
+            if !unsafe { Canary::is_surely_whole(word, end, slab.own_slack(slot)) } {
                 return self.free_closely(heap, slab, slot, address, call);
             }
         }

@@ -39,8 +39,20 @@ impl Slab {
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build. (1) only who has the
-            // slot writes it: who asks of another thread's looks again, or has a wild pointer.
+            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
+            unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
+        }
+    }
+
+    /// The same of a slot that nobody else has.
+    #[inline(always)]
+    pub fn own_slack(&self, slot: usize) -> usize {
+        debug_assert!(slot < SLOTS_MAX);
+        if KEPT == 0 {
+            0
+        } else {
+            // SAFETY: as in `slack`. (1) who has the slot writes it, and that is the caller, or the program has a pointer
+            // that it was not given, or gave it to two who free it.
             unsafe { self.slacks.get_unchecked(slot).settled() as usize }
         }
     }
