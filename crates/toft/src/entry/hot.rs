@@ -175,7 +175,7 @@ impl<O: Os> Allocator<O> {
             }
             let end = address + slab.bytes();
             // SAFETY: (1) that slot.
-            if !unsafe { Canary::is_surely_whole(word, end, slab.slack(slot)) } {
+            if !unsafe { Canary::is_surely_whole(word, end, slab.own_slack(slot)) } {
                 return self.free_closely(heap, slab, slot, address, call);
             }
         }

@@ -49,8 +49,20 @@ impl Slab {
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build. (1) only who has the
-            // slot writes it: who asks of another thread's looks again, or has a wild pointer.
+            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
+            unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
+        }
+    }
+
+    /// The same of a slot that nobody else has.
+    #[inline(always)]
+    pub fn own_slack(&self, slot: usize) -> usize {
+        debug_assert!(slot < SLOTS_MAX);
+        if KEPT == 0 {
+            0
+        } else {
+            // SAFETY: as in `slack`. (1) who has the slot writes it, and that is the caller, or the program has a pointer
+            // that it was not given, or gave it to two who free it.
             unsafe { self.slacks.get_unchecked(slot).settled() as usize }
         }
     }
@@ -115,7 +127,7 @@ impl Slab {
     #[inline(always)]
     pub fn is_there(&self, slot: usize) -> bool {
         // One comparison with zero: with AWAY it is negative, and of a medium slot with as large a slack.
-        (self.slack(slot) as i16) > 0
+        (self.own_slack(slot) as i16) > 0
     }
 
     /// Remembers which of the small slots that are being claimed have lost their pages since the program had them. Owner,
