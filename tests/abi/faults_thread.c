@@ -1,6 +1,6 @@
-// What the first calls of a thread cost in page faults: its heap's tables are got for writing, each page once, and a
-// thread that takes over the heap of one that has ended finds them all. Faults of threads that run at the same time are
-// dear: each page that is replaced by another must leave the other processors' caches, too.
+// What the first calls of a thread cost in page faults. Its heap's tables are got for writing, each page once, and a
+// thread that takes over the heap of one that has ended finds them all. Where threads run at the same time, each page
+// that is replaced by another must leave the other processors' caches, too.
 // libc: skip it has other tables
 #include "common.h"
 #include <pthread.h>
