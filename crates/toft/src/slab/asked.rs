@@ -247,7 +247,7 @@ mod tests {
         }
         slab.fresh.store(slots as u16, Relaxed);
         let mut seen = 0;
-        while slab.refill(|_| {}) {
+        while slab.refill(7 << 40, |_| {}) {
             let (group, claim) = (slab.claimed_group(), slab.claimed());
             for slot in (0..GROUP_SLOTS).filter(|slot| claim >> slot & 1 != 0) {
                 let slot = group * GROUP_SLOTS + slot;
@@ -260,7 +260,10 @@ mod tests {
             // They are handed out: nothing of it is left.
             for number in 0..GROUP_SLOTS {
                 if claim >> number & 1 != 0 {
-                    slab.hand_out_any(slab.claimed() & !(1 << number), number);
+                    slab.hand_out_any(
+                        slab.claimed() & !(1 << number),
+                        group * GROUP_SLOTS + number,
+                    );
                     slab.set_slack(group * GROUP_SLOTS + number, 9);
                     assert!(slab.is_there(group * GROUP_SLOTS + number));
                 }
