@@ -168,6 +168,23 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
     program.silent();
 }
 
+/// The same in the usual way: others are freed until it leaves.
+#[test]
+fn a_write_is_seen_when_a_neighbour_leaves_for_others() {
+    let program = Program::new();
+    let blocks = program.fill(100);
+    let place = program.place(&blocks, 100);
+    let others = |frees| (0..frees).for_each(|_| program.free(program.take(100)));
+    others(300);
+    program.free(place.before);
+    others(100);
+    program.silent();
+    write(place.address + 7);
+    others(5000);
+    program.one_report("free", place, 7);
+    program.silent();
+}
+
 #[test]
 fn a_write_is_seen_when_the_slab_becomes_empty() {
     let program = Program::new();

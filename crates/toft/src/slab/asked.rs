@@ -251,8 +251,8 @@ mod tests {
             let (group, claim) = (slab.claimed_group(), slab.claimed());
             for slot in (0..GROUP_SLOTS).filter(|slot| claim >> slot & 1 != 0) {
                 let slot = group * GROUP_SLOTS + slot;
-                let had = slot % 5 != 0;
-                assert_eq!(slab.is_there(slot), had && slot % 3 == 0, "{slot}");
+                let had = !slot.is_multiple_of(5);
+                assert_eq!(slab.is_there(slot), had && slot.is_multiple_of(3), "{slot}");
                 assert_eq!(slab.was_handed_out(slot), had, "{slot}");
                 assert_eq!(slab.block_bytes(slot), if had { 50 } else { 64 }, "{slot}");
                 seen += 1;
