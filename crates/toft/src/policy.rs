@@ -41,7 +41,7 @@ pub const RESERVED_SHARE: usize = 128;
 pub const RESERVED_LEAST: usize = 32;
 
 /// Bytes of the slots of which some are reserved, at most: each takes so much memory.
-pub const RESERVED_SIZE_MOST: usize = 4096;
+pub const RESERVED_SIZE_MOST: usize = 4096 + 256;
 
 /// Bytes in a slab's descriptor: the hardened build also keeps what was asked for, by slot.
 pub const SLAB_BYTES: usize = if HARDENED { 1024 } else { 512 };

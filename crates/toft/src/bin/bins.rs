@@ -171,10 +171,17 @@ impl Bins {
     fn set(self, index: usize, address: usize) {
         let bin = self.bin(index);
         let word = if address == 0 { 0 } else { address.wrapping_sub(self.nothing()) };
-        bin.slab.store(word, Relaxed);
         if RANDOM_ORDER {
+            // In this order, because a signal handler in between must not take a slot by the number that another slab's
+            // claim has left: who comes has no claim, or the one that goes has none.
+            let [_, next] = bin.halves();
+            let comes = slab_at(address).map_or(0, Slab::first_of_claim);
+            next.store(comes, Relaxed);
+            crate::sync::compiler_fence(Ordering::SeqCst);
+            bin.slab.store(word, Relaxed);
             return self.draw(bin);
         }
+        bin.slab.store(word, Relaxed);
         bin.next.store(self.slab_of(bin).next_claimed().unwrap_or(0), Relaxed);
     }
 
@@ -244,7 +251,10 @@ impl Bins {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
-            let any = slab.claimed() != 0 || slab.refill(self.dice().throw(), |_| {});
+            let [_, next] = bin.halves();
+            // Before the claim can be seen: a signal handler that comes before `draw` takes a slot of it, or none.
+            let any = slab.claimed() != 0
+                || slab.refill(self.dice().throw(), |_| next.store(slab.first_of_claim(), Relaxed));
             if any {
                 self.draw(bin);
             }
@@ -389,7 +399,16 @@ impl Bins {
             }
             before = slab;
         }
-        match self.current(index).next_claimed() {
+        let current = self.current(index);
+        let [_, next] = self.bin(index).halves();
+        let group = |slot: u32| slot as usize / GROUP_SLOTS;
+        if RANDOM_ORDER
+            && current.claimed() != 0
+            && group(next.load(Relaxed)) != group(current.first_of_claim())
+        {
+            return Err(Violation("B3: a slot of another group"));
+        }
+        match current.next_claimed() {
             Some(address) if !RANDOM_ORDER && address != self.bin(index).next.load(Relaxed) => {
                 Err(Violation("B3: next"))
             }

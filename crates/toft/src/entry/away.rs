@@ -3,7 +3,8 @@
 //!
 //! To read a page that is away costs a fault, and the program's first write to it another. Of smaller slots each page is
 //! got for writing at once (`harden/wipe`); who asks for more often uses the beginning only. There the kernel is asked
-//! which pages are in memory, and what is not is discarded once more: it reads as zero then, swapped out or not.
+//! which pages are in memory, and what is not is discarded once more, so that it reads as zero whatever happens. Where there is
+//! swap every byte is looked at all the same: what was written after a free may be there.
 
 use super::Allocator;
 use crate::harden::{PAGE_LEAST, is_zero, touch};
@@ -30,7 +31,8 @@ impl<O: Os> Allocator<O> {
                 is_zero(from, to - from, self.long_vectors)
             }
         });
-        let mut at = first;
+        let kept = |_permit| !self.os.may_be_in_swap();
+        let (mut at, sound) = (first, sound && self.permit().is_some_and(kept));
         while sound && at < end {
             let len = (end - at).min(PIECE_BYTES);
             if !self.is_piece_zero(at, len) {
@@ -56,7 +58,7 @@ impl<O: Os> Allocator<O> {
         known && zero && self.stays_away(seen, start + len)
     }
 
-    /// Makes pages zero that are not in memory, whether they were swapped out or never there.
+    /// Makes pages zero that are not in memory, if they are not.
     fn stays_away(&self, start: usize, end: usize) -> bool {
         // SAFETY: (1) pages of a slot that malloc has taken and not given to anybody yet.
         start >= end || unsafe { self.os.discard(start, end - start) }.is_ok()

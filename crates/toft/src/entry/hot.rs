@@ -156,7 +156,10 @@ impl<O: Os> Allocator<O> {
         };
         let (bytes, slack) = (slab.bytes(), slab.slack(slot));
         // A slab that has a flag set takes the other way.
-        if !slab.is_owned_plainly(heap.address()) || !fits(bytes - slack) || !slab.take_own(slot) {
+        if !slab.is_owned_plainly(heap.address())
+            || !fits(bytes.wrapping_sub(slack))
+            || !slab.take_own(slot)
+        {
             return false;
         }
         if CANARY {

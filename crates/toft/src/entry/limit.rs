@@ -106,7 +106,12 @@ impl<O: Os> Allocator<O> {
                 if counted.all && !self.may_come_to(bytes, counted.others) {
                     break;
                 }
-                let all = self.sweep(Which::Counted).is_some() & self.count_others(heap);
+                let swept = self.sweep(Which::Counted).is_some();
+                if !swept {
+                    // What another thread holds just now it is about to give back.
+                    wait_for(&self.os, || !self.reclaimer.is_sweeping());
+                }
+                let all = swept & self.count_others(heap);
                 if done() {
                     return None;
                 }

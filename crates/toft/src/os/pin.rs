@@ -205,6 +205,9 @@ pub unsafe trait Pin {
     /// A call for each few MiB of them.
     fn resident_prefix(&self, addr: usize, len: usize) -> usize;
 
+    /// Whether a page that is not in memory may be in swap.
+    fn may_be_in_swap(&self) -> bool;
+
     /// Gives pages back that are not used; says how many bytes went. `is_unused` is asked of each
     /// piece, by its address and length, after a barrier that every thread passes: whether nobody needs
     /// what was there before. `NoMemory` where there is no pipe for some of them, `Unsupported` where the
@@ -256,6 +259,10 @@ unsafe impl Pin for Linux {
             }
         }
         seen
+    }
+
+    fn may_be_in_swap(&self) -> bool {
+        has_any_swap()
     }
 
     unsafe fn discard_unused<'a>(

@@ -6,10 +6,10 @@
 
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
-use super::states::{ARMED, ARMED_BIT, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
+use super::states::{ARMED, BEING_FREED, DIRTY, LIVE, QUARANTINED, ZERO_CLEAN};
 use crate::policy::{HARDENED, SLACK_MIN};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::sync::{AtomicU8, AtomicU16, Settled};
+use crate::sync::{AtomicU16, Settled};
 
 /// Slots of which something is kept.
 const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
@@ -100,19 +100,24 @@ impl Slab {
     pub unsafe fn put_plainly(&self, entry: usize) -> bool {
         let states = entry + core::mem::offset_of!(Slab, states);
         // SAFETY: duty 1: the slot's state, and the bytes beside it, as in `is_beside_armed`.
-        let state = |at: usize| unsafe { &*core::ptr::with_exposed_provenance::<AtomicU8>(at) };
+        let state = |at: usize| unsafe {
+            &*core::ptr::with_exposed_provenance::<crate::sync::AtomicU8>(at)
+        };
         // pairs: armed.
         let beside = state(states + 1).load(Acquire) | state(states - 1).load(Acquire);
         // SAFETY: (1) only the owner writes states and touches the credit, and the caller is the owner.
         unsafe {
-            if beside & ARMED_BIT != 0
+            if beside & super::states::ARMED_BIT != 0
                 || state(states).settled() != QUARANTINED
                 || self.credit.settled() <= 1
             {
                 return false;
             }
             state(states).store(DIRTY, Relaxed);
-            crate::sync::decrement(&self.credit);
+            // A signal handler may have taken one since: then the next free finds out.
+            if crate::sync::decrement(&self.credit) == 0 {
+                self.postpone();
+            }
         }
         true
     }

@@ -22,6 +22,8 @@ pub const SMALL_MAX: usize = if HARDENED { 1024 + SMALL_GRANULE } else { 1024 };
 pub const MEDIUM_MAX: usize = 128 << 10;
 
 const _: () = assert!(CLASSES.is_power_of_two());
+// Blocks of up to a page lie beside reserved slots.
+const _: () = assert!(!HARDENED || SIZES[39] as usize <= crate::policy::RESERVED_SIZE_MOST);
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 

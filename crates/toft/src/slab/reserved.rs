@@ -13,7 +13,7 @@
 //! be going at that moment.
 
 use super::slab::{SLOTS_MAX, Slab};
-use super::states::{ARMED, ARMED_BIT, HELD, RESERVED, WALL, ZERO_FRESH};
+use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
 #[cfg(not(loom))]
 use crate::policy::HARDENED;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
@@ -132,7 +132,7 @@ impl Slab {
         // SAFETY: bytes of this descriptor: states, or the byte before the first, which is nobody's, or the one behind the
         // last, which is `dense`. All are used as single bytes. pairs: armed.
         let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
-        (state(behind) | state(behind - 2)) & u32::from(ARMED_BIT)
+        (state(behind) | state(behind - 2)) & u32::from(super::states::ARMED_BIT)
     }
 
     /// The same, where states are no bytes of the descriptor, or that is not looked at.

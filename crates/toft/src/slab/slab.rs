@@ -324,6 +324,7 @@ impl Slab {
     }
 
     /// Where in a descriptor the first call site lies.
+    #[cfg(not(loom))]
     pub(super) const SITE: usize = if HARDENED {
         core::mem::offset_of!(Slab, site_last)
     } else {

@@ -327,7 +327,12 @@ impl Quarantine {
         leaves: impl Fn(usize) -> bool,
     ) {
         let (first, random) = (row.first.load(Relaxed) as usize, row.random.load(Relaxed) as usize);
-        let (stop, end) = (self.number_of(row.stop.load(Relaxed)), row.end.load(Relaxed) as usize);
+        let end = row.end.load(Relaxed) as usize;
+        let stop = match row.stop.load(Relaxed) {
+            // In the child of a fork that came below, or into `exchange_first`: the line begins anew.
+            0 => end,
+            stop => self.number_of(stop),
+        };
         let next = if stop == end { row.begin.load(Relaxed) as usize } else { stop };
         let stop = (next + row.together.load(Relaxed) as usize).min(end);
         let count = stop.saturating_sub(next).min(TOGETHER_MOST);
@@ -374,6 +379,8 @@ impl Quarantine {
         row.together.store(together as u16, Relaxed);
         row.begin.store(begin as u16, Relaxed);
         row.next.store(self.address_of(begin), Relaxed);
+        // In this order: who finds an end finds a line, though a fork may have come before it was opened.
+        compiler_fence(SeqCst);
         row.end.store((begin + line + together - 1) as u16, Relaxed);
         // Last: before that, a signal handler finds no place.
         compiler_fence(SeqCst);
@@ -502,6 +509,29 @@ mod tests {
         let mut left = left.into_inner();
         leaving.each(|entry| left.push(entry));
         taken.then_some(left)
+    }
+
+    /// A fork may come while a line is opened, or room is made in it: in the child there is no place then, until it begins
+    /// anew, and nothing is lost or leaves twice.
+    #[test]
+    fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
+        let dice = Dice::new();
+        dice.seed(5);
+        for class in Class::all() {
+            let quarantine = quarantine();
+            let mut inside = BTreeSet::new();
+            for entry in 1..=5_000usize {
+                if entry % 700 == 0 {
+                    quarantine.rows[class.index()].stop.store(0, Relaxed);
+                }
+                inside.insert(entry);
+                for left in exchange(&quarantine, class, entry, (WHOLE, &dice)).unwrap() {
+                    assert!(inside.remove(&left), "{class:?}: {left} leaves and is not there");
+                }
+            }
+            quarantine.empty(|entry| assert!(inside.remove(&entry), "{class:?}: {entry}"));
+            assert!(inside.is_empty(), "{class:?}: {inside:?} are lost");
+        }
     }
 
     /// Law 4, and promise 13: so many others are freed before a block leaves, and as many as there is

@@ -61,6 +61,10 @@ unsafe impl Pin for Fake {
         true
     }
 
+    fn may_be_in_swap(&self) -> bool {
+        false
+    }
+
     fn resident_prefix(&self, addr: usize, len: usize) -> usize {
         self.check_range(addr, len);
         let page = self.machine.page_size;
