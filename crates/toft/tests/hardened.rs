@@ -332,8 +332,8 @@ fn sizes_of_another_class_are_named_and_others_are_not() {
             let fits = |given| allocator.size_fits(asked, given, align, Call::FreeSized);
             assert!(fits(size), "{size} at {align}");
             silent(&fake);
-            assert!(!fits(2 * size + 4096), "{size} at {align}");
-            let words = format!("block is not one of {} bytes (", 2 * size + 4096);
+            assert!(!fits(2 * size + 8192), "{size} at {align}");
+            let words = format!("block is not one of {} bytes (", 2 * size + 8192);
             assert!(report(&fake).contains(&words));
             allocator.free(heap, asked, Call::Free);
         }

@@ -110,16 +110,16 @@ fn memory_of_every_size_ends_at_the_limit_and_comes_again() {
 #[test]
 fn what_was_freed_beside_live_blocks_serves_other_sizes() {
     let program = Program::new(4, 16 * MIB);
-    let blocks = program.exhaust(1000, 3);
+    let blocks = program.exhaust(500, 3);
     for (number, &address) in blocks.iter().enumerate() {
         if number % 64 != 0 {
             program.free(address);
         }
     }
-    let others = program.exhaust(30_000, 5);
-    assert!(others.len() * 30_000 > 10 * MIB, "{}", others.len() * 30_000);
+    let others = program.exhaust(28_000, 5);
+    assert!(others.len() * 28_000 > 10 * MIB, "{}", others.len() * 28_000);
     for &address in blocks.iter().step_by(64) {
-        assert!(bytes_of(address, 1000).iter().all(|&byte| byte == 7));
+        assert!(bytes_of(address, 500).iter().all(|&byte| byte == 7));
     }
 }
 
@@ -283,8 +283,8 @@ fn what_lies_idle_in_one_thread_serves_another() {
         let program = Program::new(4, 16 * MIB);
         let other = birth(&program.allocator);
         let blocks: Vec<usize> = std::iter::from_fn(|| {
-            let address = program.allocator.allocate(other, 1000, code_address(1))?;
-            bytes_of(address, 1000).fill(1);
+            let address = program.allocator.allocate(other, 500, code_address(1))?;
+            bytes_of(address, 500).fill(1);
             Some(address)
         })
         .collect();
@@ -313,7 +313,7 @@ fn what_an_ended_thread_has_left_serves_another_under_a_filter() {
         program.allocator.filter().about_to_install(&program.fake);
         let other = birth(&program.allocator);
         let blocks: Vec<usize> =
-            std::iter::from_fn(|| program.allocator.allocate(other, 1000, code_address(1)))
+            std::iter::from_fn(|| program.allocator.allocate(other, 500, code_address(1)))
                 .collect();
         for (number, &address) in blocks.iter().enumerate() {
             if number % 64 != 0 {
@@ -333,7 +333,7 @@ fn what_an_ended_thread_has_left_serves_another_under_a_filter() {
 fn what_others_have_freed_serves_the_owner() {
     let program = Program::new(4, 16 * MIB);
     let other = birth(&program.allocator);
-    let blocks = program.exhaust(1000, 1);
+    let blocks = program.exhaust(500, 1);
     for (number, &address) in blocks.iter().enumerate() {
         if number % 64 != 0 {
             program.allocator.free(other, address, Call::Free);

@@ -260,7 +260,7 @@ fn a_sweep_ends_where_nothing_is_kept_any_more() {
 /// What is used between two sweeps keeps its pages; what was idle between two gives them back.
 #[test]
 fn what_is_in_use_keeps_its_pages() {
-    for size in [1024, 2048] {
+    for size in [512, 2048] {
         let program = Program::new(OPTIONS);
         let blocks: Vec<usize> = (0..64).map(|_| program.filled(program.owner, size)).collect();
         for &address in &blocks[1..] {
