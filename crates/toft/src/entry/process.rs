@@ -2,6 +2,11 @@
 //!
 //! Every function takes the call site from its caller: the C and C++ names are two-instruction
 //! shims in front of these (crate `toft-preload`), so that the site is the program's own code.
+//!
+//! `process/free.rs` has free, `process/whole.rs` the calls that are about no block.
+
+mod free;
+mod whole;
 
 use super::guarded::Stands;
 use super::start::{allocator, heap_or_start, ready};
@@ -11,10 +16,16 @@ use crate::os::{Linux, probes, process};
 use crate::policy::HARDENED;
 use crate::site::Place;
 use crate::slab::{MEDIUM_MAX, SMALL_MAX, class_of_medium};
-use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
 use core::ptr::null_mut;
+
+pub use super::scope::{at_exit, at_start};
+pub use free::{free, free_for, free_permanently, free_sized_for};
+pub use whole::{
+    before_filter, check_range, compact, dangling, filter_refused, instance, misuses,
+    page_out_cold, purge, verify, watch_filters,
+};
 
 type Pointer = *mut c_void;
 
@@ -329,114 +340,6 @@ pub unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer {
     }))
 }
 
-/// free, for whatever call named `call`.
-///
-/// # Safety
-/// 1. `address` is zero, or a live block, or else is named and ends the process: no bad pointer is
-///    followed. The program does not use the block afterwards.
-#[inline(always)]
-pub unsafe fn free_for(address: Pointer, call: Call) {
-    let address = address.addr();
-    if HARDENED {
-        if !allocator().free_own_small(current_heap(), address, call, |_| true) {
-            free_hardened(address, call);
-        }
-    } else if !allocator().free_small(heap_to_free, address, call) {
-        free_not_small(address, call);
-    }
-}
-
-/// What the hardened build frees and what is not a small block of this thread's own, with nothing wrong.
-#[inline(never)]
-fn free_hardened(address: usize, call: Call) {
-    if !allocator().free_own_medium(current_heap(), address, call, |_| true)
-        && !allocator().free_small(heap_to_free, address, call)
-    {
-        free_not_small(address, call);
-    }
-}
-
-/// In the hardened build a thread that only frees has a quarantine, too, and so a heap.
-#[inline(always)]
-fn heap_to_free() -> &'static Heap {
-    if HARDENED { heap_or_start().unwrap_or_else(current_heap) } else { current_heap() }
-}
-
-#[inline(never)]
-fn free_not_small(address: usize, call: Call) {
-    if !allocator().free_medium(heap_to_free, address, call) {
-        free_not_a_slot(address, call);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn free_not_a_slot(address: usize, call: Call) {
-    if address != 0 {
-        // The first call of a process may be a bad free: the options must be known to treat it.
-        ready();
-        allocator().free_other(address, call);
-    }
-}
-
-/// free, of a block of `size` bytes at a multiple of `align`. Only the hardened build looks at those.
-///
-/// # Safety
-/// 1. As for [`free_for`].
-#[inline(always)]
-pub unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call) {
-    if HARDENED {
-        let fits = |asked| asked == size;
-        if !allocator().free_own_small(current_heap(), address.addr(), call, fits) {
-            free_sized_slow(address.addr(), size, align, call);
-        }
-        return;
-    }
-    // SAFETY: (1) the caller's.
-    unsafe { free_for(address, call) }
-}
-
-/// The same, where the size is not at once seen to be the block's, or the block is not a small one of this
-/// thread's.
-#[inline(never)]
-fn free_sized_slow(address: usize, size: usize, align: usize, call: Call) {
-    if address == 0 {
-        return;
-    }
-    ready();
-    if allocator().size_fits(address, size, align, call) {
-        free_hardened_any(address, call);
-    }
-}
-
-/// Any block at all.
-fn free_hardened_any(address: usize, call: Call) {
-    if !allocator().free_own_small(current_heap(), address, call, |_| true) {
-        free_hardened(address, call);
-    }
-}
-
-/// free.
-///
-/// # Safety
-/// 1. As for [`free_for`].
-#[inline(always)]
-pub unsafe fn free(address: Pointer) {
-    // SAFETY: (1) the caller's.
-    unsafe { free_for(address, Call::Free) }
-}
-
-/// free for good: the block's address is never handed out again.
-///
-/// # Safety
-/// 1. As for [`free_for`].
-pub unsafe fn free_permanently(address: Pointer) {
-    if !address.is_null() {
-        ready();
-        allocator().free_for_good(address.addr());
-    }
-}
-
 /// realloc with C's meaning for null and for size zero.
 ///
 /// # Safety
@@ -473,77 +376,3 @@ pub unsafe fn usable_size(address: Pointer) -> usize {
     ready();
     allocator().usable_size(address.addr(), Call::UsableSize).unwrap_or(0)
 }
-
-/// Gives back everything of the whole process that can be given back; says how many bytes of pages.
-pub fn purge() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().purge(Some(heap)) + allocator().compact_now(heap))
-}
-
-/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; says how many bytes of pages that has saved, by
-/// calculation.
-pub fn compact() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().compact_now(heap))
-}
-
-/// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
-pub fn page_out_cold() -> usize {
-    instance().map_or(0, Allocator::page_out_cold)
-}
-
-/// The process's allocator, for statistics; `None` before the first allocation.
-pub fn instance() -> Option<&'static Allocator<Linux>> {
-    ready().then(allocator)
-}
-
-/// To be called before the process installs a filter of system calls (seccomp): from then on only
-/// such calls are made as any malloc makes.
-pub fn before_filter() {
-    // Without memory for an allocator there is nobody to tell. It then has not been promised by
-    // `watch_filters` either that it would be told.
-    if ready() {
-        allocator().stop_watcher();
-        allocator().filter().about_to_install(allocator().os());
-    }
-}
-
-/// The kernel has refused the filter that [`before_filter`] told of.
-pub fn filter_refused() {
-    if ready() {
-        allocator().filter().was_refused();
-    }
-}
-
-/// A promise that [`before_filter`] is called before every filter, or that there never is one.
-/// Without it only such system calls are made as any malloc makes: one of another kind, under a
-/// filter that does not know it, would end the process. The preload library gives this promise,
-/// because it exports `prctl` and `syscall`; a Rust program may do so itself.
-pub fn watch_filters() {
-    if ready() {
-        allocator().filter().watch();
-    }
-}
-
-/// Verifies the whole heap, and names what is wrong; says whether nothing is.
-pub fn verify() -> bool {
-    heap_or_start().is_none_or(|heap| allocator().verify(heap))
-}
-
-/// Looks for words that lead into freed blocks, and names them; says how many there are.
-pub fn dangling() -> usize {
-    let mark = 0u8;
-    let here = (&raw const mark).addr();
-    instance().map_or(0, |allocator| allocator.sweep_for_dangling(Some(here)))
-}
-
-/// Names an access by a function that copies or fills, if it leaves the block that it begins in. Starts nothing:
-/// before the first allocation there is no block.
-pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
-    allocator().stays_within(call, writes, address, bytes);
-}
-
-/// Number of bad calls that were ignored.
-pub fn misuses() -> usize {
-    instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))
-}
-
-pub use super::scope::{at_exit, at_start};

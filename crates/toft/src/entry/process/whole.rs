@@ -1,0 +1,78 @@
+//! Calls that are about no block of the caller's: what is done to the whole process's heap, asked of it, or promised to it.
+
+use crate::entry::start::{allocator, heap_or_start, ready};
+use crate::entry::{Allocator, Call};
+use crate::os::Linux;
+use crate::sync::Ordering::Relaxed;
+
+/// Gives back everything of the whole process that can be given back; says how many bytes of pages.
+pub fn purge() -> usize {
+    heap_or_start().map_or(0, |heap| allocator().purge(Some(heap)) + allocator().compact_now(heap))
+}
+
+/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; says how many bytes of pages that has saved, by
+/// calculation.
+pub fn compact() -> usize {
+    heap_or_start().map_or(0, |heap| allocator().compact_now(heap))
+}
+
+/// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
+pub fn page_out_cold() -> usize {
+    instance().map_or(0, Allocator::page_out_cold)
+}
+
+/// The process's allocator, for statistics; `None` before the first allocation.
+pub fn instance() -> Option<&'static Allocator<Linux>> {
+    ready().then(allocator)
+}
+
+/// To be called before the process installs a filter of system calls (seccomp): from then on only
+/// such calls are made as any malloc makes.
+pub fn before_filter() {
+    // Without memory for an allocator there is nobody to tell. It then has not been promised by
+    // `watch_filters` either that it would be told.
+    if ready() {
+        allocator().stop_watcher();
+        allocator().filter().about_to_install(allocator().os());
+    }
+}
+
+/// The kernel has refused the filter that [`before_filter`] told of.
+pub fn filter_refused() {
+    if ready() {
+        allocator().filter().was_refused();
+    }
+}
+
+/// A promise that [`before_filter`] is called before every filter, or that there never is one.
+/// Without it only such system calls are made as any malloc makes: one of another kind, under a
+/// filter that does not know it, would end the process. The preload library gives this promise,
+/// because it exports `prctl` and `syscall`; a Rust program may do so itself.
+pub fn watch_filters() {
+    if ready() {
+        allocator().filter().watch();
+    }
+}
+
+/// Verifies the whole heap, and names what is wrong; says whether nothing is.
+pub fn verify() -> bool {
+    heap_or_start().is_none_or(|heap| allocator().verify(heap))
+}
+
+/// Looks for words that lead into freed blocks, and names them; says how many there are.
+pub fn dangling() -> usize {
+    let mark = 0u8;
+    let here = (&raw const mark).addr();
+    instance().map_or(0, |allocator| allocator.sweep_for_dangling(Some(here)))
+}
+
+/// Names an access by a function that copies or fills, if it leaves the block that it begins in. Starts nothing:
+/// before the first allocation there is no block.
+pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
+    allocator().stays_within(call, writes, address, bytes);
+}
+
+/// Number of bad calls that were ignored.
+pub fn misuses() -> usize {
+    instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))
+}
