@@ -8,9 +8,15 @@
 //!
 //! They are read where they are mapped, by the kernel, which refuses what is not there; nothing in them is
 //! believed. Only the encodings that compilers write are known; of anything else the answer is nothing.
+//! `unwind/reader.rs` takes numbers out of a description, `unwind/cfi.rs` runs its program.
+
+mod cfi;
+mod reader;
 
 use super::module::Module;
 use crate::os::process::peek;
+use cfi::State;
+use reader::Bytes;
 
 const EH_FRAME: usize = 0x6474_e550;
 /// Version 1; the pointer from here in 32 bits; the count in 32 bits; the table from its start in 32 bits.
@@ -22,8 +28,6 @@ const FRAME_POINTER: u64 = 6;
 const STACK_POINTER: u64 = 7;
 /// Entries of the search table that are read at a time in the end.
 const AT_ONCE: usize = 32;
-/// States that a program may remember at a time.
-const REMEMBERED: usize = 8;
 
 /// The frame of a function at a return address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,79 +148,6 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
         .last()
 }
 
-/// What follows in a description.
-#[derive(Clone, Copy)]
-struct Bytes<'a> {
-    rest: &'a [u8],
-    /// Whether there is more of it than was read.
-    cut_off: bool,
-}
-
-impl<'a> Bytes<'a> {
-    /// The description at `address`, without its length.
-    fn at(address: usize, into: &'a mut [u8]) -> Option<Bytes<'a>> {
-        let mut length = [0u8; 4];
-        if peek(address, &mut length) != length.len() {
-            return None;
-        }
-        let length = u32::from_le_bytes(length) as usize;
-        // Nothing, or 64 bits.
-        if length == 0 || length >= 0xffff_fff0 {
-            return None;
-        }
-        let room = into.len();
-        let wanted = into.get_mut(..length.min(room))?;
-        let got = peek(address.wrapping_add(4), wanted);
-        Some(Bytes { rest: wanted.get(..got)?, cut_off: got < length })
-    }
-
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        self.rest = self.rest.get(bytes..)?;
-        Some(())
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(byte)
-    }
-
-    fn number(&mut self, bytes: usize) -> Option<u64> {
-        let mut word = [0u8; 8];
-        let from = self.rest.get(..bytes)?;
-        word.get_mut(..bytes)?.copy_from_slice(from);
-        self.skip(bytes)?;
-        Some(u64::from_le_bytes(word))
-    }
-
-    fn word(&mut self) -> Option<u64> {
-        self.number(4)
-    }
-
-    /// Seven bits in each byte, the lowest first.
-    fn unsigned(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn signed(&mut self) -> Option<i64> {
-        let before = self.rest;
-        let value = self.unsigned()?;
-        let bits = 7 * (before.len() - self.rest.len()) as u32;
-        if bits >= 64 {
-            return Some(value as i64);
-        }
-        Some((value << (64 - bits)) as i64 >> (64 - bits))
-    }
-}
-
 /// What the descriptions of many functions have in common.
 struct Cie<'a> {
     code_unit: u64,
@@ -276,123 +207,6 @@ fn size_of_encoded(encoding: u8) -> Option<usize> {
         0x03 | 0x0b => Some(4),
         0x02 | 0x0a => Some(2),
         _ => None,
-    }
-}
-
-/// A program that is being run.
-struct State {
-    /// How far it has come, in bytes of code.
-    place: u64,
-    /// The place that is asked for.
-    until: u64,
-    /// Register and distance of the frame's beginning.
-    frame: Option<(u64, u64)>,
-    /// Where the caller's frame pointer is.
-    pointer: Pointer,
-}
-
-/// So many units from a frame's beginning.
-fn below(units: i64, data: i64) -> Pointer {
-    let bytes = units.checked_mul(data).and_then(i64::checked_neg);
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).map_or(Pointer::Unknown, Pointer::Below)
-}
-
-impl State {
-    fn keeps(&mut self, register: u64, pointer: Pointer) {
-        if register == FRAME_POINTER {
-            self.pointer = pointer;
-        }
-    }
-
-    /// Runs a program to its end, or to the place.
-    fn run(&mut self, program: &mut Bytes<'_>, code: u64, data: i64) -> Option<()> {
-        let mut remembered = [(None, Pointer::Untouched); REMEMBERED];
-        let mut depth = 0usize;
-        while let Some(operation) = program.byte() {
-            let low = u64::from(operation & 0x3f);
-            let step = match operation {
-                0x40..=0x7f => Some(low),
-                0x02 => Some(program.number(1)?),
-                0x03 => Some(program.number(2)?),
-                0x04 => Some(program.number(4)?),
-                _ => None,
-            };
-            if let Some(step) = step {
-                self.place = self.place.checked_add(step.checked_mul(code)?)?;
-                if self.place > self.until {
-                    return Some(());
-                }
-                continue;
-            }
-            match operation {
-                0x00 => {}
-                0x2e => {
-                    program.unsigned()?;
-                }
-                // A register is as it was, or was saved so many units from the frame's beginning.
-                0xc0..=0xff => self.keeps(low, Pointer::Untouched),
-                0x06 | 0x08 => {
-                    let register = program.unsigned()?;
-                    self.keeps(register, Pointer::Untouched);
-                }
-                0x80..=0xbf => {
-                    let units = i64::try_from(program.unsigned()?).ok()?;
-                    self.keeps(low, below(units, data));
-                }
-                0x05 => {
-                    let register = program.unsigned()?;
-                    let units = i64::try_from(program.unsigned()?).ok()?;
-                    self.keeps(register, below(units, data));
-                }
-                0x11 => {
-                    let register = program.unsigned()?;
-                    let units = program.signed()?;
-                    self.keeps(register, below(units, data));
-                }
-                // It is somewhere else.
-                0x07 | 0x09 | 0x10 | 0x14..=0x16 => {
-                    let register = program.unsigned()?;
-                    match operation {
-                        0x07 => {}
-                        0x10 | 0x16 => {
-                            let length = program.unsigned()?;
-                            program.skip(usize::try_from(length).ok()?)?;
-                        }
-                        _ => {
-                            program.unsigned()?;
-                        }
-                    }
-                    self.keeps(register, Pointer::Unknown);
-                }
-                0x0a => {
-                    *remembered.get_mut(depth)? = (self.frame, self.pointer);
-                    depth += 1;
-                }
-                0x0b => {
-                    depth = depth.checked_sub(1)?;
-                    (self.frame, self.pointer) = *remembered.get(depth)?;
-                }
-                0x0c => self.frame = Some((program.unsigned()?, program.unsigned()?)),
-                0x0d => self.frame = Some((program.unsigned()?, self.frame?.1)),
-                0x0e => self.frame = Some((self.frame?.0, program.unsigned()?)),
-                0x0f => {
-                    let length = program.unsigned()?;
-                    program.skip(usize::try_from(length).ok()?)?;
-                    self.frame = None;
-                }
-                0x12 => {
-                    let register = program.unsigned()?;
-                    let offset = program.signed()?.checked_mul(data)?;
-                    self.frame = Some((register, u64::try_from(offset).ok()?));
-                }
-                0x13 => {
-                    let offset = program.signed()?.checked_mul(data)?;
-                    self.frame = Some((self.frame?.0, u64::try_from(offset).ok()?));
-                }
-                _ => return None,
-            }
-        }
-        (!program.cut_off).then_some(())
     }
 }
 
@@ -498,38 +312,5 @@ mod tests {
         assert_eq!(extent(&unwind_test_saves_site), Some(1 + 1 + 5 + 1 + 1 + 1));
         assert!(extent(&unwind_test_stack_site).is_some_and(|bytes| bytes > 20));
         assert_eq!(extent(&unwind_test_none_site), None);
-    }
-
-    #[test]
-    fn numbers_are_read_as_the_standard_writes_them() {
-        let bytes = [0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xff, 0x00, 9];
-        let mut bytes = Bytes { rest: &bytes, cut_off: false };
-        assert_eq!(bytes.unsigned(), Some(624_485));
-        assert_eq!(
-            (bytes.signed(), bytes.signed(), bytes.signed()),
-            (Some(-1), Some(-128), Some(127))
-        );
-        assert_eq!((bytes.number(1), bytes.byte()), (Some(9), None));
-    }
-
-    #[test]
-    fn programs_that_make_no_sense_have_no_frame() {
-        let run = |program: &[u8], cut_off| {
-            let (frame, pointer) = (Some((STACK_POINTER, 8)), Pointer::Untouched);
-            let mut state = State { place: 0, until: 10, frame, pointer };
-            state.run(&mut Bytes { rest: program, cut_off }, 1, -8)?;
-            state.frame
-        };
-        assert_eq!(run(&[0x0e, 16], false), Some((7, 16)));
-        assert_eq!(run(&[0x41, 0x0e, 16, 0x4a, 0x0e, 32], false), Some((7, 16)));
-        assert_eq!(run(&[0x41, 0x0e, 16], true), None, "there is more of it before the place");
-        assert_eq!(run(&[0x4b], true), Some((7, 8)), "what is cut off lies behind the place");
-        assert_eq!(run(&[0x0b], false), None);
-        assert_eq!(run(&[0x0a; 9], false), None);
-        assert_eq!(run(&[0x0f, 1, 0], false), None);
-        assert_eq!(run(&[0x0f, 9, 0], false), None);
-        assert_eq!(run(&[0x3f], false), None);
-        assert_eq!(run(&[0x0e], false), None);
-        assert_eq!(run(&[0x12, 7, 0x7e], false), Some((7, 16)));
     }
 }

@@ -1,0 +1,93 @@
+//! Reads the bytes of a description, in the numbers that DWARF has. None of them is believed: what is not there is nothing.
+
+use crate::os::process::peek;
+
+/// What follows in a description.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes<'a> {
+    pub(super) rest: &'a [u8],
+    /// Whether there is more of it than was read.
+    pub(super) cut_off: bool,
+}
+
+impl<'a> Bytes<'a> {
+    /// The description at `address`, without its length.
+    pub(super) fn at(address: usize, into: &'a mut [u8]) -> Option<Bytes<'a>> {
+        let mut length = [0u8; 4];
+        if peek(address, &mut length) != length.len() {
+            return None;
+        }
+        let length = u32::from_le_bytes(length) as usize;
+        // Nothing, or 64 bits.
+        if length == 0 || length >= 0xffff_fff0 {
+            return None;
+        }
+        let room = into.len();
+        let wanted = into.get_mut(..length.min(room))?;
+        let got = peek(address.wrapping_add(4), wanted);
+        Some(Bytes { rest: wanted.get(..got)?, cut_off: got < length })
+    }
+
+    pub(super) fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.rest = self.rest.get(bytes..)?;
+        Some(())
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    pub(super) fn number(&mut self, bytes: usize) -> Option<u64> {
+        let mut word = [0u8; 8];
+        let from = self.rest.get(..bytes)?;
+        word.get_mut(..bytes)?.copy_from_slice(from);
+        self.skip(bytes)?;
+        Some(u64::from_le_bytes(word))
+    }
+
+    pub(super) fn word(&mut self) -> Option<u64> {
+        self.number(4)
+    }
+
+    /// Seven bits in each byte, the lowest first.
+    pub(super) fn unsigned(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        let before = self.rest;
+        let value = self.unsigned()?;
+        let bits = 7 * (before.len() - self.rest.len()) as u32;
+        if bits >= 64 {
+            return Some(value as i64);
+        }
+        Some((value << (64 - bits)) as i64 >> (64 - bits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_the_standard_writes_them() {
+        let bytes = [0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0xff, 0x00, 9];
+        let mut bytes = Bytes { rest: &bytes, cut_off: false };
+        assert_eq!(bytes.unsigned(), Some(624_485));
+        assert_eq!(
+            (bytes.signed(), bytes.signed(), bytes.signed()),
+            (Some(-1), Some(-128), Some(127))
+        );
+        assert_eq!((bytes.number(1), bytes.byte()), (Some(9), None));
+    }
+}
