@@ -2,11 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | [`Profile`] and its [`Row`]s |
+//! | `mod.rs` | [`Profile`] |
+//! | `row.rs` | its [`Row`]s: what a call site has |
 //! | `take.rs` | one made of the tables of a process or of a core file |
 //! | `file.rs` | saved and read again: docs/profiles.md has the format |
 //! | `diff.rs` | what has grown between two |
 //! | `sampled.rs` | the stacks of sampled allocations: [`Sampled`] |
+//! | `samples.rs` | made up ones, for tests |
 //!
 //! Nothing was instrumented for it: the allocator's slabs belong to call sites, and their slots are counted.
 //! Bytes are those of slots, or of what the program may use of a large block: what `malloc_usable_size` says.
@@ -19,6 +21,7 @@
 
 mod diff;
 mod file;
+mod row;
 mod sampled;
 mod take;
 
@@ -28,161 +31,9 @@ use serde::{Deserialize, Serialize};
 
 pub use diff::{Change, Diff};
 pub use file::{FileError, VERSION};
+pub use row::{Frame, Recent, Row, Share};
 pub use sampled::{Caller, Sampled, SampledStack};
 pub use take::{take, take_with_figures};
-
-/// Whose memory a row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Share {
-    /// The site's alone, for certain.
-    Exact,
-    /// No other site was seen in its partition, though one may be there: sites are hashed.
-    Alone,
-    /// Other sites draw from the same partition, and some of it may be theirs.
-    Shared,
-}
-
-/// A function that a call site is in, or is inlined into.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Frame {
-    /// Its name, as people write it.
-    pub function: String,
-    /// The source file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// Its line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u32>,
-}
-
-impl Frame {
-    /// `function at file.c:12`.
-    pub fn words(&self) -> String {
-        match (&self.file, self.line) {
-            (Some(file), Some(line)) => {
-                format!("{} at {}:{line}", self.function, file_name(file))
-            }
-            _ => self.function.clone(),
-        }
-    }
-}
-
-/// What came to a row while somebody looked on: between two looks at one process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recent {
-    /// How long that was.
-    pub milliseconds: u64,
-    /// Live blocks at the first look.
-    pub objects_before: u64,
-    /// Blocks that came between the two.
-    pub allocations: u64,
-}
-
-/// What one call site has live, in slots of one size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
-    /// The address that the call returns to.
-    #[serde(with = "file::hex", rename = "site")]
-    pub site: u64,
-    /// The file that the site is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub module: Option<String>,
-    /// Its build-id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub build_id: Option<String>,
-    /// The site as the file's own tables count.
-    #[serde(default, with = "file::hex_or_none", skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
-    /// The partition.
-    pub partition: u32,
-    /// Bytes in a slot; 0 for large blocks, which have sizes of their own.
-    pub size: u64,
-    /// Live blocks.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Blocks that it has ever had: those that live, and those that were freed.
-    #[serde(default)]
-    pub allocations: u64,
-    /// Their bytes, as of `bytes`; of large blocks those by which they have grown in place, too.
-    #[serde(default)]
-    pub allocated: u64,
-    /// What came to it lately, where the process was looked at twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recent: Option<Recent>,
-    /// Whose they are.
-    pub share: Share,
-    /// The functions that the site is in, innermost first: those behind the first have it inlined.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub frames: Vec<Frame>,
-}
-
-impl Row {
-    /// The file's name without its folders.
-    pub fn module_name(&self) -> &str {
-        self.module.as_deref().map_or("no file", file_name)
-    }
-
-    /// Seconds that its blocks live on average, by Little's law, as of [`Change::lifetime`]: known where the process was
-    /// looked at twice and blocks came meanwhile.
-    pub fn lifetime(&self) -> Option<f64> {
-        let recent = self.recent.filter(|recent| recent.allocations > 0)?;
-        let live = (recent.objects_before as f64 + self.objects as f64) / 2.0;
-        Some(live * recent.milliseconds as f64 / 1e3 / recent.allocations as f64)
-    }
-
-    /// Blocks that were freed.
-    pub fn frees(&self) -> u64 {
-        self.allocations.saturating_sub(self.objects)
-    }
-
-    /// The innermost function, or as much as is known of the place.
-    pub fn function(&self) -> String {
-        match (self.frames.first(), self.offset) {
-            (Some(frame), _) => frame.function.clone(),
-            (None, Some(offset)) if self.module.is_some() => {
-                format!("{}+{offset:#x}", self.module_name())
-            }
-            _ => format!("{:#x}", self.site),
-        }
-    }
-
-    /// The place in one line: `function at file.c:12`, or with less where less is known.
-    pub fn place(&self) -> String {
-        match self.frames.first() {
-            Some(frame) if frame.line.is_some() => frame.words(),
-            Some(frame) => format!("{} in {}", frame.words(), self.module_name()),
-            None => self.function(),
-        }
-    }
-
-    /// The functions that the site is inlined into, from the inside: ` < outer at file.c:20`.
-    pub fn inlined_into(&self) -> impl Iterator<Item = String> + '_ {
-        self.frames.iter().skip(1).map(Frame::words)
-    }
-
-    /// Outermost first: the file, then the functions. What folded stacks and flame graphs show.
-    pub fn stack(&self) -> Vec<String> {
-        let mut stack = vec![self.module_name().to_owned()];
-        stack.extend(self.frames.iter().skip(1).rev().map(|frame| frame.function.clone()));
-        stack.push(match self.frames.first() {
-            Some(frame) => frame.words(),
-            None => self.function(),
-        });
-        stack
-    }
-
-    /// What a site is known by in another run: its functions where they have names, else its place in the
-    /// file.
-    fn key(&self) -> (String, String) {
-        (self.module_name().to_owned(), self.stack().split_off(1).join(";"))
-    }
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
 
 /// Where a profile is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -354,84 +205,7 @@ impl Profile {
 }
 
 #[cfg(test)]
-pub(crate) mod samples {
-    use super::*;
-
-    /// A row of that function at that place of `/bin/sample`.
-    pub fn row(function: &str, offset: u64, size: u64, objects: u64) -> Row {
-        Row {
-            site: 0x5555_0000 + offset,
-            module: Some("/bin/sample".into()),
-            build_id: Some("abcd".into()),
-            offset: Some(offset),
-            partition: 3,
-            size,
-            objects,
-            bytes: size * objects,
-            allocations: 2 * objects,
-            allocated: 2 * size * objects,
-            recent: None,
-            share: Share::Alone,
-            frames: vec![Frame {
-                function: function.into(),
-                file: Some("/src/sample.c".into()),
-                line: Some(offset as u32),
-            }],
-        }
-    }
-
-    /// A profile with two stacks: one whole, one truncated.
-    pub fn sampled_profile() -> Profile {
-        let call = |function: &str, line: u32| Caller {
-            site: 0x5555_0000 + u64::from(line),
-            module: Some("/bin/sample".into()),
-            build_id: Some("abcd".into()),
-            offset: Some(line.into()),
-            frames: vec![Frame {
-                function: function.into(),
-                file: Some("/src/s.c".into()),
-                line: Some(line),
-            }],
-        };
-        let stack = |calls: Vec<Caller>, bytes: u64| SampledStack {
-            truncated: calls.len() == 1,
-            calls,
-            samples: 4,
-            live_samples: 2,
-            objects: bytes / 10,
-            bytes,
-            allocations: bytes / 5,
-            allocated: 2 * bytes,
-        };
-        let whole = vec![call("leaf", 1), call("middle", 2), call("main", 3)];
-        let stacks = vec![stack(whole.clone(), 2000), stack(whole[..1].to_vec(), 1000)];
-        let sampled = Some(Sampled { interval: 4096, missed: 0, stacks });
-        Profile { sampled, ..profile(vec![row("f", 9, 16, 3)]) }
-    }
-
-    /// A profile of these rows.
-    pub fn profile(rows: Vec<Row>) -> Profile {
-        let mut profile = Profile {
-            toft: "0.1.0".into(),
-            source: Source::Process,
-            time: 1_700_000_000,
-            pid: 7,
-            name: "sample".into(),
-            partitions: 64,
-            resident: Some(1 << 20),
-            objects: 0,
-            bytes: 0,
-            allocations: 0,
-            allocated: 0,
-            doubts: 0,
-            notes: Vec::new(),
-            rows,
-            sampled: None,
-        };
-        profile.finish();
-        profile
-    }
-}
+pub(crate) mod samples;
 
 #[cfg(test)]
 mod tests {

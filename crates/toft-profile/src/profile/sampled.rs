@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Frame, file, file_name};
+use super::row::file_name;
+use super::{Frame, file};
 
 /// A call on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,78 @@
+//! Profiles that are made up, for the tests of all that reads and writes profiles.
+
+use super::*;
+
+/// A row of that function at that place of `/bin/sample`.
+pub fn row(function: &str, offset: u64, size: u64, objects: u64) -> Row {
+    Row {
+        site: 0x5555_0000 + offset,
+        module: Some("/bin/sample".into()),
+        build_id: Some("abcd".into()),
+        offset: Some(offset),
+        partition: 3,
+        size,
+        objects,
+        bytes: size * objects,
+        allocations: 2 * objects,
+        allocated: 2 * size * objects,
+        recent: None,
+        share: Share::Alone,
+        frames: vec![Frame {
+            function: function.into(),
+            file: Some("/src/sample.c".into()),
+            line: Some(offset as u32),
+        }],
+    }
+}
+
+/// A profile with two stacks: one whole, one truncated.
+pub fn sampled_profile() -> Profile {
+    let call = |function: &str, line: u32| Caller {
+        site: 0x5555_0000 + u64::from(line),
+        module: Some("/bin/sample".into()),
+        build_id: Some("abcd".into()),
+        offset: Some(line.into()),
+        frames: vec![Frame {
+            function: function.into(),
+            file: Some("/src/s.c".into()),
+            line: Some(line),
+        }],
+    };
+    let stack = |calls: Vec<Caller>, bytes: u64| SampledStack {
+        truncated: calls.len() == 1,
+        calls,
+        samples: 4,
+        live_samples: 2,
+        objects: bytes / 10,
+        bytes,
+        allocations: bytes / 5,
+        allocated: 2 * bytes,
+    };
+    let whole = vec![call("leaf", 1), call("middle", 2), call("main", 3)];
+    let stacks = vec![stack(whole.clone(), 2000), stack(whole[..1].to_vec(), 1000)];
+    let sampled = Some(Sampled { interval: 4096, missed: 0, stacks });
+    Profile { sampled, ..profile(vec![row("f", 9, 16, 3)]) }
+}
+
+/// A profile of these rows.
+pub fn profile(rows: Vec<Row>) -> Profile {
+    let mut profile = Profile {
+        toft: "0.1.0".into(),
+        source: Source::Process,
+        time: 1_700_000_000,
+        pid: 7,
+        name: "sample".into(),
+        partitions: 64,
+        resident: Some(1 << 20),
+        objects: 0,
+        bytes: 0,
+        allocations: 0,
+        allocated: 0,
+        doubts: 0,
+        notes: Vec::new(),
+        rows,
+        sampled: None,
+    };
+    profile.finish();
+    profile
+}
