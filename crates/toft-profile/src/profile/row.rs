@@ -95,8 +95,8 @@ impl Row {
         self.module.as_deref().map_or("no file", file_name)
     }
 
-    /// Seconds that its blocks live on average, by Little's law, as of [`Change::lifetime`](super::Change::lifetime): known where the process was
-    /// looked at twice and blocks came meanwhile.
+    /// Seconds that its blocks live on average, by Little's law, as of [`Change::lifetime`](super::Change::lifetime):
+    /// known where the process was looked at twice and blocks came meanwhile.
     pub fn lifetime(&self) -> Option<f64> {
         let recent = self.recent.filter(|recent| recent.allocations > 0)?;
         let live = (recent.objects_before as f64 + self.objects as f64) / 2.0;
