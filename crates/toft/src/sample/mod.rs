@@ -9,6 +9,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the two tables |
+//! | `stack.rs` | the entry of a stack, counted up |
 //! | `walk.rs` | a stack, by frame pointers |
 //! | `weight.rs` | what a sampled block stands for |
 //!
@@ -21,102 +22,19 @@
 //! - S1 an entry's frames are there before its depth is, and never change.
 //! - S2 no stack has more freed than had, in samples, objects and bytes.
 
+mod stack;
 mod walk;
 mod weight;
 
 use crate::os::Os;
 use crate::region::{Carve, Keyed, Levels};
 use crate::sync::AtomicU64;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::Ordering::{Acquire, Relaxed};
 use core::mem::offset_of;
+use stack::{Entry, Sum, TRUNCATED, key};
 
 pub use walk::{Call, DEPTH, Trace};
 pub use weight::{OBJECT_BITS, Weight};
-
-/// In what is said of a stack: there is more of it that could not be had.
-const TRUNCATED: u64 = 1 << 32;
-
-/// Samples, the blocks that they stand for, and the bytes of these.
-#[derive(Debug, Default)]
-#[repr(C)]
-struct Sum {
-    samples: AtomicU64,
-    objects: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Sum {
-    fn add(&self, weight: Weight) {
-        self.samples.fetch_add(1, Relaxed);
-        self.objects.fetch_add(weight.objects, Relaxed);
-        self.bytes.fetch_add(weight.bytes, Relaxed);
-    }
-
-    fn read(&self) -> [u64; 3] {
-        [&self.samples, &self.objects, &self.bytes].map(|count| count.load(Relaxed))
-    }
-}
-
-/// A stack, and what was allocated and freed there. Any thread adds (`Relaxed`: numbers that belong to nothing else).
-#[repr(C)]
-#[derive(Debug)]
-struct Entry {
-    /// A mixture of the frames.
-    key: AtomicU64,
-    /// How many frames there are, and [`TRUNCATED`]; zero until they are there. Whoever brings the key writes the frames
-    /// and then this (`Release`), and who finds it zero does the same with the same: so nobody waits for a thread that is
-    /// interrupted in between, or that a fork has not brought along.
-    about: AtomicU64,
-    /// Before `had`, so that a look from outside, which goes from the beginning on, mostly sees what was freed first.
-    freed: Sum,
-    had: Sum,
-    frames: [AtomicU64; DEPTH],
-}
-
-const _: () = assert!(size_of::<Entry>() <= 512);
-
-// SAFETY: (1), (2) atomic numbers.
-unsafe impl Keyed for Entry {
-    fn key(&self) -> &AtomicU64 {
-        &self.key
-    }
-}
-
-impl Entry {
-    fn is(&self, trace: &Trace) -> bool {
-        let frames = trace.frames();
-        self.frames.iter().zip(frames).all(|(a, &b)| a.load(Relaxed) == b as u64)
-    }
-
-    /// Makes it the entry of a stack, if it is new; says whether it is that.
-    fn is_for(&self, trace: &Trace) -> bool {
-        let about = about(trace);
-        match self.about.load(Acquire) {
-            0 => {
-                for (place, &frame) in self.frames.iter().zip(trace.frames()) {
-                    place.store(frame as u64, Relaxed);
-                }
-                self.about.store(about, Release);
-                true
-            }
-            known => known == about && self.is(trace),
-        }
-    }
-}
-
-fn about(trace: &Trace) -> u64 {
-    trace.frames().len() as u64 | if trace.is_truncated() { TRUNCATED } else { 0 }
-}
-
-/// A mixture of a stack; not zero.
-fn key(trace: &Trace) -> u64 {
-    let mix = |hash: u64, word: u64| {
-        let product =
-            u128::from((hash ^ word).wrapping_add(0xD6E8_FEB8_6659_FD93)) * 0x9E37_79B9_7F4A_7C15;
-        (product >> 64) as u64 ^ product as u64
-    };
-    trace.frames().iter().fold(mix(!0, about(trace)), |hash, &frame| mix(hash, frame as u64)).max(1)
-}
 
 /// A sampled block that lives. Written by who allocates it, and read by the one that frees it: the program has passed it
 /// from one to the other.
