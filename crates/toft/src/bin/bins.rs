@@ -11,7 +11,7 @@
 //! needs no null check. The address of the next slot is worked out one call ahead: malloc returns it
 //! without waiting for the multiplication, and so does what its caller does with it. The hardened build takes
 //! any claimed slot. It draws the number of the one that comes next a call ahead, too, so that its memory is fetched
-//! meanwhile: by a generator of the bin's own, which the heap's dice begin anew at each claim.
+//! meanwhile: by a generator of the bin's own, which the heap's dice begin anew at each claim (`draw.rs`).
 //!
 //! Invariants:
 //! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
@@ -23,10 +23,11 @@
 //! - B4 nobody writes to the slab of nothing.
 //! - B5 each slab of a list but the first knows the one before it.
 
-use super::Distance;
+use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
+use super::head::BinsHead;
 use crate::harden::Dice;
 use crate::policy::RANDOM_ORDER;
-use crate::slab::{CLASSES, GROUP_SLOTS, SMALL_STEPS, Slab, Violation, small_classes};
+use crate::slab::{CLASSES, GROUP_SLOTS, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
@@ -52,68 +53,6 @@ pub const BIN_WORDS: usize = 2;
 /// Words in a row: the bins of one partition.
 pub const ROW_WORDS: usize = CLASSES * BIN_WORDS;
 const _: () = assert!(size_of::<Bin>() == BIN_WORDS * size_of::<usize>());
-
-/// What lies before a heap's bins.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct BinsHead {
-    /// What an empty bin's current slab is. It never has a claim, and nobody writes to it.
-    nothing: Slab,
-    /// A small request's class in words, by `(size + 15) / 16`.
-    small: [u8; SMALL_STEPS],
-    /// Thrown by the holder of the heap.
-    dice: Dice,
-    /// To the next allocation that is told of.
-    distance: Distance,
-    /// Where the call of the program lies that this thread is in, as far as that is known: its return address's address,
-    /// and its frame pointer. Zeros otherwise, and of a call that did not say so.
-    call: [AtomicUsize; 2],
-}
-
-impl BinsHead {
-    /// The head of empty bins.
-    pub const fn new() -> BinsHead {
-        BinsHead {
-            nothing: Slab::nothing(),
-            small: const { small_classes(BIN_WORDS as u8) },
-            dice: Dice::new(),
-            distance: Distance::new(),
-            call: [const { AtomicUsize::new(0) }; 2],
-        }
-    }
-
-    /// The heap's dice.
-    #[inline(always)]
-    pub fn dice(&self) -> &Dice {
-        &self.dice
-    }
-
-    /// Where the call lies that this thread is in. Holder only.
-    pub fn call(&self) -> &[AtomicUsize; 2] {
-        &self.call
-    }
-
-    /// How far it is to the next allocation that is told of. Holder only.
-    #[inline]
-    pub fn distance(&self) -> &Distance {
-        &self.distance
-    }
-
-    /// The class of a request of at most [`crate::slab::SMALL_MAX`] bytes, in words.
-    #[inline(always)]
-    pub fn class_words(&self, size: usize) -> usize {
-        let step = size.wrapping_add(15) >> 4;
-        debug_assert!(step < SMALL_STEPS);
-        // SAFETY: the caller has compared the size with SMALL_MAX, the last step of the table.
-        unsafe { *self.small.get_unchecked(step) as usize }
-    }
-}
-
-impl Default for BinsHead {
-    fn default() -> BinsHead {
-        BinsHead::new()
-    }
-}
 
 /// The bins of one heap.
 #[derive(Clone, Copy, Debug)]
@@ -426,93 +365,6 @@ impl Bins {
         let first = Some(self.current(index)).filter(|slab| !self.is_empty(slab));
         core::iter::successors(first, |slab| slab_at(slab.next()))
     }
-}
-
-/// A slot that malloc has taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
-    /// Its slab.
-    pub slab: &'a Slab,
-    /// Its number there.
-    pub slot: usize,
-    /// Where it begins.
-    pub address: usize,
-    /// How large it is.
-    pub bytes: usize,
-    /// Where the one begins that is likely to be taken next, or any address.
-    pub next: usize,
-}
-
-impl Taken<'_> {
-    /// Has more of a large slot fetched ahead: malloc will look at all of it.
-    #[inline(always)]
-    pub fn fetch_ahead(&self) {
-        FURTHER_LINES.iter().for_each(|&line| prefetch(self.next.wrapping_add(line)));
-    }
-}
-
-/// Bytes of a slot of which one line is fetched ahead.
-pub const FETCHED_BY_LINES: usize = 128;
-/// Of larger slots more lines than the first are fetched ahead; the processor sees by these that more will be read.
-const FURTHER_LINES: [usize; 3] = [64, 128, 192];
-
-/// Multiplier of a generator of 32 bits, of which the highest are used; each claim begins it anew.
-const GENERATOR: u32 = 747796405;
-
-/// The slot of one of the bits that are set, the first from a random place on, in the group of another slot.
-#[inline(always)]
-fn draw_from(bits: u64, random: u32, slot: u32) -> u32 {
-    const GROUP: u32 = GROUP_SLOTS as u32;
-    let turn = random >> 26;
-    let number = lowest(bits.rotate_right(turn)).wrapping_add(turn) % GROUP;
-    slot & !(GROUP - 1) | number
-}
-
-/// The lowest bit that is set; of none, any number.
-#[inline(always)]
-fn lowest(bits: u64) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let number: u64;
-        // SAFETY: changes a register. On old processors that leaves it as it is, where no bit is set.
-        unsafe {
-            core::arch::asm!("tzcnt {0}, {1}", lateout(reg) number, in(reg) bits,
-                options(pure, nomem, nostack));
-        }
-        number as u32
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    bits.trailing_zeros()
-}
-
-/// The same reference, worked out once: the compiler would work it out again for each of several uses.
-#[inline(always)]
-fn once<T>(reference: &'static T) -> &'static T {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let mut address = (&raw const *reference).expose_provenance();
-        // SAFETY: does nothing; the address is what it was.
-        unsafe {
-            core::arch::asm!("/* {0} */", inout(reg) address,
-                options(pure, nomem, nostack, preserves_flags));
-            &*core::ptr::with_exposed_provenance(address)
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    reference
-}
-
-/// Has the memory at an address fetched, if there is any.
-#[inline(always)]
-fn prefetch(address: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: changes nothing that can be told, whatever the address.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(core::ptr::with_exposed_provenance(address));
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
 }
 
 /// Makes the slab at the address `next`, if that is not zero, the one after `before`.

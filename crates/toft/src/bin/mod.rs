@@ -3,8 +3,10 @@
 
 mod bins;
 mod distance;
+mod draw;
+mod head;
 
-pub use bins::{
-    BIN_WORDS, Bins, BinsHead, FETCHED_BY_LINES, ROW_WORDS, Taken, address_of, slab_at,
-};
+pub use bins::{BIN_WORDS, Bins, ROW_WORDS, address_of, slab_at};
 pub use distance::Distance;
+pub use draw::{FETCHED_BY_LINES, Taken};
+pub use head::BinsHead;

@@ -1,0 +1,91 @@
+//! Which of the claimed slots the hardened build takes: any, by a generator of the bin's own; and the memory of the one that
+//! comes next is fetched meanwhile.
+
+use crate::slab::{GROUP_SLOTS, Slab};
+
+/// A slot that malloc has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    /// Its slab.
+    pub slab: &'a Slab,
+    /// Its number there.
+    pub slot: usize,
+    /// Where it begins.
+    pub address: usize,
+    /// How large it is.
+    pub bytes: usize,
+    /// Where the one begins that is likely to be taken next, or any address.
+    pub next: usize,
+}
+
+impl Taken<'_> {
+    /// Has more of a large slot fetched ahead: malloc will look at all of it.
+    #[inline(always)]
+    pub fn fetch_ahead(&self) {
+        FURTHER_LINES.iter().for_each(|&line| prefetch(self.next.wrapping_add(line)));
+    }
+}
+
+/// Bytes of a slot of which one line is fetched ahead.
+pub const FETCHED_BY_LINES: usize = 128;
+/// Of larger slots more lines than the first are fetched ahead; the processor sees by these that more will be read.
+const FURTHER_LINES: [usize; 3] = [64, 128, 192];
+
+/// Multiplier of a generator of 32 bits, of which the highest are used; each claim begins it anew.
+pub(super) const GENERATOR: u32 = 747796405;
+
+/// The slot of one of the bits that are set, the first from a random place on, in the group of another slot.
+#[inline(always)]
+pub(super) fn draw_from(bits: u64, random: u32, slot: u32) -> u32 {
+    const GROUP: u32 = GROUP_SLOTS as u32;
+    let turn = random >> 26;
+    let number = lowest(bits.rotate_right(turn)).wrapping_add(turn) % GROUP;
+    slot & !(GROUP - 1) | number
+}
+
+/// The lowest bit that is set; of none, any number.
+#[inline(always)]
+fn lowest(bits: u64) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let number: u64;
+        // SAFETY: changes a register. On old processors that leaves it as it is, where no bit is set.
+        unsafe {
+            core::arch::asm!("tzcnt {0}, {1}", lateout(reg) number, in(reg) bits,
+                options(pure, nomem, nostack));
+        }
+        number as u32
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    bits.trailing_zeros()
+}
+
+/// The same reference, worked out once: the compiler would work it out again for each of several uses.
+#[inline(always)]
+pub(super) fn once<T>(reference: &'static T) -> &'static T {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut address = (&raw const *reference).expose_provenance();
+        // SAFETY: does nothing; the address is what it was.
+        unsafe {
+            core::arch::asm!("/* {0} */", inout(reg) address,
+                options(pure, nomem, nostack, preserves_flags));
+            &*core::ptr::with_exposed_provenance(address)
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    reference
+}
+
+/// Has the memory at an address fetched, if there is any.
+#[inline(always)]
+pub(super) fn prefetch(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: changes nothing that can be told, whatever the address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::with_exposed_provenance(address));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
