@@ -1,6 +1,7 @@
 //! The invariants of a slab, verified.
 
-use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
+use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
+use super::slots::valid_bits;
 use super::states::DIRTY_FRESH;
 #[cfg(not(loom))]
 use super::states::{

@@ -2,7 +2,8 @@
 //! own thread.
 
 use super::SMALL_MAX;
-use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab, valid_bits};
+use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
+use super::slots::valid_bits;
 use super::states::{DIRTY, LEFT, LIVE};
 use crate::experiment::{CLAIM_MAX, VALIDATE};
 #[cfg(not(loom))]

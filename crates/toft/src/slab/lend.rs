@@ -10,9 +10,8 @@
 //! compacts changes what is lent: so a slot is lent in no two minds. A slab that shares has SHARED set
 //! in its owner word: it changes hands by no way, and its pages are no sweep's business.
 
-use super::slab::{
-    FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, SlotState, UNITS, valid_bits,
-};
+use super::slab::{FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
+use super::slots::{SlotState, valid_bits};
 use super::states::{
     DIRTY, DIRTY_FRESH, HELD, LENT, REMOTE_HELD, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH,
 };

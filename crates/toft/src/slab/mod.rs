@@ -20,6 +20,7 @@ mod pages;
 mod reserved;
 #[allow(clippy::module_inception)]
 mod slab;
+mod slots;
 mod states;
 mod told;
 #[cfg(not(loom))]
@@ -45,5 +46,6 @@ pub use outside::SlabFields;
 pub use pages::Look;
 pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
-    SlotState, UNITS,
+    UNITS,
 };
+pub use slots::SlotState;

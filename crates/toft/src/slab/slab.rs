@@ -10,7 +10,7 @@
 //! (hardened: lines 8-15, bytes behind the end of each block: `asked.rs`)
 //! ```
 //!
-//! A slot is in exactly one condition ([`SlotState`]):
+//! A slot is in exactly one condition ([`SlotState`](super::SlotState)):
 //!
 //! ```text
 //!            state    claim  remote
@@ -43,9 +43,8 @@
 //! - I10 each slot has one of the states of `states.rs`.
 //! - I11 reserved slots are those that were chosen when the slab was opened.
 
-use super::states::{DIRTY_FRESH, HELD, LIVE, NO_SLOT, TOLD, ZERO_FRESH, free_state};
-use super::{Class, MEDIUM, SMALL, Tier, TierNumber};
-use crate::experiment::VALIDATE;
+use super::states::NO_SLOT;
+use super::{Class, MEDIUM, SMALL, Tier};
 use crate::policy::HARDENED;
 use crate::region::Descriptor;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, Settled};
@@ -92,19 +91,6 @@ pub const UNITS: usize = 1;
 
 /// `link` of a slab whose pusher has not yet written the next one.
 pub const LINK_OPEN: usize = usize::MAX;
-
-/// What a slot is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotState {
-    /// Never handed out.
-    Fresh,
-    /// Freed, or claimed for a coming malloc.
-    Free,
-    /// The program has it.
-    Live,
-    /// Freed by another thread and not yet collected.
-    Remote,
-}
 
 /// The descriptor of one slab.
 #[derive(Debug)]
@@ -377,76 +363,6 @@ impl Slab {
         self.owner.store(owner, Release);
     }
 
-    /// Which slot starts at `offset` bytes from the slab's base, if one does. A descriptor that is
-    /// no slab has none.
-    ///
-    /// One multiplication, one rotation, one comparison: see [`Class::multiplier`].
-    #[inline(always)]
-    pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
-        // SAFETY: (1) written once, before any pointer into the slab is given to anybody. Of a slab
-        // that is just being opened a wild pointer may see the slots and not the multiplier:
-        // `has_slot_at` asks again before another thread's slab is changed.
-        let slots = unsafe { self.slots.settled() };
-        let slot = self.slot_number::<TIER>(offset);
-        (slot < slots).then_some(slot as usize)
-    }
-
-    /// As `slot_at`, for free: which does not look where it believes its caller.
-    #[inline(always)]
-    pub fn slot_to_free<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
-        if VALIDATE {
-            self.slot_at::<TIER>(offset)
-        } else {
-            Some(self.slot_number::<TIER>(offset) as usize)
-        }
-    }
-
-    /// The number of the slot at an offset; something beyond the slots where none begins.
-    #[inline(always)]
-    fn slot_number<const TIER: TierNumber>(&self, offset: usize) -> u64 {
-        // SAFETY: (1) as for the slots in `slot_at`.
-        let multiplier = unsafe { self.multiplier.settled() };
-        (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits)
-    }
-
-    /// Whether the slot begins at the address, asked of a slab that is certainly open.
-    pub fn has_slot_at(&self, slot: usize, address: usize) -> bool {
-        // pairs: publish slab.
-        let slots = self.slots.load(Acquire) as usize;
-        slot < slots && self.base() + slot * self.size() == address
-    }
-
-    /// What a slot is doing, as far as the caller may see it.
-    pub fn state(&self, slot: usize) -> SlotState {
-        if self.is_remote(slot) {
-            return SlotState::Remote;
-        }
-        let state = free_state(self.state_of(slot).load(Acquire));
-        match if state & HELD == HELD { state & !HELD } else { state } {
-            LIVE | TOLD => SlotState::Live,
-            ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
-            _ => SlotState::Free,
-        }
-    }
-
-    /// The state of a slot, with no way to panic: slot numbers come from `slot_at`, or from a loop
-    /// over the slots that there are.
-    #[inline(always)]
-    pub(super) fn state_of(&self, slot: usize) -> &AtomicU8 {
-        debug_assert!(slot < SLOTS_MAX);
-        // SAFETY: no slab has more than SLOTS_MAX slots.
-        unsafe { self.states.0.get_unchecked(slot) }
-    }
-
-    /// Slots that the program has, remote frees already taken off.
-    #[inline(never)]
-    pub fn live_slots(&self) -> usize {
-        let live = |group| {
-            self.live_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
-        };
-        (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
-    }
-
     /// Allocations ever made from this slab: what was freed, which its credit counts, and what was not. Exact of
     /// a slab at which nobody is just then; while its owner runs, near enough.
     pub fn allocations(&self) -> u64 {
@@ -463,36 +379,4 @@ impl Slab {
         (core::mem::offset_of!(Slab, frees), 8),
         (core::mem::offset_of!(Slab, absorbed), 8),
     ];
-
-    /// Slots that were ever handed out.
-    #[inline(never)]
-    pub fn touched_slots(&self) -> usize {
-        let fresh = |slot| self.state(slot) == SlotState::Fresh;
-        (0..self.slots()).filter(|&slot| !fresh(slot)).count()
-    }
-
-    /// Whether no slot is live.
-    pub fn is_empty(&self) -> bool {
-        self.held() == 0
-    }
-
-    /// Every state that is `from` becomes `to`. Holder of the owning heap only, with no slot live.
-    #[inline(never)]
-    pub(super) fn change_states(&self, from: u8, to: u8) {
-        debug_assert!(from != LIVE && to != LIVE);
-        for slot in 0..self.slots() {
-            let state = self.state_of(slot);
-            if state.load(Relaxed) == from {
-                state.store(to, Relaxed);
-            }
-        }
-    }
-}
-
-/// The bits of a group that belong to slots below `slots`.
-pub(super) fn valid_bits(slots: usize, group: usize) -> u64 {
-    match slots.saturating_sub(group * GROUP_SLOTS) {
-        64.. => u64::MAX,
-        some => (1 << some) - 1,
-    }
 }

@@ -1,0 +1,125 @@
+//! The slots of a slab: which one an address begins, what each is doing, and how many do it.
+
+use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
+use super::states::{DIRTY_FRESH, HELD, LIVE, TOLD, ZERO_FRESH, free_state};
+use super::{Tier, TierNumber};
+use crate::experiment::VALIDATE;
+use crate::sync::{AtomicU8, Ordering, Settled};
+use Ordering::{Acquire, Relaxed};
+
+/// What a slot is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// Never handed out.
+    Fresh,
+    /// Freed, or claimed for a coming malloc.
+    Free,
+    /// The program has it.
+    Live,
+    /// Freed by another thread and not yet collected.
+    Remote,
+}
+
+impl Slab {
+    /// Which slot starts at `offset` bytes from the slab's base, if one does. A descriptor that is
+    /// no slab has none.
+    ///
+    /// One multiplication, one rotation, one comparison: see [`Class::multiplier`].
+    #[inline(always)]
+    pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
+        // SAFETY: (1) written once, before any pointer into the slab is given to anybody. Of a slab
+        // that is just being opened a wild pointer may see the slots and not the multiplier:
+        // `has_slot_at` asks again before another thread's slab is changed.
+        let slots = unsafe { self.slots.settled() };
+        let slot = self.slot_number::<TIER>(offset);
+        (slot < slots).then_some(slot as usize)
+    }
+
+    /// As `slot_at`, for free: which does not look where it believes its caller.
+    #[inline(always)]
+    pub fn slot_to_free<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
+        if VALIDATE {
+            self.slot_at::<TIER>(offset)
+        } else {
+            Some(self.slot_number::<TIER>(offset) as usize)
+        }
+    }
+
+    /// The number of the slot at an offset; something beyond the slots where none begins.
+    #[inline(always)]
+    fn slot_number<const TIER: TierNumber>(&self, offset: usize) -> u64 {
+        // SAFETY: (1) as for the slots in `slot_at`.
+        let multiplier = unsafe { self.multiplier.settled() };
+        (offset as u64).wrapping_mul(multiplier).rotate_right(Tier::of(TIER).slot_bits)
+    }
+
+    /// Whether the slot begins at the address, asked of a slab that is certainly open.
+    pub fn has_slot_at(&self, slot: usize, address: usize) -> bool {
+        // pairs: publish slab.
+        let slots = self.slots.load(Acquire) as usize;
+        slot < slots && self.base() + slot * self.size() == address
+    }
+
+    /// What a slot is doing, as far as the caller may see it.
+    pub fn state(&self, slot: usize) -> SlotState {
+        if self.is_remote(slot) {
+            return SlotState::Remote;
+        }
+        let state = free_state(self.state_of(slot).load(Acquire));
+        match if state & HELD == HELD { state & !HELD } else { state } {
+            LIVE | TOLD => SlotState::Live,
+            ZERO_FRESH | DIRTY_FRESH => SlotState::Fresh,
+            _ => SlotState::Free,
+        }
+    }
+
+    /// The state of a slot, with no way to panic: slot numbers come from `slot_at`, or from a loop
+    /// over the slots that there are.
+    #[inline(always)]
+    pub(super) fn state_of(&self, slot: usize) -> &AtomicU8 {
+        debug_assert!(slot < SLOTS_MAX);
+        // SAFETY: no slab has more than SLOTS_MAX slots.
+        unsafe { self.states.0.get_unchecked(slot) }
+    }
+
+    /// Slots that the program has, remote frees already taken off.
+    #[inline(never)]
+    pub fn live_slots(&self) -> usize {
+        let live = |group| {
+            self.live_bits(group) & !self.remote_bits(group) & valid_bits(self.slots(), group)
+        };
+        (0..GROUPS).map(|group| live(group).count_ones() as usize).sum()
+    }
+
+    /// Slots that were ever handed out.
+    #[inline(never)]
+    pub fn touched_slots(&self) -> usize {
+        let fresh = |slot| self.state(slot) == SlotState::Fresh;
+        (0..self.slots()).filter(|&slot| !fresh(slot)).count()
+    }
+
+    /// Whether no slot is live.
+    pub fn is_empty(&self) -> bool {
+        self.held() == 0
+    }
+
+    /// Every state that is `from` becomes `to`. Holder of the owning heap only, with no slot live.
+    #[inline(never)]
+    pub(super) fn change_states(&self, from: u8, to: u8) {
+        debug_assert!(from != LIVE && to != LIVE);
+        for slot in 0..self.slots() {
+            let state = self.state_of(slot);
+            if state.load(Relaxed) == from {
+                state.store(to, Relaxed);
+            }
+        }
+    }
+}
+
+/// The bits of a group that belong to slots below `slots`.
+pub(super) fn valid_bits(slots: usize, group: usize) -> u64 {
+    match slots.saturating_sub(group * GROUP_SLOTS) {
+        64.. => u64::MAX,
+        some => (1 << some) - 1,
+    }
+}
