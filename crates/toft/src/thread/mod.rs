@@ -8,6 +8,7 @@ mod fork;
 mod heap;
 mod heaps;
 mod quarantine;
+mod slabs;
 mod tend;
 mod tls;
 

@@ -1,0 +1,103 @@
+//! The slabs that a heap owns: what others have freed is collected, and slabs are listed, let go of and taken over.
+
+use super::Heap;
+use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::slab::{Class, FLAGS, Slab, Spent};
+use crate::sync::{Ordering::Relaxed, Seat};
+
+impl Heap {
+    /// The bin that a slab belongs to.
+    pub fn bin_of(slab: &Slab) -> usize {
+        slab.partition() * ROW_WORDS + slab.class().index() * BIN_WORDS
+    }
+
+    /// Collects what other threads have freed into this heap's slabs, and lists the slabs that have
+    /// room again. Tells each slot that was not live, and each slab that has become empty. Says
+    /// whether any slab was collected.
+    pub fn collect(
+        &self,
+        _seat: &Seat,
+        mut bad: impl FnMut(&Slab, usize),
+        mut empty: impl FnMut(&Slab),
+    ) -> bool {
+        let bins = self.bins();
+        let mut any = false;
+        self.inbox.drain(|slab| {
+            match slab.collect(|slot| bad(slab, slot)) {
+                Spent::Nothing => {}
+                Spent::Empty if slab.is_listed() => empty(slab),
+                Spent::List | Spent::Empty => bins.list(Heap::bin_of(slab), slab),
+            }
+            any = true;
+        });
+        any
+    }
+
+    /// Lets go of an empty slab, unless its bin draws from it just now, or somebody is just freeing
+    /// into it: then it stays, on a list. Says whether it went: the slab is nobody's then.
+    pub fn part_with(&self, seat: &Seat, slab: &Slab) -> bool {
+        let index = Heap::bin_of(slab);
+        let is_current = core::ptr::eq(self.bins().current(index), slab);
+        if is_current || slab.remote_slots() != 0 || !slab.change_owner(self.address(), 0) {
+            if !slab.is_listed() {
+                self.relist(seat, slab);
+            }
+            return false;
+        }
+        if slab.is_listed() {
+            self.bins().unlist(slab);
+        }
+        slab.retire();
+        true
+    }
+
+    /// Lists a slab that has enough free slots again.
+    pub fn relist(&self, _seat: &Seat, slab: &Slab) {
+        self.bins().list(Heap::bin_of(slab), slab);
+    }
+
+    /// Takes over one slab of a bin of an orphan that the caller holds, and no more: the next thread
+    /// will adopt the orphan, and must not find it plundered. A slab that somebody is just freeing
+    /// into stays where it is.
+    pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
+        let taken = orphan.bins().remove(index, |slab| {
+            !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())
+        });
+        let Some(slab) = taken else { return false };
+        slab.unclaim();
+        // How many another bin had filled says nothing of this one.
+        slab.row.store(0, Relaxed);
+        self.bins().list(index, slab);
+        true
+    }
+
+    /// Whether the slab is this heap's, whatever its flags.
+    #[inline]
+    pub fn owns(&self, slab: &Slab) -> bool {
+        slab.owner.load(Relaxed) & !FLAGS == self.address()
+    }
+
+    /// Verifies B1, B2, B3 and every listed slab. Holder only.
+    pub fn check(&self, partitions: usize) -> Result<(), crate::slab::Violation> {
+        use crate::slab::Violation;
+        for partition in 0..partitions {
+            for class in Class::all() {
+                let index = partition * ROW_WORDS + class.index() * BIN_WORDS;
+                self.bins().check(index)?;
+                for slab in self.bins().listed(index) {
+                    slab.check()?;
+                    if Heap::bin_of(slab) != index {
+                        return Err(Violation("B1: slab in another bin"));
+                    }
+                    if !slab.is_listed() {
+                        return Err(Violation("B1: in the list without saying so"));
+                    }
+                    if !self.owns(slab) {
+                        return Err(Violation("B1: listed but not ours"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
