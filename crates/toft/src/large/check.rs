@@ -1,6 +1,7 @@
 //! The invariants of large blocks, verified.
 
-use super::blocks::{Blocks, LARGE_CLASSES, rows};
+use super::blocks::{Blocks, rows};
+use super::class::LARGE_CLASSES;
 use super::kept::PLACES;
 use super::{Block, BlockState, Damage};
 use crate::sync::Ordering::Relaxed;

@@ -1,6 +1,7 @@
 //! Where extents come from: units of address space, and the descriptors for them.
 
-use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT, class_bytes};
+use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT};
+use super::class::class_bytes;
 use super::{Block, BlockState};
 use crate::os::{Error, Os, wait_for};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};

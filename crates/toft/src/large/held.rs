@@ -17,7 +17,8 @@
 //! is unmapped, and nothing is cleared that has no page.
 
 use super::Block;
-use super::blocks::{Blocks, CLASS_BASE, Need, large_class};
+use super::blocks::{Blocks, Need};
+use super::class::{CLASS_BASE, large_class};
 use super::room::MOVE_LEAST;
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};

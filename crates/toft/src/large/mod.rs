@@ -41,6 +41,8 @@ mod canary;
 #[cfg(not(loom))]
 mod check;
 #[cfg(not(loom))]
+mod class;
+#[cfg(not(loom))]
 mod extents;
 #[cfg(not(loom))]
 mod figures;
@@ -64,9 +66,11 @@ mod walled;
 #[cfg(not(loom))]
 pub use block::{Block, BlockFields, BlockState};
 #[cfg(not(loom))]
-pub use blocks::{Blocks, UNIT, large_class};
+pub use blocks::{Blocks, UNIT};
 #[cfg(not(loom))]
 pub use canary::Damage;
+#[cfg(not(loom))]
+pub use class::large_class;
 #[cfg(not(loom))]
 pub use resize::Resize;
 #[cfg(not(loom))]

@@ -2,7 +2,8 @@
 
 use super::Block;
 use super::Damage;
-use super::blocks::{Blocks, CLASS_BASE, Need, UNIT, large_class};
+use super::blocks::{Blocks, Need, UNIT};
+use super::class::{CLASS_BASE, large_class};
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
