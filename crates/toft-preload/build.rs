@@ -24,5 +24,9 @@ fn main() {
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
+    // Code that every program runs lies side by side.
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package lies");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-T,{folder}/usual.ld");
+    println!("cargo:rerun-if-changed=usual.ld");
     println!("cargo:rerun-if-changed=build.rs");
 }

@@ -1,6 +1,6 @@
 //! A shared object: its machine code and the names in it.
 
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -18,8 +18,15 @@ impl Image {
         let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let bytes = std::fs::read(path).map_err(|e| said(&e))?;
         let file = object::File::parse(&*bytes).map_err(|e| said(&e))?;
-        let text = file.section_by_name(".text").ok_or_else(|| said(&"has no code"))?;
-        let mut image = Image::of(text.address(), text.data().map_err(|e| said(&e))?);
+        let mut image: Option<Image> = None;
+        for part in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+            let code = part.data().map_err(|e| said(&e))?;
+            match &mut image {
+                None => image = Some(Image::of(part.address(), code)),
+                Some(image) => image.append(part.address(), code).ok_or(said(&"its code"))?,
+            }
+        }
+        let mut image = image.ok_or_else(|| said(&"has no code"))?;
         let symbols = file.symbols().chain(file.dynamic_symbols());
         for symbol in symbols.filter(|s| s.is_definition() && s.kind() != SymbolKind::Tls) {
             let name = format!("{:#}", rustc_demangle::demangle(symbol.name().unwrap_or_default()));
@@ -35,6 +42,16 @@ impl Image {
     /// Bare code.
     pub fn of(base: u64, code: &[u8]) -> Image {
         Image { base, code: code.to_vec(), names: BTreeMap::new() }
+    }
+
+    /// Adds code that lies behind the rest.
+    fn append(&mut self, address: u64, code: &[u8]) -> Option<()> {
+        let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
+        // What lies between is no code: an instruction that no path may have.
+        const TRAP: u8 = 0xCC;
+        (offset >= self.code.len()).then(|| self.code.resize(offset, TRAP))?;
+        self.code.extend_from_slice(code);
+        Some(())
     }
 
     /// Where a function begins.

@@ -4,10 +4,13 @@
 //! Forbidden there, always: a locked instruction, a call, a division, a trap, more than one access
 //! to thread-local storage. And no more instructions, branches, loads and multiplications than were
 //! recorded, with the compiler that was used then; another compiler may choose other instructions.
+//!
+//! And where code lies (`usual.rs`): what every program runs side by side.
 
 mod figures;
 mod image;
 mod path;
+mod usual;
 
 use crate::place;
 use figures::Figures;
@@ -62,6 +65,7 @@ pub fn main(bless: bool) -> Result<ExitCode, String> {
             wrong.extend(compare(function, &now, &compiler)?);
         }
     }
+    wrong.extend(usual::check()?);
     wrong.iter().for_each(|line| println!("{line}"));
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,0 +1,46 @@
+// A small program has the code in memory that it runs, and little of the rest: what all programs run lies together. The
+// kernel maps a file's pages in pieces of 64 KiB, so what is strewn over the library would bring all of it.
+// libc: skip it is about Toft's own code
+#include "common.h"
+
+// KiB of the library's code: all, and those in memory.
+static long all, there;
+
+static void look(void)
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    CHECK(maps);
+    int ours = 0;
+    long kib;
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx", &from, &to) == 2)
+            ours = strstr(line, "/libtoft") && strstr(line, " r-xp ");
+        else if (ours && sscanf(line, "Size: %ld", &kib) == 1)
+            all += kib;
+        else if (ours && sscanf(line, "Rss: %ld", &kib) == 1)
+            there += kib;
+    }
+    fclose(maps);
+}
+
+int main(void)
+{
+    static void *block[1000];
+    for (int round = 0; round < 100; round++)
+        for (int i = 0; i < 1000; i++) {
+            free(block[i]);
+            block[i] = i % 3 ? malloc(1 + (i * 37 + round) % 900) : calloc(1, 1 + i % 200);
+            CHECK(block[i]);
+            if (i % 7 == 0)
+                CHECK(block[i] = realloc(block[i], 1 + i % 500));
+        }
+    look();
+    printf("%ld KiB of %ld\n", there, all);
+    fflush(stdout);
+    CHECK(all > 300 && there > 0);
+    // Two pieces, or three as they come to lie; and one for what else may run.
+    CHECK(there <= 4 * 64);
+    return 0;
+}

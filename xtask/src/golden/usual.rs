@@ -1,0 +1,114 @@
+//! The code that every program runs, and that lies side by side in both libraries
+//! (`crates/toft-preload/usual.ld`): whether each pattern there names something that is in one of them, and how much
+//! code it comes to.
+
+use crate::{place, secure};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::path::Path;
+
+/// Where the patterns are.
+const SCRIPT: &str = "crates/toft-preload/usual.ld";
+/// What the code that they name lies in.
+const SECTION: &str = ".text.usual";
+/// The most that it may come to: the kernel maps 64 KiB of a file at a time.
+const BYTES_MOST: u64 = 2 * (64 << 10);
+
+/// What lies in the section of one library.
+struct Usual {
+    library: String,
+    bytes: u64,
+    names: Vec<String>,
+}
+
+impl Usual {
+    fn read(path: &Path) -> Result<Usual, String> {
+        let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let bytes = std::fs::read(path).map_err(|e| said(&e))?;
+        let file = object::File::parse(&*bytes).map_err(|e| said(&e))?;
+        let section = file.section_by_name(SECTION).ok_or_else(|| said(&"no usual code"))?;
+        let within = section.address()..section.address() + section.size();
+        let names = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
+        let names = names.filter(|symbol| within.contains(&symbol.address()));
+        Ok(Usual {
+            library: path.file_name().unwrap_or_default().display().to_string(),
+            bytes: section.size(),
+            names: names.filter_map(|symbol| symbol.name().ok().map(String::from)).collect(),
+        })
+    }
+}
+
+/// Looks at both libraries, of which the default one is built; says what is wrong.
+pub fn check() -> Result<Vec<String>, String> {
+    let script = place::root().join(SCRIPT);
+    let script =
+        std::fs::read_to_string(&script).map_err(|e| format!("{}: {e}", script.display()))?;
+    let hardened = secure::build()?;
+    let libraries = [Usual::read(&hardened.with_file_name("libtoft.so"))?, Usual::read(&hardened)?];
+    for usual in &libraries {
+        println!("{}: {} KiB of code are usual", usual.library, usual.bytes.div_ceil(1024));
+    }
+    Ok(wrong(&script, &libraries))
+}
+
+fn wrong(script: &str, libraries: &[Usual]) -> Vec<String> {
+    let names = || libraries.iter().flat_map(|usual| &usual.names);
+    let dead = patterns(script).filter(|pattern| !names().any(|name| fits(pattern, name)));
+    let dead = dead.map(|pattern| format!("{SCRIPT}: {pattern} is nothing that is there"));
+    let large = libraries.iter().filter(|usual| usual.bytes > BYTES_MOST);
+    let large = large.map(|usual| format!("{}: too much code is usual", usual.library));
+    dead.chain(large).collect()
+}
+
+/// The patterns of a linker script: they stand within brackets, behind a star.
+fn patterns(script: &str) -> impl Iterator<Item = &str> {
+    let lists = script.split("*(").skip(1).filter_map(|rest| rest.split_once(')'));
+    lists.flat_map(|(list, _)| list.split_whitespace())
+}
+
+/// Whether a function is in a section that a pattern with stars names. The compiler calls that after it, and says so of one
+/// that is cold.
+fn fits(pattern: &str, name: &str) -> bool {
+    let matches = |section: &str| {
+        let (mut rest, mut parts) = (section, pattern.split('*'));
+        let first = parts.next().unwrap_or_default();
+        let Some(behind) = rest.strip_prefix(first) else { return false };
+        rest = behind;
+        let parts: Vec<_> = parts.collect();
+        let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
+        for part in between {
+            let Some((_, behind)) = rest.split_once(part) else { return false };
+            rest = behind;
+        }
+        rest.ends_with(last)
+    };
+    matches(&format!(".text.{name}")) || matches(&format!(".text.unlikely.{name}"))
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_names_code_that_is_there_and_it_is_not_much() {
+        super::super::library().unwrap();
+        assert_eq!(check().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pattern_of_nothing_and_too_much_code_are_found() {
+        let usual = |bytes| Usual {
+            library: "a.so".into(),
+            bytes,
+            names: vec!["malloc".into(), "_ZN4toft3one17h0E".into()],
+        };
+        let script =
+            "/* all */ S { .text.usual : { *(.text.malloc .text*3one17h*)\n*(.text*3two*) } }";
+        let dead = format!("{SCRIPT}: .text*3two* is nothing that is there");
+        assert_eq!(wrong(script, &[usual(BYTES_MOST)]), [dead.as_str()]);
+        let large = wrong(script, &[usual(BYTES_MOST + 1)]);
+        assert_eq!(large, [&dead, "a.so: too much code is usual"]);
+        assert!(fits(".text*4toft*3one17h*", "_ZN4toft3one17h0E"));
+        assert!(!fits(".text*3one*4toft*", "_ZN4toft3one17h0E"));
+        assert!(!fits(".text.malloc", "malloc_at") && !fits(".text*one", "_ZN4toft3one17h0E"));
+    }
+}
