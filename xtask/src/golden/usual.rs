@@ -1,6 +1,6 @@
-//! The code that every program runs, and that lies side by side in both libraries
-//! (`crates/toft-preload/usual.ld`): whether each pattern there names something that is in one of them, and how much
-//! code it comes to.
+//! The code that every program runs, and what larger ones run, too: each lies side by side in both libraries
+//! (`crates/toft-preload/usual.ld`). Whether each pattern there names something that is in one of them, and how much code
+//! it comes to.
 
 use crate::{place, secure};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -8,15 +8,14 @@ use std::path::Path;
 
 /// Where the patterns are.
 const SCRIPT: &str = "crates/toft-preload/usual.ld";
-/// What the code that they name lies in.
-const SECTION: &str = ".text.usual";
-/// The most that it may come to: the kernel maps 64 KiB of a file at a time.
-const BYTES_MOST: u64 = 2 * (64 << 10);
+/// What the code that they name lies in, and the most that it may come to: the kernel maps 64 KiB of a file at a time.
+const SECTIONS: [(&str, u64); 2] =
+    [(".text.usual", 2 * (64 << 10)), (".text.often", 2 * (64 << 10))];
 
-/// What lies in the section of one library.
+/// What lies in these sections of one library.
 struct Usual {
     library: String,
-    bytes: u64,
+    bytes: [u64; SECTIONS.len()],
     names: Vec<String>,
 }
 
@@ -25,15 +24,20 @@ impl Usual {
         let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let bytes = std::fs::read(path).map_err(|e| said(&e))?;
         let file = object::File::parse(&*bytes).map_err(|e| said(&e))?;
-        let section = file.section_by_name(SECTION).ok_or_else(|| said(&"no usual code"))?;
-        let within = section.address()..section.address() + section.size();
-        let names = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
-        let names = names.filter(|symbol| within.contains(&symbol.address()));
-        Ok(Usual {
+        let mut usual = Usual {
             library: path.file_name().unwrap_or_default().display().to_string(),
-            bytes: section.size(),
-            names: names.filter_map(|symbol| symbol.name().ok().map(String::from)).collect(),
-        })
+            bytes: Default::default(),
+            names: Vec::new(),
+        };
+        for ((name, _), bytes) in SECTIONS.iter().zip(&mut usual.bytes) {
+            let section = file.section_by_name(name).ok_or_else(|| said(&format!("no {name}")))?;
+            *bytes = section.size();
+            let within = section.address()..section.address() + section.size();
+            let symbols = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
+            let symbols = symbols.filter(|symbol| within.contains(&symbol.address()));
+            usual.names.extend(symbols.filter_map(|symbol| symbol.name().ok().map(String::from)));
+        }
+        Ok(usual)
     }
 }
 
@@ -45,7 +49,8 @@ pub fn check() -> Result<Vec<String>, String> {
     let hardened = secure::build()?;
     let libraries = [Usual::read(&hardened.with_file_name("libtoft.so"))?, Usual::read(&hardened)?];
     for usual in &libraries {
-        println!("{}: {} KiB of code are usual", usual.library, usual.bytes.div_ceil(1024));
+        let [usually, later] = usual.bytes.map(|bytes| bytes.div_ceil(1024));
+        println!("{}: {usually} KiB of code are run by all, {later} are run often", usual.library);
     }
     Ok(wrong(&script, &libraries))
 }
@@ -54,8 +59,10 @@ fn wrong(script: &str, libraries: &[Usual]) -> Vec<String> {
     let names = || libraries.iter().flat_map(|usual| &usual.names);
     let dead = patterns(script).filter(|pattern| !names().any(|name| fits(pattern, name)));
     let dead = dead.map(|pattern| format!("{SCRIPT}: {pattern} is nothing that is there"));
-    let large = libraries.iter().filter(|usual| usual.bytes > BYTES_MOST);
-    let large = large.map(|usual| format!("{}: too much code is usual", usual.library));
+    let large = libraries.iter().flat_map(|usual| {
+        let parts = SECTIONS.iter().zip(usual.bytes).filter(|((_, most), bytes)| bytes > most);
+        parts.map(|((name, _), _)| format!("{}: too much code in {name}", usual.library))
+    });
     dead.chain(large).collect()
 }
 
@@ -96,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_pattern_of_nothing_and_too_much_code_are_found() {
-        let usual = |bytes| Usual {
+        let usual = |bytes: [u64; 2]| Usual {
             library: "a.so".into(),
             bytes,
             names: vec!["malloc".into(), "_ZN4toft3one17h0E".into()],
@@ -104,9 +111,11 @@ mod tests {
         let script =
             "/* all */ S { .text.usual : { *(.text.malloc .text*3one17h*)\n*(.text*3two*) } }";
         let dead = format!("{SCRIPT}: .text*3two* is nothing that is there");
-        assert_eq!(wrong(script, &[usual(BYTES_MOST)]), [dead.as_str()]);
-        let large = wrong(script, &[usual(BYTES_MOST + 1)]);
-        assert_eq!(large, [&dead, "a.so: too much code is usual"]);
+        let [usually, later] = SECTIONS.map(|(_, most)| most);
+        assert_eq!(wrong(script, &[usual([usually, later])]), [dead.as_str()]);
+        let large = wrong(script, &[usual([usually + 1, later]), usual([0, later + 1])]);
+        let said = ["a.so: too much code in .text.usual", "a.so: too much code in .text.often"];
+        assert_eq!(large, [dead.as_str(), said[0], said[1]]);
         assert!(fits(".text*4toft*3one17h*", "_ZN4toft3one17h0E"));
         assert!(!fits(".text*3one*4toft*", "_ZN4toft3one17h0E"));
         assert!(!fits(".text.malloc", "malloc_at") && !fits(".text*one", "_ZN4toft3one17h0E"));
