@@ -24,9 +24,18 @@ fn main() {
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
-    // Code that every program runs lies side by side.
-    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package lies");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-T,{folder}/usual.ld");
+    // Code that every program runs lies side by side, where the linker can do that.
+    if takes_scripts() {
+        let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where it lies");
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-T,{folder}/usual.ld");
+    }
     println!("cargo:rerun-if-changed=usual.ld");
     println!("cargo:rerun-if-changed=build.rs");
+}
+
+/// Whether the linker reads scripts that add to its own: LLVM's and GNU's do. Others are used by who names them.
+fn takes_scripts() -> bool {
+    const WITHOUT: [&str; 3] = ["gold", "mold", "wild"];
+    let names = ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_LINKER"].map(std::env::var);
+    !names.iter().flatten().any(|words| WITHOUT.iter().any(|linker| words.contains(linker)))
 }

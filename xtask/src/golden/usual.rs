@@ -30,7 +30,9 @@ impl Usual {
             names: Vec::new(),
         };
         for ((name, _), bytes) in SECTIONS.iter().zip(&mut usual.bytes) {
-            let section = file.section_by_name(name).ok_or_else(|| said(&format!("no {name}")))?;
+            let section = file
+                .section_by_name(name)
+                .ok_or_else(|| said(&format!("no {name}: by what linker?")))?;
             *bytes = section.size();
             let within = section.address()..section.address() + section.size();
             let symbols = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
