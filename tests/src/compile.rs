@@ -23,12 +23,19 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Runs a compiler unless `output` is newer than `inputs` and was made by the same command.
-fn make(mut command: Command, inputs: &[&Path], output: &Path) -> Result<(), String> {
-    let stamp = output.with_extension("cmd");
+/// Runs a compiler unless `output` was made by the same command, and is newer than all that it was made of: the compiler
+/// has written down what that was.
+fn make(mut command: Command, output: &Path) -> Result<(), String> {
+    let [stamp, made_of] = ["cmd", "d"].map(|ending| beside(output, ending));
+    command.args(["-MMD", "-MF"]).arg(&made_of);
     let line = format!("{command:?}");
-    let fresh = modified(output)
-        .is_some_and(|made| inputs.iter().all(|i| modified(i).is_some_and(|m| m < made)))
+    let is_older = |made: SystemTime| {
+        let text = std::fs::read_to_string(&made_of).unwrap_or_default();
+        let inputs = inputs(&text);
+        let older = |input: &PathBuf| modified(input).is_some_and(|changed| changed < made);
+        !inputs.is_empty() && inputs.iter().all(older)
+    };
+    let fresh = modified(output).is_some_and(is_older)
         && std::fs::read_to_string(&stamp).is_ok_and(|old| old == line);
     if fresh {
         return Ok(());
@@ -38,6 +45,22 @@ fn make(mut command: Command, inputs: &[&Path], output: &Path) -> Result<(), Str
         return Err(format!("{line}\n{}", String::from_utf8_lossy(&out.stderr)));
     }
     std::fs::write(&stamp, line).map_err(|e| format!("{}: {e}", stamp.display()))
+}
+
+/// The file that says something about another.
+fn beside(output: &Path, ending: &str) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+/// The files behind the colon of a rule that a compiler has written.
+fn inputs(rule: &str) -> Vec<PathBuf> {
+    let (_, behind) = rule.split_once(": ").unwrap_or_default();
+    // A space within a name has a stroke before it.
+    let names = behind.replace("\\\n", " ").replace("\\ ", "\0");
+    names.split_whitespace().map(|name| name.replace('\0', " ").into()).collect()
 }
 
 /// The compiler for a file.
@@ -57,20 +80,6 @@ fn tests_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a source of the suite may include.
-fn headers(suite: &str) -> Vec<PathBuf> {
-    [tests_dir().to_owned(), tests_dir().join(suite)]
-        .iter()
-        .flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten())
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "h"))
-        .collect()
-}
-
-fn with<'a>(headers: &'a [PathBuf], source: &'a Path) -> Vec<&'a Path> {
-    headers.iter().map(PathBuf::as_path).chain([source]).collect()
-}
-
 /// A program ready to run, and the folder of its shared objects.
 pub struct Program {
     /// The executable.
@@ -84,7 +93,6 @@ pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
     let dir = scratch_dir(suite);
     let aux_dir = dir.join("aux");
     std::fs::create_dir_all(&aux_dir).map_err(|e| format!("{}: {e}", aux_dir.display()))?;
-    let headers = headers(suite);
     for aux in &source.aux {
         let from = source.path.with_file_name("aux").join(aux);
         let to = aux_dir.join(aux).with_extension("so");
@@ -96,7 +104,7 @@ pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
         ));
         let mut command = compiler(false);
         command.args(["-shared", "-fPIC", "-I"]).arg(tests_dir()).arg("-o").arg(&to).arg(&from);
-        make(command, &with(&headers, &from), &to)?;
+        make(command, &to)?;
     }
     let binary = dir.join(&source.name);
     let mut command = compiler(source.is_cpp());
@@ -108,6 +116,39 @@ pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
         .arg(&binary)
         .arg(&source.path)
         .args(&source.libs);
-    make(command, &with(&headers, &source.path), &binary)?;
+    make(command, &binary)?;
     Ok(Program { binary, aux_dir })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_rule_names_what_a_program_is_made_of() {
+        let rule = "a/b: a/b.c \\\n ../with\\ space.h \\\n c.h\n";
+        let names = ["a/b.c", "../with space.h", "c.h"].map(PathBuf::from);
+        assert_eq!(inputs(rule), names);
+        assert!(inputs("").is_empty());
+    }
+
+    #[test]
+    fn what_a_source_includes_is_a_reason_to_build_anew() {
+        let dir = scratch_dir("compile");
+        let [source, other, to] = ["made.c", "included.c", "made.o"].map(|name| dir.join(name));
+        std::fs::write(&source, "#include \"included.c\"\n").unwrap();
+        let build = || {
+            let mut command = compiler(false);
+            command.arg("-c").arg("-o").arg(&to).arg(&source);
+            make(command, &to).unwrap();
+            modified(&to).unwrap()
+        };
+        std::fs::write(&other, "int a;\n").unwrap();
+        let first = build();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(build(), first, "nothing has changed");
+        std::fs::write(&other, "int b;\n").unwrap();
+        assert_ne!(build(), first);
+    }
 }
