@@ -138,7 +138,13 @@ fn a_freed_large_block_is_gone_and_its_address_waits() {
 #[test]
 fn pages_of_freed_large_blocks_are_handed_on() {
     let size = 600_000;
-    let refusals = [None, Some(Request::Relocate), Some(Request::Map), Some(Request::Unmap)];
+    let refusals = [
+        None,
+        Some(Request::Relocate),
+        Some(Request::Map),
+        Some(Request::Unmap),
+        Some(Request::Allow),
+    ];
     for refused in refusals.into_iter().chain([None]) {
         let program = Program::new(Machine::LARGE);
         program.allocator.filter().watch();

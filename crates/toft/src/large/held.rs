@@ -14,15 +14,23 @@
 //! and need not be cleared for whoever gets it.
 //!
 //! Only what is in memory is kept, up to the first page that is not: a block that nobody has touched
-//! is unmapped, and nothing is cleared that has no page.
+//! is unmapped, and nothing is cleared that has no page. Of pages that were only read, all of which are the
+//! kernel's one page of zeros, it says that they are in memory: what is zero is not written, so that a free
+//! brings nothing there.
+//!
+//! What the program has done to the rights of the pages (`mprotect`) moves with them, and is undone before they are cleared.
 
 use super::Block;
 use super::blocks::{Blocks, Need};
 use super::class::{CLASS_BASE, large_class};
 use super::room::MOVE_LEAST;
+use crate::harden::{Long, PAGE_LEAST, is_zero};
 use crate::os::filter::Permit;
 use crate::os::{Error, Os};
 use crate::sync::Ordering::Relaxed;
+
+/// Bytes that are cleared together, or left alone together because all are zero.
+const LOOKED_AT_ONCE: usize = 4 * PAGE_LEAST;
 
 impl Blocks {
     /// The partition that no program has: the stacks of holders without pages.
@@ -68,16 +76,35 @@ impl Blocks {
         }
         self.set_extent_of_pages(block, 0, 0);
         self.set_extent_of_pages(holder, present, present);
-        clear(to, present);
         holder.publish_free();
+        // SAFETY: (1) pages of the holder's, moved there a moment ago.
+        if permit().is_none_or(|_permit| unsafe { os.allow(to, present) }.is_err()) {
+            // Who knows who may do what there.
+            self.drop_pages(os, holder);
+            self.push_free(holder);
+            return true;
+        }
+        clear(to, present);
         holder.since.store(self.state().frees.fetch_add(1, Relaxed), Relaxed);
         self.put_kept(os, holder);
         true
     }
 }
 
+/// Makes pages zero, but for pieces that are.
 fn clear(address: usize, bytes: usize) {
-    let pages: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: the caller has just moved so many bytes of pages there, to an extent that it holds.
-    unsafe { pages.write_bytes(0, bytes) };
+    /// Looked at first: what was written most often shows it there.
+    const HEAD: usize = 64;
+    let end = address + bytes;
+    for at in (address..end).step_by(LOOKED_AT_ONCE) {
+        let len = (end - at).min(LOOKED_AT_ONCE);
+        // SAFETY: (1) the caller has just moved so many bytes of whole pages there, to an extent that it holds; (2) none
+        // are said to be there.
+        let is_zero = |from, len| unsafe { is_zero(at + from, len, Long::NONE) };
+        if !is_zero(0, HEAD) || !is_zero(HEAD, len - HEAD) {
+            let piece: *mut u8 = core::ptr::with_exposed_provenance_mut(at);
+            // SAFETY: as above.
+            unsafe { piece.write_bytes(0, len) };
+        }
+    }
 }

@@ -156,6 +156,10 @@ unsafe impl Os for Linux {
         result(unsafe { syscall(libc::SYS_mmap, args) }).map(drop)
     }
 
+    unsafe fn allow(&self, addr: usize, len: usize) -> Result<(), Error> {
+        if process::allow(addr, len) { Ok(()) } else { Err(Error::NoMemory) }
+    }
+
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
         // Not by a second mapping behind the first: pages that were moved here once have another
         // offset, so the two would stay apart, and could not be moved together.

@@ -59,7 +59,7 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `relocate` and `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `allow`, `relocate` and `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// Bytes in a page: a power of two, at least 4096.
@@ -129,6 +129,12 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error>;
+
+    /// Makes a mapped range readable, writable and nothing else, whatever its program has made of it.
+    ///
+    /// # Safety
+    /// 1. The range was mapped by `map` of this object, and holds no guards.
+    unsafe fn allow(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Makes a mapped range longer where it is, with zeros, never over anything else.
     ///

@@ -17,6 +17,8 @@ pub enum Request {
     Unguard,
     /// `Os::forbid`
     Forbid,
+    /// `Os::allow`
+    Allow,
     /// `Os::extend`
     Extend,
     /// `Os::relocate`
@@ -59,13 +61,14 @@ pub enum Request {
 
 impl Request {
     /// Every kind of request.
-    pub const ALL: [Request; 25] = [
+    pub const ALL: [Request; 26] = [
         Request::Map,
         Request::Unmap,
         Request::Discard,
         Request::Guard,
         Request::Unguard,
         Request::Forbid,
+        Request::Allow,
         Request::Extend,
         Request::Relocate,
         Request::Transfer,

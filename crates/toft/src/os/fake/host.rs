@@ -49,6 +49,12 @@ impl Host {
         let advice = libc::MADV_NOHUGEPAGE as usize;
         // SAFETY: (1) within our reservation.
         unsafe { syscall(libc::SYS_madvise, [range.start, range.len(), advice, 0, 0, 0]) };
+        self.allow(range)
+    }
+
+    /// Makes open pages readable and writable again.
+    pub(super) fn allow(&self, range: Range<usize>) -> bool {
+        assert!(self.holds(&range));
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         // SAFETY: (1) within our reservation.
         unsafe { syscall(libc::SYS_mprotect, [range.start, range.len(), protection, 0, 0, 0]) == 0 }

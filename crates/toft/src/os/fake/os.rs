@@ -109,6 +109,15 @@ unsafe impl Os for Fake {
         Ok(())
     }
 
+    unsafe fn allow(&self, addr: usize, len: usize) -> Result<(), Error> {
+        let state = self.admit(Request::Allow, addr, len)?;
+        assert!(
+            state.space.is_all(addr..addr + len, PageState::Mapped),
+            "rights to what is not there"
+        );
+        if self.host.allow(addr..addr + len) { Ok(()) } else { Err(Error::NoMemory) }
+    }
+
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error> {
         self.check_range(addr + old_len, new_len - old_len);
         let mut state = self.admit(Request::Extend, addr, old_len)?;
