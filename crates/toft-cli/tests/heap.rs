@@ -325,7 +325,7 @@ fn browse(page: &Path, script: &str) -> String {
     stdout(&output)
 }
 
-/// The cells of the page's table.
+/// The cells of the page's table, without the mark of call sites that share a partition: which do is another in each process.
 fn cells(page: &str) -> Vec<Vec<String>> {
     let body = page.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0;
     let text = |cell: &str| {
@@ -339,7 +339,7 @@ fn cells(page: &str) -> Vec<Vec<String>> {
                 _ => {}
             }
         }
-        text
+        text.strip_prefix('~').map(str::to_owned).unwrap_or(text)
     };
     let row = |row: &str| row.split("</td>").map(text).filter(|cell| !cell.is_empty()).collect();
     body.split("</tr>").map(row).filter(|row: &Vec<String>| !row.is_empty()).collect()

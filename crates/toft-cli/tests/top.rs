@@ -42,10 +42,15 @@ struct Target {
 
 impl Target {
     fn start(directory: &Path) -> Target {
+        Target::with(directory, &[])
+    }
+
+    fn with(directory: &Path, options: &[(&str, &str)]) -> Target {
         let program = compile(directory, "target", TARGET, &["-fno-builtin"]);
         let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
         let mut command = Command::new(program);
-        let command = command.env("LD_PRELOAD", stdout(&shown).trim());
+        let command =
+            command.env("LD_PRELOAD", stdout(&shown).trim()).envs(options.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
@@ -129,12 +134,14 @@ impl Terminal {
     }
 }
 
-/// Functions of the table's lines, from above.
+/// Functions of the table's lines, from above. By default call sites are hashed into partitions by a number that differs in
+/// each process: two of them may share one, and are marked.
 fn sites(contents: &str) -> Vec<String> {
     let lines = contents.lines().filter(|line| line.contains(" at target.c:"));
     lines
         .map(|line| {
-            line.split(" at ").next().unwrap().split_whitespace().last().unwrap().to_owned()
+            let name = line.split(" at ").next().unwrap().split_whitespace().last().unwrap();
+            name.strip_prefix('~').unwrap_or(name).to_owned()
         })
         .collect()
 }
@@ -212,6 +219,20 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
     terminal.press(" ");
     terminal.wait("goes on", |text| line(text) != before);
     assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn call_sites_that_share_a_partition_are_marked() {
+    let directory = directory();
+    let marked = |options: &[(&str, &str)]| {
+        let target = Target::with(directory.path(), options);
+        let terminal = Terminal::start(target.pid);
+        let text = terminal.wait("there", |text| sites(text).len() >= 3);
+        assert_eq!(terminal.end(), Some(0));
+        ["resting", "small", "growing"].map(|name| text.contains(&format!(" ~{name} at ")))
+    };
+    assert_eq!(marked(&[("TOFT_PARTITIONS", "1")])[..2], [true, true]);
+    assert_eq!(marked(&[("TOFT_SITES", "exact")]), [false; 3]);
 }
 
 #[test]
