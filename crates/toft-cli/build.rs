@@ -1,9 +1,10 @@
-//! Builds the preload libraries, the allocator and the recorder, and hands them to `src/library.rs`, so that the one file `toft` is all a user has to copy.
+//! Builds the preload libraries, the allocator, its hardened build and the recorder, and hands them to `src/library.rs`, so that the one file
+//! `toft` is all a user has to copy.
 //!
-//! The nested build has its own target directory: the outer cargo holds the lock of its own while this runs.
-//! Packagers who build the library in a step of their own name it in `LIBTOFT_PATH`, which
-//! begins otherwise than the options of the library, so that a program started from that environment is not confused;
-//! the recorder in `LIBTOFT_RECORD_PATH`.
+//! The nested builds have target directories of their own: the outer cargo holds the lock of its own while this runs.
+//! Packagers who build the libraries in a step of their own name them in `LIBTOFT_PATH`, `LIBTOFT_SECURE_PATH` and
+//! `LIBTOFT_RECORD_PATH`, which begin otherwise than the options of the library, so that a program started from that
+//! environment is not confused.
 
 use std::env;
 use std::fs;
@@ -14,27 +15,33 @@ fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
     let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed=LIBTOFT_PATH");
+    let preload = Package { name: "toft-preload", file: "libtoft.so", features: "" };
+    let hardened = Package { features: "hardened", ..preload };
+    let recorder = Package { name: "toft-record", file: "libtoft_record.so", features: "" };
+    for (name, given, package) in [
+        ("libtoft", "LIBTOFT_PATH", preload),
+        ("libtoft-secure", "LIBTOFT_SECURE_PATH", hardened),
+        ("libtoft_record", "LIBTOFT_RECORD_PATH", recorder),
+    ] {
+        println!("cargo::rerun-if-env-changed={given}");
+        let library = match env::var_os(given) {
+            Some(path) => {
+                let path = PathBuf::from(path);
+                println!("cargo::rerun-if-changed={}", path.display());
+                path
+            }
+            None => build_library(&manifest, &out, &package),
+        };
+        hand_over(&library, &out, name);
+    }
+}
 
-    let library = match env::var_os("LIBTOFT_PATH") {
-        Some(given) => {
-            let given = PathBuf::from(given);
-            println!("cargo::rerun-if-changed={}", given.display());
-            given
-        }
-        None => build_library(&manifest, &out, "toft-preload").join("libtoft.so"),
-    };
-    hand_over(&library, &out, "libtoft");
-
-    println!("cargo::rerun-if-env-changed=LIBTOFT_RECORD_PATH");
-    let recorder = match env::var_os("LIBTOFT_RECORD_PATH") {
-        Some(given) => {
-            println!("cargo::rerun-if-changed={}", Path::new(&given).display());
-            PathBuf::from(given)
-        }
-        None => build_library(&manifest, &out, "toft-record").join("libtoft_record.so"),
-    };
-    hand_over(&recorder, &out, "libtoft_record");
+/// What cargo is to build.
+#[derive(Clone, Copy)]
+struct Package {
+    name: &'static str,
+    file: &'static str,
+    features: &'static str,
 }
 
 /// Puts a library and its digest where `src/library.rs` includes them from.
@@ -50,8 +57,8 @@ fn hand_over(library: &Path, out: &Path, name: &str) {
         .expect("cannot write to OUT_DIR");
 }
 
-/// Runs the same cargo on a library crate of this workspace and returns the directory of the shared library.
-fn build_library(manifest: &Path, out: &Path, package: &str) -> PathBuf {
+/// Runs the same cargo on a library crate of this workspace and returns the shared library.
+fn build_library(manifest: &Path, out: &Path, package: &Package) -> PathBuf {
     let root = manifest.join("../..");
     for input in [
         "crates/toft/src",
@@ -67,15 +74,18 @@ fn build_library(manifest: &Path, out: &Path, package: &str) -> PathBuf {
     assert!(
         root.join("crates/toft-preload/Cargo.toml").is_file(),
         "the library's sources are not beside this crate: build from a checkout of the repository, \
-         or name a built libtoft.so in LIBTOFT_PATH"
+         or name built libraries in LIBTOFT_PATH, LIBTOFT_SECURE_PATH and LIBTOFT_RECORD_PATH"
     );
 
     let target = variable("TARGET");
-    let directory = out.join("preload");
+    // Builds of one package with other features would overwrite each other.
+    let directory = out.join(format!("preload-{}", package.features));
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .current_dir(&root)
-        .args(["build", "--release", "--package", package, "--target", &target, "--target-dir"])
+        .args(["build", "--release", "--package", package.name])
+        .args(["--features", package.features])
+        .args(["--target", &target, "--target-dir"])
         .arg(&directory);
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|n| !survives(n)) {
@@ -85,8 +95,8 @@ fn build_library(manifest: &Path, out: &Path, package: &str) -> PathBuf {
     // Line tables would triple the size of every copy of `toft`; the symbol table stays for perf and gdb.
     cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     let status = cargo.status().expect("cannot start cargo");
-    assert!(status.success(), "the library {package} does not build: see the messages above");
-    directory.join(&target).join("release")
+    assert!(status.success(), "{} does not build: see the messages above", package.name);
+    directory.join(&target).join("release").join(package.file)
 }
 
 /// Whether a variable of this build may reach the nested one. What the outer cargo set for this package would

@@ -5,19 +5,17 @@ use crate::inside::Inside;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::metrics::{METRICS, Metric, metric};
+use crate::mount::{Mount, choose_peers, list_peers};
 use crate::outcome::{megabytes, status_kib};
 use crate::params::Params;
-use crate::peer_settings::of_carried;
-use crate::peers::{self, Peer};
+use crate::peers::Peer;
 use crate::program::{Program, without_peak};
 use crate::record::Record;
 use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
 use crate::workloads::On;
-use crate::{
-    bars, callgrind, child, cost, misuse, peer_build, peer_table, smallbin, table, workloads,
-};
+use crate::{bars, callgrind, child, cost, misuse, peer_build, smallbin, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -30,15 +28,6 @@ const MISSED: u8 = 1;
 /// Rounds when nothing is said, and of a quick run.
 const ROUNDS: u16 = 5;
 const QUICK_ROUNDS: u16 = 3;
-
-/// How the bench is part of a program.
-#[derive(Clone, Copy, Default)]
-pub struct Mount<'a> {
-    /// The words that stand before `work` where that program starts itself on a workload.
-    pub prefix: &'static [&'static str],
-    /// The library that the program carries inside itself, which is then the peer of its name.
-    pub carried: Option<&'a dyn Fn() -> Result<Peer, String>>,
-}
 
 /// The options, or one of the other commands.
 #[derive(Args, Debug)]
@@ -415,44 +404,6 @@ fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
     Ok(u8::from(comparison.regressed()) * MISSED)
 }
 
-/// The peers that are asked for. The library that the program carries takes the place of one that
-/// would be looked for in the workspace.
-pub(crate) fn choose_peers(
-    names: &[String],
-    quick: bool,
-    mount: Mount,
-) -> Result<Vec<Peer>, String> {
-    let carried = mount.carried.map(|carried| carried()).transpose()?;
-    if names.is_empty() {
-        let mut found = if quick { quick_peers() } else { peers::choose(&[])? };
-        if let Some(carried) = carried {
-            found.retain(|peer| peer.name != carried.name);
-            found.insert(0, carried);
-        }
-        return Ok(found);
-    }
-    let mut chosen = Vec::new();
-    for name in names {
-        match carried.as_ref().and_then(|carried| of_carried(name, carried)) {
-            Some(own) => chosen.push(own),
-            None => chosen.extend(peers::choose(std::slice::from_ref(name))?),
-        }
-    }
-    Ok(chosen)
-}
-
-/// A look has no time for every allocator: those that are left out are named.
-fn quick_peers() -> Vec<Peer> {
-    let (chosen, left_out) = peers::choose_quick();
-    if !left_out.is_empty() {
-        crate::outln!(
-            "left out, since this is a quick run (--peers names them): {}",
-            left_out.join(", ")
-        );
-    }
-    chosen
-}
-
 fn picture(report: &Report) -> Result<String, String> {
     report.svg().ok_or_else(|| "there are no two peers that ended most of the cases".to_owned())
 }
@@ -500,11 +451,4 @@ fn list() -> u8 {
         crate::outln!("    {:<22}{}", job.case.name, job.case.full.words().join(" "));
     }
     0
-}
-
-fn list_peers(mount: Mount, json: bool) -> Result<u8, String> {
-    let carried = mount.carried.map(|carried| carried()).transpose()?;
-    let listed = peer_table::list(&peers::recipes(), carried.as_ref());
-    crate::outln!("{}", if json { peer_table::json(&listed) } else { peer_table::draw(&listed) });
-    Ok(0)
 }

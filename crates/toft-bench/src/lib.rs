@@ -22,6 +22,7 @@ pub mod marks;
 pub mod measured;
 pub mod metrics;
 pub mod misuse;
+pub mod mount;
 pub mod out;
 pub mod outcome;
 pub mod params;

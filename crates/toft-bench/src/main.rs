@@ -2,7 +2,8 @@
 
 use clap::Parser;
 use std::process::ExitCode;
-use toft_bench::cli::{self, Bench, Mount};
+use toft_bench::cli::{self, Bench};
+use toft_bench::mount::Mount;
 
 /// Compares memory allocators on the same work: interleaved rounds, medians with their spread,
 /// ratios taken round by round, resident memory from the kernel.

@@ -1,6 +1,7 @@
 //! The variables that are set where a peer runs: those of its file, and those that its name asks
 //! for.
 
+use crate::mount::Carried;
 use crate::peers::{Peer, Recipe, recipes};
 use std::sync::LazyLock;
 
@@ -22,10 +23,10 @@ pub fn plain(name: &str) -> &str {
 
 /// The peer called `name` when it is `carried`, or that one with other variables: of a program that
 /// carries a library, no other library of the same name is measured.
-#[must_use]
-pub fn of_carried(name: &str, carried: &Peer) -> Option<Peer> {
-    let own = plain(name) == carried.name || is_of(name, &carried.name);
-    (own && !name.contains('=')).then(|| Peer { name: name.to_owned(), ..carried.clone() })
+pub fn of_carried(name: &str, carried: &dyn Carried) -> Option<Result<Peer, String>> {
+    let own = plain(name) == carried.name() || is_of(name, carried.name());
+    let named = |peer| Peer { name: name.to_owned(), ..peer };
+    (own && !name.contains('=')).then(|| carried.peer().map(named))
 }
 
 /// Whether the peer called `name` is another way to run the library of `base`.
@@ -49,6 +50,7 @@ fn files() -> &'static [Recipe] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mount::{Mount, choose_peers};
     use crate::peers::choose;
     use std::path::PathBuf;
 
@@ -102,14 +104,36 @@ mod tests {
 
     #[test]
     fn what_is_of_a_carried_library_is_that_library() {
-        let library = Some(PathBuf::from("/carried/libtoft.so"));
-        let carried = Peer { name: "toft".into(), library, version: "7".into() };
-        for name in ["toft", "toft-off", "toft@A:1", "toft-calls@A:1"] {
-            let peer = of_carried(name, &carried).unwrap();
-            assert_eq!((peer.name.as_str(), &peer.library), (name, &carried.library));
+        struct Library(&'static str);
+        impl Carried for Library {
+            fn name(&self) -> &str {
+                self.0
+            }
+            fn peer(&self) -> Result<Peer, String> {
+                let library = Some(PathBuf::from(format!("/carried/{}", self.0)));
+                Ok(Peer { name: self.0.into(), library, version: "7".into() })
+            }
+        }
+        let (usual, hardened) = (Library("toft"), Library("toft-secure"));
+        let mount = Mount { prefix: &[], carried: &[&usual, &hardened] };
+        for (name, library) in [
+            ("toft", "/carried/toft"),
+            ("toft-off", "/carried/toft"),
+            ("toft@A:1", "/carried/toft"),
+            ("toft-calls@A:1", "/carried/toft"),
+            ("toft-secure", "/carried/toft-secure"),
+            ("toft-secure@A:1", "/carried/toft-secure"),
+        ] {
+            let peer = mount.carried(name).unwrap().unwrap();
+            assert_eq!((peer.name.as_str(), peer.library), (name, Some(library.into())));
         }
         for name in ["glibc", "jemalloc-bg", "toft=/other.so", "toft-off=/other.so", "toft2"] {
-            assert!(of_carried(name, &carried).is_none(), "{name}");
+            assert!(mount.carried(name).is_none(), "{name}");
         }
+        // Who names none gets those alone that are compared by default.
+        let chosen = choose_peers(&[], false, mount).unwrap();
+        let from = |name: &str| chosen.iter().find(|peer| peer.name == name);
+        assert_eq!(from("toft").unwrap().library, Some("/carried/toft".into()));
+        assert!(from("toft-secure").is_none());
     }
 }

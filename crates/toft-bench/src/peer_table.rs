@@ -1,7 +1,7 @@
 //! The list of the peers: what each is, whether it is there, and how to get it.
 
-use crate::peer_settings::of_carried;
-use crate::peers::{Peer, Recipe};
+use crate::mount::Mount;
+use crate::peers::Recipe;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -26,16 +26,18 @@ pub struct Listed {
     pub licence: String,
 }
 
-/// Looks for each of the peers; `carried` is the one that the running program has inside itself.
-#[must_use]
-pub fn list(recipes: &[Recipe], carried: Option<&Peer>) -> Vec<Listed> {
+/// Looks for each of the peers, first among those that the running program carries.
+///
+/// # Errors
+/// There is no place for what it carries.
+pub fn list(recipes: &[Recipe], mount: Mount) -> Result<Vec<Listed>, String> {
     recipes
         .iter()
         .map(|recipe| {
-            let own = carried.and_then(|peer| of_carried(&recipe.name, peer));
+            let own = mount.carried(&recipe.name).transpose()?;
             let found = own.or_else(|| recipe.find().ok());
             let library = found.as_ref().and_then(|peer| peer.library.as_ref());
-            Listed {
+            Ok(Listed {
                 name: recipe.name.clone(),
                 installed: found.is_some(),
                 library: library.map(|path| path.display().to_string()),
@@ -44,7 +46,7 @@ pub fn list(recipes: &[Recipe], carried: Option<&Peer>) -> Vec<Listed> {
                 extra: recipe.extra,
                 how: recipe.how(),
                 licence: recipe.licence.clone(),
-            }
+            })
         })
         .collect()
 }
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_table_has_each_peer_with_how_to_get_it_and_its_licence() {
-        let table = draw(&list(&recipes(), None));
+        let table = draw(&list(&recipes(), Mount::default()).unwrap());
         let row = |name: &str| {
             let start = format!("| {name} ");
             table.lines().find(|line| line.starts_with(&start)).unwrap().to_owned()
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn the_json_says_the_same() {
         let whole: serde_json::Value =
-            serde_json::from_str(&json(&list(&recipes(), None))).unwrap();
+            serde_json::from_str(&json(&list(&recipes(), Mount::default()).unwrap())).unwrap();
         assert_eq!(whole[0]["installed"], true);
         assert_eq!(whole[0]["version"], crate::peers::libc_version());
         assert_eq!(whole[1]["installed"], false);

@@ -2,6 +2,7 @@
 //! finds the libraries.
 
 use crate::inside;
+use crate::mount::HARDENED;
 use crate::peer_cache::Cache;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ const FILES: &[&str] = &[
     include_str!("../peers/talc.toml"),
     include_str!("../peers/rlsf.toml"),
     include_str!("../peers/good_memory_allocator.toml"),
+    include_str!("../peers/toft-secure.toml"),
     include_str!("../peers/toft-calls.toml"),
     include_str!("../peers/toft-off.toml"),
     include_str!("../peers/jemalloc-bg.toml"),
@@ -203,6 +205,7 @@ impl Recipe {
         match (self.kind(), &self.library) {
             ("system", _) => "part of the system".to_owned(),
             ("inside", _) => "part of this program".to_owned(),
+            ("workspace", _) if self.name == HARDENED => "cargo xtask secure".to_owned(),
             ("workspace", _) => "cargo build --release -p toft-preload".to_owned(),
             (_, Some(packaged)) => format!("apt-get install {}", packaged.package),
             _ => format!("toft bench build-peers {}", self.name),
@@ -378,7 +381,7 @@ mod tests {
     fn whoever_is_slow_or_hardened_is_left_out_unless_named() {
         let extra = |name: &str| recipes().into_iter().find(|r| r.name == name).unwrap().extra;
         assert!(
-            ["scudo", "hardened_malloc", "isoalloc", "talc", "dlmalloc"]
+            ["scudo", "hardened_malloc", "isoalloc", "talc", "dlmalloc", "toft-secure"]
                 .map(extra)
                 .iter()
                 .all(|&e| e)

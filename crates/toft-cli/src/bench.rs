@@ -1,13 +1,15 @@
 //! `toft bench`: compare this Toft with other allocators. The work is done by the crate `toft-bench`; this file hands
-//! it the library that the command carries.
+//! it the libraries that the command carries.
 
+use std::cell::OnceCell;
 use std::env;
 use std::ffi::OsString;
 
-use toft_bench::cli::{self, Bench, Mount};
+use toft_bench::cli::{self, Bench};
+use toft_bench::mount::{Carried, HARDENED, Mount};
 use toft_bench::peers::Peer;
 
-use crate::library::{HASH, Library};
+use crate::library::{HARDENED_HASH, HASH, Library};
 use crate::run::say;
 
 /// The verb, in front of which the processes that the bench starts need it, too.
@@ -27,23 +29,39 @@ pub fn work(words: &[OsString]) -> i32 {
 
 /// The verb.
 pub fn bench(args: &Bench) -> i32 {
-    // Held to the end: on a system without a writable place the library lives in our memory.
-    let library = std::cell::OnceCell::new();
-    let carried = || {
-        let found = match library.get() {
+    // Held to the end: on a system without a writable place the libraries live in our memory.
+    let place = OnceCell::new;
+    let usual = Inside { name: "toft", hash: HASH, find: || Library::find(None), place: place() };
+    let hardened =
+        Inside { name: HARDENED, hash: HARDENED_HASH, find: Library::hardened, place: place() };
+    status(cli::bench(args, Mount { prefix: &[VERB], carried: &[&usual, &hardened] }))
+}
+
+/// A library that the command carries, as something to be compared.
+struct Inside {
+    name: &'static str,
+    hash: &'static str,
+    find: fn() -> Result<Library, String>,
+    place: OnceCell<Library>,
+}
+
+impl Carried for Inside {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn peer(&self) -> Result<Peer, String> {
+        let found = match self.place.get() {
             Some(found) => found,
             None => {
-                let found = Library::find(None)?;
-                library.get_or_init(|| found)
+                let found = (self.find)()?;
+                self.place.get_or_init(|| found)
             }
         };
-        Ok(Peer {
-            name: "toft".into(),
-            library: Some(found.path.clone()),
-            version: format!("{} (content {HASH}, carried inside)", env!("CARGO_PKG_VERSION")),
-        })
-    };
-    status(cli::bench(args, Mount { prefix: &[VERB], carried: Some(&carried) }))
+        let version =
+            format!("{} (content {}, carried inside)", env!("CARGO_PKG_VERSION"), self.hash);
+        Ok(Peer { name: self.name.into(), library: Some(found.path.clone()), version })
+    }
 }
 
 fn status(result: Result<u8, String>) -> i32 {

@@ -1,6 +1,6 @@
 //! Where the library lies at run time: the bytes that this executable carries, put into a file that the target can map.
 //!
-//! Used by `run` and `doctor`. A place qualifies only if nobody else could have put a different library there.
+//! Used by `run`, `record`, `bench` and `doctor`. A place qualifies only if nobody else could have put a different library there.
 
 use std::env;
 use std::ffi::OsStr;
@@ -20,6 +20,8 @@ use nix::unistd::geteuid;
 pub static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtoft.so"));
 /// A digest of [`BYTES`] that names the cached file, so that two versions of `toft` do not overwrite each other's.
 pub const HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft.hash"));
+/// The same of the hardened build.
+pub const HARDENED_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-secure.hash"));
 
 /// A library that this executable carries.
 struct Carried {
@@ -30,6 +32,12 @@ struct Carried {
 
 /// The allocator.
 const TOFT: Carried = Carried { name: "libtoft", bytes: BYTES, hash: HASH };
+/// Its hardened build.
+const HARDENED: Carried = Carried {
+    name: "libtoft-secure",
+    bytes: include_bytes!(concat!(env!("OUT_DIR"), "/libtoft-secure.so")),
+    hash: HARDENED_HASH,
+};
 /// What `toft record` puts in front of any allocator.
 const RECORDER: Carried = Carried {
     name: "libtoft_record",
@@ -54,6 +62,11 @@ impl Library {
             Some(path) => Library::given(path),
             None => Library::unpacked(&TOFT),
         }
+    }
+
+    /// The hardened build.
+    pub fn hardened() -> Result<Library, String> {
+        Library::unpacked(&HARDENED)
     }
 
     /// The recorder.

@@ -1,7 +1,7 @@
 //! `toft run`: vet the target, start it on Toft, prove that it is, and end as it ended.
 //!
 //! The parts: `vet` looks at the target, `library` puts the library in place, `launch` starts and stays beside,
-//! `stats` prints. This file joins them and owns every message and exit status.
+//! `stats` prints, `before` says what there is to say first. This file joins them and owns every message and exit status.
 
 use std::collections::HashMap;
 use std::env;
@@ -11,7 +11,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
 
 use crate::hints;
 use crate::launch::{self, Launch, Outcome};
@@ -21,8 +20,10 @@ use crate::profile::AtExit;
 use crate::stats::{Ended, Stats};
 use crate::style::Style;
 use crate::sys;
-use crate::vet::{self, Effect, Missing, Vetted};
-use crate::words::printed;
+use crate::vet::{self, Vetted};
+use before::{Scope, dry_run, report_missing, scope, tell};
+
+mod before;
 
 /// Exit status: it leaked, under `--leaks`.
 pub const LEAKED: i32 = 123;
@@ -43,6 +44,7 @@ Examples:
   toft run --sample 512k --profile heap.html -- ./server   with whole call stacks, sampled
   toft run --leaks -- ./tests                     what was lost, by call site; status 123 for CI
   toft run --env TOFT_LIMIT=512m -- ./worker      with an option; toft options has all of them
+  toft run --secure -- ./server                   on the hardened build
   toft run --dry-run -- ./program                 only says whether it would work
 
 Exit status:
@@ -94,6 +96,9 @@ pub struct Run {
     /// Set a variable in the program's environment, TOFT_ options included; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     env: Vec<(String, OsString)>,
+    /// Run it on the hardened build: what is corrupted is found, and the program ended; it takes more time and memory
+    #[arg(long, conflicts_with_all = ["library", "sample", "hints"])]
+    secure: bool,
     /// Use this library instead of the one that toft carries
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
@@ -147,7 +152,9 @@ pub fn run(run: &Run) -> i32 {
     if refused {
         return REFUSED;
     }
-    let library = match Library::find(run.library.as_deref()) {
+    let library =
+        if run.secure { Library::hardened() } else { Library::find(run.library.as_deref()) };
+    let library = match library {
         Ok(library) => library,
         Err(why) => {
             say(&why);
@@ -220,93 +227,6 @@ pub fn run(run: &Run) -> i32 {
             }
         }
     }
-}
-
-/// Which processes get the library.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// The program alone: a library that leaks into every child is the commonest complaint about preloading.
-    Program,
-    /// And all it starts, as asked for.
-    Children,
-    /// And all it starts, because it is nothing but a starter.
-    Starter(&'static str),
-}
-
-impl Scope {
-    fn word(self) -> &'static str {
-        if self == Scope::Program { "program" } else { "children" }
-    }
-}
-
-fn scope(run: &Run, stated: Option<OsString>, vetted: &Vetted) -> Scope {
-    match (stated, vetted.starter) {
-        _ if run.children => Scope::Children,
-        (Some(text), _) if text == "children" => Scope::Children,
-        (Some(_), _) | (None, None) => Scope::Program,
-        (None, Some(why)) => Scope::Starter(why),
-    }
-}
-
-fn report_missing(run: &Run, missing: &Missing) -> i32 {
-    let (text, kind, status) = match missing {
-        Missing::NotFound(text) => (text, "not-found", NOT_FOUND),
-        Missing::NotExecutable(text) => (text, "not-executable", NOT_EXECUTABLE),
-    };
-    if run.dry_run && run.json {
-        let finding = json!({"kind": kind, "text": text, "effect": "refuse"});
-        let object = json!({"program": run.program.to_string_lossy(), "starts": false, "findings": [finding]});
-        return printed(&format!("{object}\n"), status);
-    }
-    say(text);
-    status
-}
-
-/// The findings, a line each.
-fn tell(vetted: &Vetted, scope: Scope, force: bool) {
-    for finding in &vetted.findings {
-        let end = match (finding.effect, force) {
-            (Effect::Refuse, false) => "; not started (--force starts it anyway)",
-            (Effect::Refuse, true) => "; started anyway, as --force asks",
-            (Effect::Warn, _) => "",
-        };
-        say(&format!("{} {}: {}{end}", vetted.binary.display(), finding.what, finding.so));
-        if finding.effect == Effect::Refuse {
-            // What else there is to say does not matter any more.
-            return;
-        }
-    }
-    if let Scope::Starter(why) = scope {
-        let keep = "--env TOFT_SCOPE=program keeps Toft to itself";
-        say(&format!("{} {why}: what it starts runs on Toft too ({keep})", vetted.named.display()));
-    }
-}
-
-fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
-    if run.json {
-        let findings: Vec<_> = vetted
-            .findings
-            .iter()
-            .map(|finding| {
-                let effect = if finding.effect == Effect::Refuse { "refuse" } else { "warn" };
-                json!({"kind": finding.kind, "text": format!("{}: {}", finding.what, finding.so), "effect": effect})
-            })
-            .collect();
-        let text = json!({
-            "program": vetted.named.to_string_lossy(),
-            "binary": vetted.binary.to_string_lossy(),
-            "scope": scope.word(),
-            "starts": !refused,
-            "findings": findings,
-        });
-        return printed(&format!("{text}\n"), if refused { REFUSED } else { 0 });
-    }
-    tell(vetted, scope, run.force);
-    if refused {
-        return REFUSED;
-    }
-    say(&format!("{} would be started on Toft", vetted.named.display()));
-    0
 }
 
 /// What is printed at the end.

@@ -48,11 +48,29 @@ fn any_program_runs_on_the_library_inside() {
 }
 
 #[test]
+fn the_hardened_build_inside_is_measured_by_its_name() {
+    let (usual, hardened) = ("libtoft-[0-9a-f]*.so", "libtoft-secure-[0-9a-f]*.so");
+    let on = |peer: &str, file: &str| {
+        let script = format!("grep -q {file} /proc/self/maps || exit 9");
+        bench(&["--runs", "1", "--peers", peer, "--", "sh", "-c", &script])
+    };
+    for (peer, file, other) in [("toft", usual, hardened), ("toft-secure", hardened, usual)] {
+        let output = on(peer, file);
+        assert_clean(&output);
+        let page = stdout(&output);
+        assert!(page.contains(&format!("{peer} 0.")) && page.contains("carried inside"), "{page}");
+        assert_eq!(on(peer, other).status.code(), Some(1), "{peer} is not {other}");
+    }
+}
+
+#[test]
 fn the_other_commands_are_there() {
     assert!(stdout(&bench(&["list"])).contains("replace-100k"));
     let peers = stdout(&bench(&["peers"]));
-    let line = peers.lines().find(|line| line.starts_with("| toft ")).expect("a line for toft");
-    assert!(line.contains("carried inside"), "{peers}");
+    for own in ["| toft ", "| toft-secure "] {
+        let line = peers.lines().find(|line| line.starts_with(own)).expect(own);
+        assert!(line.contains("carried inside"), "{peers}");
+    }
     let peers = stdout(&bench(&["peers", "--json"]));
     let peers: Value = serde_json::from_str(&peers).unwrap();
     let own = peers.as_array().unwrap().iter().find(|peer| peer["name"] == "toft").unwrap();

@@ -232,6 +232,40 @@ fn another_library_is_not_taken_for_ours() {
     assert_eq!(run(&["--library", "/no/such/library.so"], &["true"]).status.code(), Some(125));
 }
 
+/// Writes one byte behind its block, or none, and frees it.
+const WRITES_BEHIND: &str = "#include <stdlib.h>\n\
+    int main(int count, char **words) { char *volatile p = malloc(100); p[99 + (count > 1)] = 7; free(p); return 3; }";
+
+#[test]
+fn the_hardened_build_is_carried_too() {
+    let directory = directory();
+    let program = compile(directory.path(), "behind", WRITES_BEHIND, &["-fno-builtin"]);
+    let program = text(&program);
+    let caught = run(&["--secure"], &[program, "one"]);
+    assert_eq!(caught.status.signal(), Some(libc::SIGABRT));
+    let line = stderr(&caught);
+    assert!(
+        line.starts_with("toft: heap overflow: free(")
+            && line.contains("byte 0 behind this 100-byte block was overwritten"),
+        "{line}"
+    );
+    // Neither the correct program nor the default build says anything.
+    for (options, words) in
+        [(&["--secure", "--strict"][..], &[program][..]), (&[], &[program, "one"])]
+    {
+        let output = run(options, words);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+    }
+    let mapped = run(&["--secure", "--strict"], &["cat", "/proc/self/maps"]);
+    assert_clean(&mapped);
+    assert!(stdout(&mapped).contains("libtoft-secure-"), "{}", stdout(&mapped));
+    for other in ["--library=/lib.so", "--sample=512k", "--hints=/hints"] {
+        let output = run(&["--secure", other], &["true"]);
+        assert_eq!(output.status.code(), Some(125), "{other}");
+        assert!(stderr(&output).contains("'--secure' cannot be used with"), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_program_that_runs_on_without_the_library_is_told_in_time() {
     let directory = directory();

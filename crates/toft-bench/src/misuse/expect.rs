@@ -3,6 +3,7 @@
 use super::pattern::pattern;
 use super::verdict::{Ending, Verdict, named};
 use crate::child::End;
+use crate::mount::HARDENED;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -14,9 +15,6 @@ pub enum Build {
     /// `libtoft-secure.so`.
     Hardened,
 }
-
-/// What the peer that is the hardened build is called.
-pub const HARDENED: &str = "toft-secure";
 
 impl Build {
     /// The build that a peer of this name is.

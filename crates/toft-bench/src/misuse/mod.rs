@@ -23,21 +23,18 @@ pub mod trial;
 pub mod unfinished;
 pub mod verdict;
 
-use crate::cli::{Mount, choose_peers, write};
+use crate::cli::write;
+use crate::mount::{HARDENED, Mount, choose_peers};
 use crate::peer_cache::Cache;
-use crate::peers::{Peer, Recipe, built_here, recipes};
+use crate::peers::{Peer, Recipe, recipes};
 use clap::Args;
 use class::{Case, Class, classes};
-use expect::HARDENED;
 use programs::Programs;
 use record::Record;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trial::{Job, Outcome, Tried};
 use unfinished::{Done, Unfinished};
-
-/// The file name of the hardened build.
-const HARDENED_LIBRARY: &str = "libtoft-secure.so";
 
 /// Exit status: Toft does not do what the corpus says.
 const DEVIATES: u8 = 1;
@@ -54,7 +51,7 @@ pub struct Options {
     /// Allocators to run it on: names, or name=/path/of/a/library.so; all that are there when not given
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
-    /// The hardened build of Toft, where it does not lie beside this program
+    /// The hardened build of Toft, in place of the one that is carried or lies beside this program
     #[arg(long, value_name = "LIBRARY")]
     hardened: Option<PathBuf>,
     /// Seconds of processor time after which a run is given up, and as many in which it does nothing at all; it counts as
@@ -218,11 +215,10 @@ fn list(class: &Class) {
 fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
     if options.peers.is_empty() {
         let mut peers = choose_peers(&["toft".to_owned()], false, mount)?;
-        match hardened(options.hardened.as_deref())? {
-            Some(secure) => peers.push(secure),
-            None => eprintln!(
-                "left out: {HARDENED}, no {HARDENED_LIBRARY} lies beside this program (--hardened names one)"
-            ),
+        match hardened(options.hardened.as_deref(), mount) {
+            Ok(secure) => peers.push(secure),
+            Err(why) if options.hardened.is_some() => return Err(why),
+            Err(why) => eprintln!("left out: {why} (--hardened names one)"),
         }
         let recipes = recipes();
         let mut others: Vec<&Recipe> = recipes.iter().filter(|recipe| compared(recipe)).collect();
@@ -238,8 +234,7 @@ fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
     let mut peers = Vec::new();
     for name in &options.peers {
         if name == HARDENED {
-            let secure = hardened(options.hardened.as_deref())?;
-            peers.push(secure.ok_or_else(|| format!("{HARDENED}: --hardened has to name it"))?);
+            peers.push(hardened(options.hardened.as_deref(), mount)?);
         } else {
             peers.extend(choose_peers(std::slice::from_ref(name), false, mount)?);
         }
@@ -258,16 +253,15 @@ fn compared(recipe: &Recipe) -> bool {
     serves_programs && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
 }
 
-fn hardened(named: Option<&Path>) -> Result<Option<Peer>, String> {
-    let library = match named {
-        Some(path) => {
-            let found = path.canonicalize();
-            Some(found.map_err(|error| format!("--hardened {}: {error}", path.display()))?)
-        }
-        None => built_here(HARDENED_LIBRARY),
+fn hardened(named: Option<&Path>, mount: Mount) -> Result<Peer, String> {
+    let Some(path) = named else {
+        let chosen = choose_peers(&[HARDENED.to_owned()], false, mount)?;
+        return chosen.into_iter().next().ok_or_else(|| "it is not there".to_owned());
     };
+    let found = path.canonicalize();
+    let library = found.map_err(|error| format!("--hardened {}: {error}", path.display()))?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(library.map(|path| Peer { name: HARDENED.to_owned(), library: Some(path), version }))
+    Ok(Peer { name: HARDENED.to_owned(), library: Some(library), version })
 }
 
 fn write_readme(path: &Path, record: &Record) -> Result<(), String> {
@@ -320,9 +314,9 @@ mod tests {
 
     #[test]
     fn the_hardened_build_is_looked_for_where_it_is_said_to_be() {
-        let error = hardened(Some(Path::new("/nowhere/lib.so"))).unwrap_err();
+        let error = hardened(Some(Path::new("/nowhere/lib.so")), Mount::default()).unwrap_err();
         assert!(error.contains("/nowhere/lib.so"), "{error}");
-        let found = hardened(Some(Path::new("/proc/self/exe"))).unwrap().unwrap();
+        let found = hardened(Some(Path::new("/proc/self/exe")), Mount::default()).unwrap();
         assert_eq!(found.name, HARDENED);
         assert!(found.library.is_some());
     }

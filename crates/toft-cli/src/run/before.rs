@@ -1,0 +1,94 @@
+//! What is said of the target before it is started, and which processes will get the library.
+
+use super::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, Run, say};
+use crate::vet::{Effect, Missing, Vetted};
+use crate::words::printed;
+use serde_json::json;
+use std::ffi::OsString;
+
+/// Which processes get the library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The program alone: a library that leaks into every child is the commonest complaint about preloading.
+    Program,
+    /// And all it starts, as asked for.
+    Children,
+    /// And all it starts, because it is nothing but a starter.
+    Starter(&'static str),
+}
+
+impl Scope {
+    pub(super) fn word(self) -> &'static str {
+        if self == Scope::Program { "program" } else { "children" }
+    }
+}
+
+pub(super) fn scope(run: &Run, stated: Option<OsString>, vetted: &Vetted) -> Scope {
+    match (stated, vetted.starter) {
+        _ if run.children => Scope::Children,
+        (Some(text), _) if text == "children" => Scope::Children,
+        (Some(_), _) | (None, None) => Scope::Program,
+        (None, Some(why)) => Scope::Starter(why),
+    }
+}
+
+pub(super) fn report_missing(run: &Run, missing: &Missing) -> i32 {
+    let (text, kind, status) = match missing {
+        Missing::NotFound(text) => (text, "not-found", NOT_FOUND),
+        Missing::NotExecutable(text) => (text, "not-executable", NOT_EXECUTABLE),
+    };
+    if run.dry_run && run.json {
+        let finding = json!({"kind": kind, "text": text, "effect": "refuse"});
+        let object = json!({"program": run.program.to_string_lossy(), "starts": false, "findings": [finding]});
+        return printed(&format!("{object}\n"), status);
+    }
+    say(text);
+    status
+}
+
+/// The findings, a line each.
+pub(super) fn tell(vetted: &Vetted, scope: Scope, force: bool) {
+    for finding in &vetted.findings {
+        let end = match (finding.effect, force) {
+            (Effect::Refuse, false) => "; not started (--force starts it anyway)",
+            (Effect::Refuse, true) => "; started anyway, as --force asks",
+            (Effect::Warn, _) => "",
+        };
+        say(&format!("{} {}: {}{end}", vetted.binary.display(), finding.what, finding.so));
+        if finding.effect == Effect::Refuse {
+            // What else there is to say does not matter any more.
+            return;
+        }
+    }
+    if let Scope::Starter(why) = scope {
+        let keep = "--env TOFT_SCOPE=program keeps Toft to itself";
+        say(&format!("{} {why}: what it starts runs on Toft too ({keep})", vetted.named.display()));
+    }
+}
+
+pub(super) fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -> i32 {
+    if run.json {
+        let findings: Vec<_> = vetted
+            .findings
+            .iter()
+            .map(|finding| {
+                let effect = if finding.effect == Effect::Refuse { "refuse" } else { "warn" };
+                json!({"kind": finding.kind, "text": format!("{}: {}", finding.what, finding.so), "effect": effect})
+            })
+            .collect();
+        let text = json!({
+            "program": vetted.named.to_string_lossy(),
+            "binary": vetted.binary.to_string_lossy(),
+            "scope": scope.word(),
+            "starts": !refused,
+            "findings": findings,
+        });
+        return printed(&format!("{text}\n"), if refused { REFUSED } else { 0 });
+    }
+    tell(vetted, scope, run.force);
+    if refused {
+        return REFUSED;
+    }
+    say(&format!("{} would be started on Toft", vetted.named.display()));
+    0
+}
