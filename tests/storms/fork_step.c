@@ -1,5 +1,6 @@
 // A fork finds another thread after every single instruction of malloc, one after the other. In the child
-// a new thread adopts that thread's heap: it gets no block that is live and none twice, and may free them.
+// a new thread adopts that thread's heap: it gets no block that is live and none twice, and may free them;
+// and what is verified holds, before that and after it.
 // flags: -pthread
 // timeout: 60
 // promise: 23 25
@@ -57,10 +58,13 @@ static void *worker(void *arg)
     return NULL;
 }
 
+static int (*verify)(void);
+
 static void *adopter(void *arg)
 {
     (void)arg;
     static void *got[AGAIN];
+    CHECK(!verify || verify() == 0);
     for (int i = 0; i < AGAIN; i++) {
         CHECK((got[i] = take()));
         for (int k = 0; k <= N; k++)
@@ -70,11 +74,13 @@ static void *adopter(void *arg)
     }
     for (int i = 0; i < AGAIN; i++)
         free(got[i]);
+    CHECK(!verify || verify() == 0);
     return NULL;
 }
 
 int main(void)
 {
+    verify = (int (*)(void))symbol("toft_verify");
     when_stepped(park, 0);
     pthread_t t = spawn(worker, NULL);
     int bad = 0;
@@ -84,6 +90,7 @@ int main(void)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
+            CHECK(!verify || verify() == 0);
             join(spawn(adopter, NULL));
             _exit(0);
         }

@@ -1,7 +1,10 @@
 // A fork finds another thread after some instruction of a free, of the one of 32 that does most: in the hardened build that
 // one lets others leave the quarantine. In the child a new thread adopts that thread's heap: it gets no block that is
-// live and none twice, and may free them.
+// live and none twice, and may free them; and what is verified holds, before that and after it.
+// Once more with slabs that were full, and have too few free slots to be drawn from: what is freed there is counted only.
 // flags: -pthread
+// run:
+// run: full
 // timeout: 180
 // promise: 23
 #include "steps.h"
@@ -9,8 +12,10 @@
 #include <limits.h>
 #include <sched.h>
 
-enum { LIVE = 64, FILL = 1500, AGAIN = 500, SIZE = 48, PERIOD = 32, EACH_UNTIL = 60, TIMES = 140 };
+enum { FULL = 6000, SLABS = 20, LIVE = 64, FILL = 1500, AGAIN = 500, SIZE = 48, PERIOD = 32, EACH_UNTIL = 60, TIMES = 140 };
 static unsigned char *live[LIVE];
+static void *full[FULL];
+static int of_full, is_full;
 static volatile int parked, go_on, longest;
 
 NOINLINE void *take(void)
@@ -31,7 +36,9 @@ static void park(void)
 /* Stepped until the instruction `at`; says how many there were. */
 static int stepped_free(int at)
 {
-    void *p = take();
+    /* A few of each slab: with a quarter of it free it is drawn from again. */
+    void *p = is_full ? full[of_full % SLABS * (FULL / SLABS) + of_full / SLABS] : take();
+    of_full++;
     step = 0;
     target = at;
     BEGIN_STEPS();
@@ -44,6 +51,8 @@ static void *worker(void *arg)
 {
     static void *filler[FILL];
     (void)arg;
+    for (int i = 0; is_full && i < FULL; i++)
+        CHECK((full[i] = take()));
     for (int i = 0; i < LIVE; i++)
         CHECK((live[i] = take()));
     for (int i = 0; i < FILL; i++)
@@ -73,10 +82,13 @@ static void *worker(void *arg)
     return NULL;
 }
 
+static int (*verify)(void);
+
 static void *adopter(void *arg)
 {
     static void *got[AGAIN];
     (void)arg;
+    CHECK(!verify || verify() == 0);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < AGAIN; i++) {
             CHECK((got[i] = take()));
@@ -90,11 +102,15 @@ static void *adopter(void *arg)
     }
     for (int k = 0; k < LIVE; k++)
         free(live[k]);
+    CHECK(!verify || verify() == 0);
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
+    is_full = argc > 1;
+    verify = (int (*)(void))symbol("toft_verify");
     when_stepped(park, 0);
     pthread_t t = spawn(worker, NULL);
     int bad = 0;
@@ -105,6 +121,7 @@ int main(void)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
+            CHECK(!verify || verify() == 0);
             join(spawn(adopter, NULL));
             _exit(0);
         }

@@ -312,13 +312,13 @@ impl Bins {
         None
     }
 
-    /// Makes B3 true of every bin, where a thread may have been stopped in the middle of `pop`.
+    /// Makes B3 true of every bin, and I2 of the slab that it draws from, where a thread may have been stopped in the middle of
+    /// `pop` or `take`.
     pub fn look_again(self, partitions: usize) {
-        if RANDOM_ORDER {
-            return;
-        }
         for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
-            if let Some(address) = self.current(index).next_claimed() {
+            let slab = self.current(index);
+            slab.take_back_cut_off();
+            if let Some(address) = slab.next_claimed().filter(|_| !RANDOM_ORDER) {
                 self.bin(index).next.store(address, Relaxed);
             }
         }

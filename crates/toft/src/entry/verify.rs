@@ -71,7 +71,7 @@ impl<O: Os> Allocator<O> {
             return Err(Violation("I1: base"));
         }
         if heap.owns(slab) {
-            return slab.check();
+            return check_of(heap, slab);
         }
         let owner = slab.owner.load(Relaxed) & !FLAGS;
         if owner == 0 {
@@ -93,7 +93,7 @@ impl<O: Os> Allocator<O> {
                 if let Some(_seat) = orphan.sit()
                     && orphan.owns(slab)
                 {
-                    checked = slab.check();
+                    checked = check_of(orphan, slab);
                 }
             });
         }
@@ -158,4 +158,9 @@ impl<O: Os> Allocator<O> {
             self.verify(heap);
         }
     }
+}
+
+/// Everything that holds of a slab of a heap that is held.
+fn check_of(heap: &Heap, slab: &Slab) -> Result<(), Violation> {
+    if heap.was_cut_off() { slab.check_cut_off() } else { slab.check() }
 }

@@ -276,6 +276,20 @@ impl Slab {
         self.claim.store(claim | bit, Relaxed);
     }
 
+    /// Frees the slot that is claimed and live, if one is: its thread was stopped by a fork between the two steps of handing
+    /// it out, and nobody got it. It stays claimed. Holder of the owning heap only, in the child.
+    pub fn take_back_cut_off(&self) {
+        let first = self.claimed_group() * GROUP_SLOTS;
+        let mut claim = self.claimed();
+        while claim != 0 {
+            let state = self.state_of(first + claim.trailing_zeros() as usize);
+            if state.load(Relaxed) == LIVE {
+                state.store(DIRTY, Relaxed);
+            }
+            claim &= claim - 1;
+        }
+    }
+
     /// Gives an unused claim back. Holder of the owning heap only.
     pub fn unclaim(&self) {
         if self.claimed() != 0 {

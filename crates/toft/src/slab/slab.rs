@@ -30,7 +30,7 @@
 //!
 //! Invariants, verified by [`Slab::check`]:
 //! - I1 `slots` is `min(256, tier slab size / size)`, and nothing at or above it is in use.
-//! - I2 a claimed slot is neither live nor remote.
+//! - I2 a claimed slot is neither live nor remote; but for the one that is just handed out.
 //! - I3 a remote slot is live.
 //! - I4 slots at or above `fresh` were not handed out since the slab's memory was zero.
 //! - I5 `claim_states` points to the states of a group of 64.

@@ -66,6 +66,7 @@ fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab)
     let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();
     if heap.is_torn() && Some(heap.number) != mine {
         // Its lists are built anew: every slab goes on one, and leaves it when it proves full.
+        slab.take_back_cut_off();
         slab.unclaim();
         heap.bins().list(Heap::bin_of(slab), slab);
     } else if relist {

@@ -33,9 +33,10 @@ pub struct Heap {
     pub(crate) exit_rounds: AtomicU32,
     /// The thread's number, where its exit will not be told; else zero.
     thread: AtomicU32,
-    /// Not zero in the child of a fork until the heap is adopted: its thread may have been stopped in
-    /// the middle of `Bins::pop`.
-    pub(crate) doubtful: AtomicU32,
+    /// Whether the heap is that of a thread that was stopped by a fork: `CUT_OFF` in the child until it is adopted, and
+    /// `LOOKED_AT` from then on; else zero. Written in the child's handler, and by who adopts it; relaxed, because
+    /// nobody else is there in the one case, and who adopts a heap or holds an orphan has acquired it.
+    doubtful: AtomicU32,
     /// The tick at which this heap's slabs were last looked at, and the bin at which that goes on, or
     /// 0. Holder only.
     pub(crate) tended_at: AtomicU32,
@@ -55,6 +56,10 @@ const _: () =
 
 /// Bytes of the bins of one partition.
 const ROW_BYTES: usize = ROW_WORDS * size_of::<usize>();
+
+/// Of a heap whose thread a fork has stopped: nobody has had it since; or somebody has put right what can be.
+const CUT_OFF: u32 = 1;
+const LOOKED_AT: u32 = 2;
 
 /// Number of a heap that is nobody's.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
@@ -331,6 +336,25 @@ impl Heap {
         // SAFETY: (1) and (3) as in `bins`; (2) nothing else is asked.
         let bins = unsafe { Bins::behind(&self.bins) };
         bins.draws_from(Heap::bin_of(slab), slab)
+    }
+
+    /// Its thread does not exist in this child of a fork, and may have been stopped between two steps of malloc or free
+    /// that take no seat.
+    pub(crate) fn cut_off(&self) {
+        self.doubtful.store(CUT_OFF, Relaxed);
+    }
+
+    /// Whether that was so: then a slot may be both claimed and live until the heap is adopted, and a free not counted for ever.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.doubtful.load(Relaxed) != 0
+    }
+
+    /// Puts right what malloc may have left half done then. Who has just adopted it.
+    pub(crate) fn look_again(&self, partitions: usize) {
+        if self.doubtful.load(Relaxed) == CUT_OFF {
+            self.bins().look_again(partitions);
+            self.doubtful.store(LOOKED_AT, Relaxed);
+        }
     }
 
     /// Whether a change is under way: for the reclaimer, behind a barrier, and for the child of a fork.

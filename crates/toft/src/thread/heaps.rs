@@ -202,10 +202,7 @@ impl Heaps {
                     self.state().orphans.fetch_sub(1, Relaxed);
                     let heap = self.heap(number);
                     heap.exit_rounds.store(0, Relaxed);
-                    if heap.doubtful.load(Relaxed) != 0 {
-                        heap.bins().look_again(self.partitions());
-                        heap.doubtful.store(0, Relaxed);
-                    }
+                    heap.look_again(self.partitions());
                     return Ok(heap);
                 }
             }
@@ -266,6 +263,8 @@ impl Heaps {
             {
                 heap.set_thread(0);
                 heap.clear_torn();
+                // Nor did anybody say what it was at: this may be the child of a fork without handlers.
+                heap.cut_off();
                 self.orphan(heap);
             }
         }
@@ -319,7 +318,7 @@ impl Heaps {
                 continue;
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
-            self.heap(number).doubtful.store(1, Relaxed);
+            self.heap(number).cut_off();
             orphans += 1;
         }
         self.state().orphans.store(orphans, Relaxed);
