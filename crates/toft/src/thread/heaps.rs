@@ -194,13 +194,18 @@ impl Heaps {
         (0..self.count()).filter(|&number| self.who(number) == HeapState::Live).count()
     }
 
-    /// A heap for a new thread: an orphan if there is one, else a new one.
+    /// A heap for a new thread: an orphan if there is one, else a new one. Nobody has its seat.
     pub fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         if self.state().orphans.load(Relaxed) != 0 {
             for number in 0..self.count() {
                 if self.change(number, HeapState::Orphan, HeapState::Live) {
-                    self.state().orphans.fetch_sub(1, Relaxed);
                     let heap = self.heap(number);
+                    // Its thread was ended in the middle of a change, which nobody will finish: it stays as it is.
+                    if heap.is_torn() {
+                        self.state_of(number).store(HeapState::Orphan as u8, Release);
+                        continue;
+                    }
+                    self.state().orphans.fetch_sub(1, Relaxed);
                     heap.exit_rounds.store(0, Relaxed);
                     heap.look_again(self.partitions());
                     return Ok(heap);
@@ -262,7 +267,6 @@ impl Heaps {
                 && self.change(number, HeapState::Live, HeapState::Held)
             {
                 heap.set_thread(0);
-                heap.clear_torn();
                 // Nor did anybody say what it was at: this may be the child of a fork without handlers.
                 heap.cut_off();
                 self.orphan(heap);

@@ -89,6 +89,7 @@ impl World {
         match self.allocator.heaps.acquire(self.allocator.os()) {
             Ok(heap) => {
                 assert!(!self.heaps.iter().any(|other| core::ptr::eq(*other, heap)));
+                assert!(heap.sit().is_some(), "a heap that was left in the middle of a change");
                 self.heaps.push(heap);
             }
             Err(error) => assert!(!self.must_succeed, "no heap for a new thread: {error:?}"),
@@ -110,16 +111,20 @@ impl World {
         // About a tenth of a second for each twenty calls.
         self.fake.pass(u32::from(self.steps.is_multiple_of(5)));
         // A change of the heap's lists is under way while a signal handler runs.
-        let seat = match self.interrupted.take() {
-            Some(who)
-                if !matches!(op, Op::Fork { .. } | Op::Exit { .. } | Op::Interrupt { .. }) =>
-            {
-                self.heap(who).sit()
+        let changed = match self.interrupted.take() {
+            Some(who) if !matches!(op, Op::Fork { .. } | Op::Interrupt { .. }) => {
+                let heap = self.heap(who);
+                heap.sit().map(|seat| (heap, seat))
             }
             _ => None,
         };
         self.carry_out(op);
-        drop(seat);
+        if let Some((heap, seat)) = changed
+            && !self.heaps.iter().any(|other| core::ptr::eq(*other, heap))
+        {
+            // The handler, or another while a sweep was under way, has ended the thread: it never leaves its seat.
+            core::mem::forget(seat);
+        }
         if !matches!(op, Op::Misuse { .. }) {
             let reports = self.fake.take_reports();
             assert!(reports.is_empty(), "{op:?} is no misuse: {reports:?}");
