@@ -23,7 +23,7 @@ fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
 }
 
 fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
-    allocator.heaps.acquire(allocator.os()).unwrap()
+    allocator.acquire_heap().unwrap()
 }
 
 fn world(partitions: usize) -> World {
@@ -411,7 +411,7 @@ fn law_5_a_foreign_mapping_does_not_hold_anybody_up() {
         let mut worst = 0;
         let mut count = |fake: &Fake, before: u64| worst = worst.max(fake.all_calls() - before);
         let before = fake.all_calls();
-        let heap = allocator.heaps.acquire(allocator.os());
+        let heap = allocator.acquire_heap();
         count(&fake, before);
         let Ok(heap) = heap else { continue };
         for step in 0..400 {

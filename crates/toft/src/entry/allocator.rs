@@ -280,14 +280,6 @@ impl<O: Os> Allocator<O> {
         self.heaps.all().try_for_each(|heap| heap.check(self.heaps.partitions()))
     }
 
-    /// Runs `body` with a heap that no thread has, for a call that cannot use the thread's own.
-    pub(super) fn with_borrowed_heap<R>(&self, body: impl FnOnce(&Heap) -> R) -> Option<R> {
-        let heap = self.heaps.acquire(&self.os).ok()?;
-        let result = body(heap);
-        self.heaps.orphan(heap);
-        Some(result)
-    }
-
     /// In the child of a fork.
     pub fn after_fork_in_child(&self, mine: &Heap) {
         self.heaps.repair(&self.os);

@@ -297,11 +297,7 @@ impl<O: Os> Allocator<O> {
             }
         }
         for number in 0..self.heaps.count() {
-            self.heaps.with_orphan(number, |orphan| {
-                if let Some(seat) = orphan.sit() {
-                    self.empty_own(orphan, &seat);
-                }
-            });
+            self.with_orphan(number, |orphan, seat| _ = self.empty_own(orphan, seat));
         }
         let releaser = mine.unwrap_or_else(|| crate::thread::EXITED_HEAP.heap());
         for first in (0..self.heaps.count()).step_by(BATCH as usize) {

@@ -195,9 +195,8 @@ impl<O: Os> Allocator<O> {
             } else if let Some(other) = self.heaps.heap_at(owner) {
                 let mut held = false;
                 if self.heaps.who(other.number) == HeapState::Orphan {
-                    self.heaps.with_orphan(other.number, |orphan| {
-                        let Some(seat) = orphan.sit() else { return };
-                        self.collect(orphan, &seat);
+                    self.with_orphan(other.number, |orphan, seat| {
+                        self.collect(orphan, seat);
                         held = orphan.owns(slab);
                         if held {
                             self.count_held(slab);

@@ -162,7 +162,7 @@ impl<O: Os> Allocator<O> {
         }
         // 3. what threads that have ended left behind
         let taken = self.heaps.search_orphans(|orphan| {
-            let Some(seat_there) = orphan.sit() else { return false };
+            let seat_there = self.seat_left(orphan);
             self.collect(orphan, &seat_there);
             heap.take_over(seat, orphan, index)
         });
@@ -331,11 +331,9 @@ impl<O: Os> Allocator<O> {
             self.release_empty_slabs(heap);
         }
         for number in 0..self.heaps.count() {
-            self.heaps.with_orphan(number, |orphan| {
-                if let Some(seat) = orphan.sit() {
-                    self.collect(orphan, &seat);
-                    self.release_empty_slabs(orphan);
-                }
+            self.with_orphan(number, |orphan, seat| {
+                self.collect(orphan, seat);
+                self.release_empty_slabs(orphan);
             });
         }
     }

@@ -30,6 +30,7 @@ mod limit;
 mod malloc;
 mod misuse;
 mod nothing;
+mod orphans;
 #[cfg(feature = "experiment-parallel")]
 pub mod parallel;
 mod part;

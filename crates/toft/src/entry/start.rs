@@ -140,7 +140,7 @@ fn birth() -> Option<&'static Heap> {
         // The program holds every thread key: nobody tells of exits, so ask who is still there.
         allocator.heaps.orphan_the_dead(process::thread_runs);
     }
-    let heap = allocator.heaps.acquire(allocator.os()).ok()?;
+    let heap = allocator.acquire_heap().ok()?;
     set_current_heap(heap);
     heap.set_thread_block(thread_block());
     // May allocate: the heap is in place, so that is an ordinary call.

@@ -92,10 +92,8 @@ impl<O: Os> Allocator<O> {
         };
         swept.more |= look == Look::Busy;
         if wanted && orphan {
-            self.heaps.with_orphan(heap.number, |orphan| {
-                if let Some(_seat) = orphan.sit()
-                    && orphan.owns(slab)
-                {
+            self.with_orphan(heap.number, |orphan, _seat| {
+                if orphan.owns(slab) {
                     swept.bytes += self.give_back_own(slab);
                 }
             });
@@ -213,11 +211,7 @@ impl<O: Os> Allocator<O> {
             bytes += self.tidy_up(heap, &seat);
         }
         for number in 0..self.heaps.count() {
-            self.heaps.with_orphan(number, |orphan| {
-                if let Some(seat) = orphan.sit() {
-                    bytes += self.tidy_up(orphan, &seat);
-                }
-            });
+            self.with_orphan(number, |orphan, seat| bytes += self.tidy_up(orphan, seat));
         }
         // One that is under way may have passed what is free now: it is waited for.
         for _ in 0..2 {

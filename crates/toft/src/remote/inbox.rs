@@ -11,7 +11,8 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 pub struct Inbox {
     /// Top of the stack: a descriptor's address, or zero. Written by any thread, by exchange.
     head: AtomicUsize,
-    /// A part of an earlier stack whose next link was not written yet. Holder of the heap only.
+    /// The part of an earlier stack that was not handed out yet: whose next link was not written, or whose holder was ended
+    /// while it was at it. Holder of the heap only.
     deferred: AtomicUsize,
 }
 
@@ -43,21 +44,20 @@ impl Inbox {
     /// Hands every pending slab to `each`, with PENDING already clear. Holder of the heap only.
     pub fn drain(&self, mut each: impl FnMut(&'static Slab)) {
         let deferred = self.deferred.load(Relaxed);
-        if deferred != 0 {
-            self.deferred.store(0, Relaxed);
-            if !self.walk(deferred, &mut each) {
-                // Its pusher still sleeps between two instructions; what has come since can wait
-                // for the next drain, so that one word is enough to remember where we were.
-                return;
-            }
+        // A pusher may still sleep between two instructions; what has come since can wait for the next drain,
+        // so that one word is enough to remember where we were.
+        if deferred != 0 && !self.walk(deferred, &mut each) {
+            return;
         }
         if self.head.load(Relaxed) != 0 {
             // pairs: push slab.
             let head = self.head.swap(0, AcqRel);
+            self.deferred.store(head, Relaxed);
             self.walk(head, &mut each);
         }
     }
 
+    /// From `deferred` on, which is always what is left.
     fn walk(&self, mut address: usize, each: &mut impl FnMut(&'static Slab)) -> bool {
         while address != 0 {
             // SAFETY: the stack holds addresses of slab descriptors, which live for ever.
@@ -69,12 +69,12 @@ impl Inbox {
                     break below;
                 }
                 if spins == SPIN_LIMIT {
-                    self.deferred.store(address, Relaxed);
                     return false;
                 }
                 spins += 1;
                 pause();
             };
+            self.deferred.store(below, Relaxed);
             // From the moment PENDING is clear the slab may be pushed again.
             slab.link.store(LINK_OPEN, Release);
             slab.clear_owner_flag(PENDING);

@@ -52,6 +52,13 @@ impl Busy {
         Some(Seat(self))
     }
 
+    /// The seat of a thread that has ended in the middle of something: for who holds by other means what the word is about.
+    pub fn inherit(&self) -> Seat<'_> {
+        self.0.store(1, Relaxed);
+        light_barrier();
+        Seat(self)
+    }
+
     /// Whether the seat is taken: for another thread, behind a barrier, and for the child of a fork.
     pub fn is_taken(&self) -> bool {
         // pairs: leave seat.

@@ -13,7 +13,6 @@
 //! in transit is lost to its stack, not to the address space.
 
 use super::{Heap, Heaps};
-use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
@@ -40,9 +39,7 @@ pub fn repair_after_fork(
     for heap in heaps.all().filter(|heap| Some(heap.number) != keep) {
         heap.inbox.reset();
         if heap.is_torn() && Some(heap.number) != mine_number {
-            for index in (0..heaps.partitions() * ROW_WORDS).step_by(BIN_WORDS) {
-                heap.bins().clear(index);
-            }
+            heap.forget_lists(heaps.partitions());
         }
     }
     for_each_slab(&mut |slab| repair_slab(heaps, mine_number, keep, slab));
@@ -65,10 +62,7 @@ fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab)
     slab.clear_owner_flag(PENDING);
     let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();
     if heap.is_torn() && Some(heap.number) != mine {
-        // Its lists are built anew: every slab goes on one, and leaves it when it proves full.
-        slab.take_back_cut_off();
-        slab.unclaim();
-        heap.bins().list(Heap::bin_of(slab), slab);
+        heap.list_torn(slab);
     } else if relist {
         heap.bins().list(Heap::bin_of(slab), slab);
     }

@@ -266,6 +266,11 @@ impl Heap {
         self.busy.sit()
     }
 
+    /// The seat that its thread, which has ended, has not left. For who holds the heap.
+    pub(super) fn inherit_seat(&self) -> Seat<'_> {
+        self.busy.inherit()
+    }
+
     /// Index of the bin of a small request. Holder only.
     #[inline(always)]
     pub fn small_bin(&self, size: usize, site: usize) -> usize {

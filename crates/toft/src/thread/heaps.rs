@@ -194,18 +194,13 @@ impl Heaps {
         (0..self.count()).filter(|&number| self.who(number) == HeapState::Live).count()
     }
 
-    /// A heap for a new thread: an orphan if there is one, else a new one. Nobody has its seat.
-    pub fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+    /// A heap for a new thread: an orphan if there is one, else a new one. Who gets it mends it, if it is torn.
+    pub(crate) fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         if self.state().orphans.load(Relaxed) != 0 {
             for number in 0..self.count() {
                 if self.change(number, HeapState::Orphan, HeapState::Live) {
-                    let heap = self.heap(number);
-                    // Its thread was ended in the middle of a change, which nobody will finish: it stays as it is.
-                    if heap.is_torn() {
-                        self.state_of(number).store(HeapState::Orphan as u8, Release);
-                        continue;
-                    }
                     self.state().orphans.fetch_sub(1, Relaxed);
+                    let heap = self.heap(number);
                     heap.exit_rounds.store(0, Relaxed);
                     heap.look_again(self.partitions());
                     return Ok(heap);

@@ -7,6 +7,7 @@
 mod fork;
 mod heap;
 mod heaps;
+mod mend;
 mod quarantine;
 mod slabs;
 mod tend;

@@ -17,7 +17,7 @@ pub fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
 
 /// A heap as a new thread gets it.
 pub fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
-    allocator.heaps.acquire(allocator.os()).unwrap()
+    allocator.acquire_heap().unwrap()
 }
 
 /// The slab that a block lies in, and the block's slot there.

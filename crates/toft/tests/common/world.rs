@@ -86,7 +86,7 @@ impl World {
     }
 
     fn birth(&mut self) {
-        match self.allocator.heaps.acquire(self.allocator.os()) {
+        match self.allocator.acquire_heap() {
             Ok(heap) => {
                 assert!(!self.heaps.iter().any(|other| core::ptr::eq(*other, heap)));
                 assert!(heap.sit().is_some(), "a heap that was left in the middle of a change");

@@ -22,7 +22,7 @@ use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::{BATCH, Entry, Shared, Status, Turn, sort};
 use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::Relaxed;
-use crate::thread::Heap;
+use crate::thread::{Heap, Seat};
 use batch::Batch;
 
 /// Most slots of a slab that may be in use, as a divisor of all.
@@ -101,8 +101,7 @@ impl<O: Os> Allocator<O> {
 
     /// The same, now, after others have had their turn.
     pub fn compact_now(&self, heap: &Heap) -> usize {
-        let unclaim = |heap: &Heap| {
-            let Some(_seat) = heap.sit() else { return };
+        let unclaim = |heap: &Heap, _seat: &Seat| {
             self.for_each_slab(|slab| {
                 if heap.owns(slab) && slab.is_shared() {
                     slab.unclaim();
@@ -111,8 +110,10 @@ impl<O: Os> Allocator<O> {
         };
         if self.options.compact {
             // What this thread, and threads that have ended, would have handed out next is free, too.
-            unclaim(heap);
-            (0..self.heaps.count()).for_each(|number| self.heaps.with_orphan(number, unclaim));
+            if let Some(seat) = heap.sit() {
+                unclaim(heap, &seat);
+            }
+            (0..self.heaps.count()).for_each(|number| self.with_orphan(number, unclaim));
         }
         for _ in 0..2 {
             if let Some(done) = self.compact(Which::Free) {

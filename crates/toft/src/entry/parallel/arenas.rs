@@ -85,7 +85,7 @@ impl Open<'_> {
         let heaps = &allocator().heaps;
         let heap = if threads::is_forked() {
             // What the arenas of the parent have left: children of children would pile it up.
-            heaps.acquire(allocator().os()).ok()?
+            allocator().acquire_heap().ok()?
         } else {
             // Never an orphan: the next thread is to have it, and the cache that goes with it.
             heaps.birth(allocator().os()).ok()?
