@@ -2,8 +2,8 @@
 //!
 //! A thread can be ended there by `pthread_exit` in a handler that has interrupted malloc, or by a cancellation. Nobody
 //! finishes the change, and the seat stays taken. What the thread had in hand at that moment is lost: a slab that
-//! was on no list and nobody's, or the announcement of one slab on its way through the inbox, which then tells of no free
-//! by another thread any more.
+//! was on no list and nobody's, an orphan that it held, or the announcement of one slab on its way through the inbox, which
+//! then tells of no free by another thread any more.
 
 use super::Heap;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
