@@ -217,9 +217,6 @@ fn numbers(text: &str, word: &str) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Blocks that libc has for the program's file and its thread: each may be told of, one in some thirty times.
-const OF_LIBC_MOST: usize = 3;
-
 /// Each allocation that is told is one, with its size; what they stand for adds up; each block that was told and is freed
 /// is told of once more, and no other.
 fn gdb_is_told(library: &Path) -> Result<(), String> {
@@ -242,17 +239,11 @@ fn gdb_is_told(library: &Path) -> Result<(), String> {
         }
     }
     let told = numbers(&said, "alloc: ");
-    let (mut weight, mut of_libc) = (0, HashSet::new());
+    let mut weight = 0;
     for event in &told {
         let [address, size, stands_for] = event[..] else { return Err(format!("{event:?}")) };
         if !size_of.get(&address).is_some_and(|sizes| sizes.contains(&size)) {
-            // The program does not know what libc allocates for its file and for its thread.
-            of_libc.insert(address);
-            if of_libc.len() > OF_LIBC_MOST {
-                return Err(format!(
-                    "{address:x} of {size} bytes is none of the program's\n{said}"
-                ));
-            }
+            return Err(format!("{address:x} of {size} bytes is none of the program's\n{said}"));
         }
         if stands_for == 0 || stands_for % INTERVAL != 0 {
             return Err(format!("{stands_for} is no multiple of the interval"));
@@ -283,8 +274,7 @@ fn gdb_is_told(library: &Path) -> Result<(), String> {
             return Err(format!("{address:x} is freed and was not told of\n{said}"));
         }
     }
-    let is_there = |address| live.contains_key(address) || of_libc.contains(address);
-    let kept: Vec<_> = known.iter().filter(|address| !is_there(address)).collect();
+    let kept: Vec<_> = known.iter().filter(|address| !live.contains_key(address)).collect();
     if !kept.is_empty() {
         return Err(format!("frees of these were not told: {kept:x?}\n{said}"));
     }

@@ -54,7 +54,7 @@ static void end(void)
     pthread_exit(NULL);
 }
 
-/* Several blocks, all of them new. */
+/* Several blocks, all of them new. (Frames are kept, because who unwinds must find its way where the flags are on the stack.) */
 static void go_on(void)
 {
     static char *got[ENOUGH];

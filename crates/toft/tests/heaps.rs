@@ -2,32 +2,25 @@
 
 mod common;
 
-use common::plain::{AT_ONCE, birth};
+use common::plain::{AT_ONCE, allocator, birth};
 use common::world::code_address;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use toft::Allocator;
 use toft::bin::{BIN_WORDS, ROW_WORDS};
 use toft::entry::{Call, Which};
-use toft::os::fake::{Fake, Machine};
+use toft::os::fake::Fake;
 use toft::slab::PENDING;
 use toft::thread::{EXITED_HEAP, Heap, HeapState};
 
 const SIZE: usize = 100;
 const BLOCKS: usize = 500;
 
-fn allocator() -> Allocator<Fake> {
-    let allocator = Allocator::new(Fake::new(Machine::LARGE), AT_ONCE, false).unwrap();
-    allocator.filter().watch();
-    allocator
-}
-
 fn allocate(allocator: &Allocator<Fake>, heap: &Heap) -> usize {
     allocator.allocate(heap, SIZE, code_address(1)).expect("there is memory")
 }
 
-/// The first heap, of a thread that was ended in the middle of a change, by when no list knew of any slab; and its blocks,
-/// free ones and live ones. `other` has freed some, of which nobody was told: one thread was about to tell, or the other to
+/// Leaves the first heap in the middle of a change, by when no list knows of any slab. Its blocks, free ones and live ones. `other` has freed some, of which nobody was told: one thread was about to tell, or the other to
 /// collect.
 fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
     let heap = allocator.heaps.heap(0);
@@ -47,15 +40,20 @@ fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
     for index in (0..allocator.heaps.partitions() * ROW_WORDS).step_by(BIN_WORDS) {
         heap.bins().clear(index);
     }
-    allocator.heaps.orphan(heap);
     [free, live]
 }
 
 /// Whoever finds it: nothing that was free is lost, nothing that is live comes again, and every invariant holds.
 fn is_made_whole_by(find: impl Fn(&Allocator<Fake>, &Heap)) {
-    let allocator = allocator();
+    is_made_whole(|allocator, heap| allocator.heaps.orphan(heap), find);
+}
+
+/// The same, however its thread comes to an `end`.
+fn is_made_whole(end: impl Fn(&Allocator<Fake>, &Heap), find: impl Fn(&Allocator<Fake>, &Heap)) {
+    let (_, allocator) = allocator(AT_ONCE);
     let (first, other) = (birth(&allocator), birth(&allocator));
     let [free, live] = torn(&allocator, other);
+    end(&allocator, first);
     find(&allocator, other);
     assert!(first.sit().is_some(), "it was not mended");
     allocator.check().unwrap();
@@ -101,27 +99,21 @@ fn malloc_mends_it_before_it_takes_a_new_slab() {
 }
 
 #[test]
-fn a_heap_whose_thread_is_found_dead_is_mended_as_well() {
-    let allocator = allocator();
-    let (first, other) = (birth(&allocator), birth(&allocator));
-    let block = allocate(&allocator, first);
-    first.set_thread(7);
-    core::mem::forget(first.sit().expect("nobody sits there"));
-    allocator.heaps.orphan_the_dead(|thread| thread == 7);
-    assert_eq!(allocator.heaps.who(0), HeapState::Live, "it runs");
-    allocator.heaps.orphan_the_dead(|_| false);
-    assert_eq!(allocator.heaps.who(0), HeapState::Orphan);
-    let adopter = birth(&allocator);
-    assert!(core::ptr::eq(adopter, first) && first.sit().is_some());
-    assert!((0..BLOCKS).all(|_| allocate(&allocator, adopter) != block));
-    allocator.free(other, block, Call::Free);
-    allocator.check().unwrap();
+fn one_whose_thread_is_found_dead_is_mended_as_well() {
+    let end = |allocator: &Allocator<Fake>, heap: &Heap| {
+        heap.set_thread(7);
+        allocator.heaps.orphan_the_dead(|thread| thread == 7);
+        assert_eq!(allocator.heaps.who(0), HeapState::Live, "it runs");
+        allocator.heaps.orphan_the_dead(|_| false);
+        assert_eq!(allocator.heaps.who(0), HeapState::Orphan);
+    };
+    is_made_whole(end, |allocator, other| _ = allocator.purge(Some(other)));
 }
 
 /// A thread that is ended while it collects what others have freed leaves the rest for its successor.
 #[test]
 fn what_was_about_to_be_collected_is_collected_by_the_next() {
-    let allocator = allocator();
+    let (_, allocator) = allocator(AT_ONCE);
     let (first, other) = (birth(&allocator), birth(&allocator));
     let sizes = [100, 500, 900, 3000];
     let blocks = sizes.map(|size| allocator.allocate(first, size, code_address(1)));

@@ -5,26 +5,14 @@
 mod common;
 
 use common::ops::{OP_BYTES, Op, SITES, random_bytes};
+use common::plain::{allocator, birth};
 use common::shadow::bytes_of;
 use common::world::{World, code_address};
 use std::collections::BTreeMap;
-use toft::Allocator;
 use toft::entry::Call;
 use toft::options::{Options, SiteMode};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::slab::Class;
-use toft::thread::Heap;
-
-fn allocator(options: Options) -> (Fake, Allocator<Fake>) {
-    let fake = Fake::new(Machine::LARGE);
-    let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-    allocator.filter().watch();
-    (fake, allocator)
-}
-
-fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
-    allocator.acquire_heap().unwrap()
-}
 
 fn world(partitions: usize) -> World {
     let options = Options { partitions, ..Options::DEFAULT };

@@ -114,8 +114,7 @@ fn what_is_refused_once_costs_no_other_request() {
     }
 }
 
-/// Found by chance in one run of some hundred thousand scripts: while a handler that has interrupted a change gives
-/// memory back, that thread ends, and another that has no heap borrows the one that was left. It was refused memory.
+/// From a script that was drawn: while a handler that has interrupted a change gives memory back, that thread ends, and another that has no heap borrows the one that was left. It was refused memory.
 #[test]
 fn a_thread_that_ends_in_the_middle_of_a_change_costs_no_other_a_request() {
     let (who, site) = (0, 0);

@@ -16,7 +16,7 @@ impl Heap {
     ///
     /// Other threads may go on freeing into it. To the reclaimer its thread is in the middle of a change until the seat
     /// that this answers goes.
-    pub fn mend(
+    pub(crate) fn mend(
         &self,
         partitions: usize,
         for_each_slab: impl FnOnce(&mut dyn FnMut(&Slab)),
