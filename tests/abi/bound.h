@@ -182,7 +182,7 @@ HELPER void within(const char *stage, struct bound b)
 
 /* Seconds. */
 #ifndef WAIT
-#define WAIT 30
+#define WAIT 120
 #endif
 
 /* As soon as the library's thread has done what it has to do: the machine may be busy with other things. */

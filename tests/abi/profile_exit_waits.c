@@ -21,7 +21,7 @@ static void ends(void)
     pid_t reader = fork();
     CHECK(reader >= 0);
     if (reader == 0) {
-        alarm(5); /* nobody may be left to write */
+        alarm(120); /* nobody may be left to write */
         usleep(700000);
         int file = open(pipe, O_RDONLY);
         while (file >= 0 && read(file, text, sizeof text) > 0) {

@@ -1,4 +1,4 @@
-// A thousand fresh processes: each has another random layout, allocates in many classes and from
+// A hundred fresh processes, and a thousand where there is time: each has another random layout, allocates in many classes and from
 // many sites, crosses steps of growth, frees all and ends. What goes wrong in one layout of a
 // thousand goes wrong here.
 // flags: -pthread
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
         return one_process();
     double end = now() + 8;
     int processes = 0;
-    for (; processes < 1000 && now() < end; processes++) {
+    for (; processes <= 100 || (processes < 1000 && now() < end); processes++) {
         char text[1000];
         int status = run_again("once", 2, text, sizeof text);
         if (status != 0)
@@ -38,6 +38,5 @@ int main(int argc, char **argv)
         CHECK(status == 0);
     }
     announce_number("processes", (size_t)processes);
-    CHECK(processes > 100);
     return 0;
 }

@@ -49,7 +49,7 @@ static void grow(int mib)
 static void become_large(void)
 {
     grow(30);
-    CHECK(comes_a_reclaimer(5));
+    CHECK(comes_a_reclaimer(120));
 }
 
 static void again(const char *how, const char *variable)
@@ -143,7 +143,7 @@ static void generations(int depth)
 {
     CHECK(stacks() == 0);
     grow(30);
-    CHECK(comes_a_reclaimer(5));
+    CHECK(comes_a_reclaimer(120));
     CHECK(stacks() == 1);
     if (depth == 0)
         _exit(0);

@@ -213,7 +213,7 @@ static void trace(pid_t stepped, pid_t sweeper)
     CHECK(resume(sweeper, PTRACE_CONT) == SIGTRAP);
     CHECK(resume(stepped, PTRACE_CONT) == SIGTRAP);
     double end = now() + SECONDS;
-    for (; now() < end; runs++) {
+    for (; now() < end || amid <= 500; runs++) {
         if (runs % 50 == 0)
             shared->size = sizes[runs / 50 % (sizeof sizes / sizeof *sizes)];
         shared->call = (int)rng_below(&r, CALLS);

@@ -128,7 +128,7 @@ static void child(size_t number)
     enum { BIG = 300 };
     static struct item *block[BIG][100];
     struct rng r = {number + 3};
-    double end = now() + 20;
+    double end = now() + 120;
     for (int i = 0; i < BIG && !has_reclaimer(); i++)
         for (int k = 0; k < 100; k++)
             block[i][k] = make(&r);
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < 2; i++)
         t[THREADS + i] = spawn(sweeper, (void *)i);
     double end = now() + seconds;
-    while (now() < end) {
+    while (now() < end || operations <= 1000 || purges <= 50 || forks == 0) {
         usleep(20000);
         pid_t pid = fork();
         CHECK(pid >= 0);

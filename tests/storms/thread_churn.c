@@ -43,7 +43,7 @@ int main(void)
     pthread_t t[8];
     for (int i = 0; i < 8; i++)
         t[i] = spawn(visitor, (void *)n++);
-    while (now() < end) {
+    while (now() < end || n <= 400) {
         size_t i = n % 8;
         join(t[i]);
         t[i] = spawn(visitor, (void *)n++);

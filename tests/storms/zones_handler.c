@@ -47,7 +47,7 @@ int main(void)
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
     double end = now() + 2;
     uint64_t rounds = 0;
-    for (; now() < end; rounds++) {
+    for (; now() < end || !served || !refused || !whole; rounds++) {
         void *p = zone_malloc(shared, 100 + rounds % 3000);
         CHECK(p);
         zone_free(shared, p);

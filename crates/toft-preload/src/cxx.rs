@@ -3,16 +3,43 @@
 //! Where memory runs out, a form of `new` jumps to the C++ library's function of the same name, with
 //! its own arguments and return address: that calls the new-handler, tries again through `malloc`,
 //! and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust code.
+//!
+//! A program may replace the plain forms of new and delete alone. The sized forms then lead to the program's,
+//! and so does the nothrow form for one object. The forms for arrays stay here, all of them: each block of
+//! theirs comes back to a form that is here, too.
 
 use crate::process;
 use core::ffi::{CStr, c_void};
+use core::ptr::null;
 use toft_core::entry::Call;
+use toft_core::entry::replaced::{Delete, program_deletes, program_deletes_by};
 
 type Pointer = *mut c_void;
+
+/// Learns whether the program has replaced the plain forms of new and delete, and no others: those others
+/// then lead to them, as the C++ library's own do. To be called once, when the library is loaded.
+pub fn find_replaced() {
+    // SAFETY: as in `library_function`: a plain question. A static program has no loader to ask.
+    if unsafe { libc::getauxval(libc::AT_BASE) } == 0 {
+        return;
+    }
+    // SAFETY: null asks for the program and what was loaded with it, in the order of the loader. Names that
+    // this library uses itself, as below, are its own first: it is linked so.
+    let first = unsafe { libc::dlsym(libc::dlopen(null(), libc::RTLD_LAZY), c"_ZdlPv".as_ptr()) };
+    if !first.is_null() && first.addr() != _ZdlPv as *const () as usize {
+        // SAFETY: the program's plain `operator delete` has this type.
+        program_deletes_by(unsafe { core::mem::transmute::<Pointer, Delete>(first) });
+    }
+}
 
 extern "C" fn new_at(size: usize, site: usize) -> Pointer {
     // SAFETY: (1) no duties.
     unsafe { process::malloc_at(size, site) }
+}
+
+/// A program that has replaced the plain forms gets its blocks from them: the C++ library's form asks those.
+extern "C" fn new_nothrow_at(size: usize, site: usize) -> Pointer {
+    if program_deletes() { core::ptr::null_mut() } else { new_at(size, site) }
 }
 
 extern "C" fn new_aligned_at(size: usize, align: usize, site: usize) -> Pointer {
@@ -167,7 +194,7 @@ mod forms {
     use super::*;
     short_new!(_Znwm, new_at, "rsi");
     short_new!(_Znam, new_at, "rsi");
-    short_new!(_ZnwmRKSt9nothrow_t, new_at, "rsi");
+    short_new!(_ZnwmRKSt9nothrow_t, new_nothrow_at, "rsi");
     short_new!(_ZnamRKSt9nothrow_t, new_at, "rsi");
     new!(_ZnwmSt11align_val_t, new_aligned_at, "rdx");
     new!(_ZnamSt11align_val_t, new_aligned_at, "rdx");
@@ -177,7 +204,7 @@ mod forms {
     use super::*;
     new!(_Znwm, new_at, "x1");
     new!(_Znam, new_at, "x1");
-    new!(_ZnwmRKSt9nothrow_t, new_at, "x1");
+    new!(_ZnwmRKSt9nothrow_t, new_nothrow_at, "x1");
     new!(_ZnamRKSt9nothrow_t, new_at, "x1");
     new!(_ZnwmSt11align_val_t, new_aligned_at, "x2");
     new!(_ZnamSt11align_val_t, new_aligned_at, "x2");

@@ -10,8 +10,11 @@
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
+//! | `deepbind.rs` | `dlopen` and `dlmopen`, for libraries that are opened with `RTLD_DEEPBIND` |
+//! | `redirect.rs` | how these find the process's malloc |
 //! | `token.rs` | allocation by a number of the program's own |
 //! | `zones.rs` | private zones: `toft_zone_create` and its family |
+//! | `keys.rs` | `pthread_key_create`, for programs that want every key |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
 #![no_std]
@@ -20,9 +23,12 @@
 mod shim;
 mod c;
 mod cxx;
+mod deepbind;
 mod filter;
 mod glibc;
+mod keys;
 mod life;
+mod redirect;
 mod token;
 mod zones;
 

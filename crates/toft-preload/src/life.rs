@@ -3,9 +3,12 @@
 use core::ffi::{c_char, c_int, c_void};
 use toft_core::entry::Call;
 
-extern "C" fn loaded() {
+/// libc hands `main`'s arguments to constructors.
+extern "C" fn loaded(argc: c_int, argv: *mut *mut c_char) {
     crate::filter::watch();
-    toft_core::entry::doors::at_start();
+    crate::cxx::find_replaced();
+    // SAFETY: (1) libc's own; (2) the loader runs this before the program has a second thread.
+    unsafe { toft_core::entry::doors::at_start(argc as usize, argv.cast()) };
 }
 
 extern "C" fn ended() {
@@ -14,7 +17,7 @@ extern "C" fn ended() {
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static ON_LOAD: extern "C" fn() = loaded;
+static ON_LOAD: extern "C" fn(c_int, *mut *mut c_char) = loaded;
 
 #[used]
 #[unsafe(link_section = ".fini_array")]

@@ -163,7 +163,7 @@ fn measure(
     let os = Linux::detect();
     let filter = Filter::new();
     filter.watch();
-    let permit = filter.permit(&os, false);
+    let permit = filter.permit(&os, toft::os::seccomp::Calls::NONE, false);
     let works = match &permit {
         Some(permit) => probe(method, PAGE, permit).map_err(|why| format!("{why:?}")),
         None if method == Method::Plain => Ok(()),

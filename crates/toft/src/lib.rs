@@ -30,57 +30,80 @@
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
 //! What writes reports and statistics is kept out of line, so that the pages of code that every
 //! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another thread going on; where one is
-//! between a mapping and the word that publishes it, others look again for a fifth of a second at
-//! most (`os::wait_for`), and then go another way.
+//! between a mapping and the word that publishes it, others spin for some microseconds
+//! (`sync::spin_until`), and then go another way.
 
 #![cfg_attr(not(test), no_std)]
 
-#[cfg(test)]
-extern crate std;
+/// Items for what Toft runs on, and an item for everything else. The name is the one under which rustfmt finds the files.
+macro_rules! cfg_if {
+    (if #[cfg($condition:meta)] { $($item:item)* } else { $($other:item)* }) => {
+        $(#[cfg($condition)] $item)*
+        $(#[cfg(not($condition))] $other)*
+    };
+}
 
-pub mod experiment;
-pub mod policy;
-pub mod sync;
+cfg_if! {
+    if #[cfg(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))] {
+        #[cfg(test)]
+        extern crate std;
 
-#[cfg(not(loom))]
-pub mod keyed;
+        pub mod experiment;
+        pub mod policy;
+        pub mod sync;
 
-pub mod large;
-pub mod remote;
-pub mod slab;
+        #[cfg(not(loom))]
+        pub mod keyed;
 
-#[cfg(not(loom))]
-pub mod bin;
-#[cfg(not(loom))]
-pub mod entry;
-#[cfg(not(loom))]
-pub mod guarded;
-#[cfg(not(loom))]
-pub mod harden;
-#[cfg(not(loom))]
-pub mod nothing;
-#[cfg(not(loom))]
-pub mod options;
-#[cfg(not(loom))]
-pub mod os;
-#[cfg(not(loom))]
-pub mod reclaim;
-pub mod region;
-#[cfg(not(loom))]
-pub mod report;
-#[cfg(not(loom))]
-pub mod sample;
-#[cfg(not(loom))]
-pub mod site;
-#[cfg(not(loom))]
-pub mod stats;
-#[cfg(not(loom))]
-pub mod thread;
-#[cfg(not(loom))]
-pub mod zone;
+        pub mod large;
+        pub mod remote;
+        pub mod slab;
 
-#[cfg(not(loom))]
-pub use entry::{Allocator, Toft, Zone};
+        #[cfg(not(loom))]
+        pub mod bin;
+        #[cfg(not(loom))]
+        pub mod entry;
+        #[cfg(not(loom))]
+        pub mod guarded;
+        #[cfg(not(loom))]
+        pub mod harden;
+        #[cfg(not(loom))]
+        pub mod nothing;
+        #[cfg(not(loom))]
+        pub mod options;
+        #[cfg(not(loom))]
+        pub mod os;
+        #[cfg(not(loom))]
+        pub mod reclaim;
+        pub mod region;
+        #[cfg(not(loom))]
+        pub mod report;
+        #[cfg(not(loom))]
+        pub mod sample;
+        #[cfg(not(loom))]
+        pub mod site;
+        #[cfg(not(loom))]
+        pub mod stats;
+        #[cfg(not(loom))]
+        pub mod thread;
+        #[cfg(not(loom))]
+        pub mod zone;
 
-/// This library's version.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+        #[cfg(not(loom))]
+        pub use entry::{Allocator, Toft, Zone};
+
+        /// This library's version.
+        pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+    } else {
+        // Nothing else is compiled there, so that this is the only error.
+        compile_error! {
+            "Toft runs on Linux with the GNU C library, on x86_64 and aarch64 (x86_64-unknown-linux-gnu, \
+             aarch64-unknown-linux-gnu). Elsewhere the crate toft-arena allocates from memory that the program hands over"
+        }
+    }
+}

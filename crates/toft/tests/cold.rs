@@ -280,7 +280,7 @@ fn holes_are_not_watched() {
     let last = program.take(300, 2, 1);
     program.free(last);
     program.fake.set_fault(Some(Fault::from(0).only(Request::Map)));
-    assert!(program.allocator.allocate(program.heap, 1 << 30, code_address(9)).is_none());
+    assert!(program.allocator.allocate(program.heap, 8 << 20, code_address(9)).is_none());
     program.fake.set_fault(None);
     assert!(blocks.iter().any(|&block| program.fake.page(block) == PageState::Free));
     assert_eq!(program.fake.page(last), PageState::Free);

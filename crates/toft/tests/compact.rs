@@ -245,6 +245,40 @@ fn others_go_on_meanwhile() {
     assert_eq!(fake.take_reports(), [] as [String; 0]);
 }
 
+/// Frees that took effect while a slot was lent count for nothing then. When the slab has all of its memory again, its owner
+/// looks, and gives it back where nothing is in it: no free comes any more that could tell.
+#[test]
+#[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
+fn an_owner_learns_that_what_it_has_again_is_empty() {
+    let (fake, allocator) = allocator(OPTIONS);
+    let (mine, other) = (birth(&allocator), birth(&allocator));
+    let mut blocks = Blocks::new(&allocator, &[mine], 256, 6000);
+    let mut sizes = [1000, 2000, 3000].into_iter();
+    // What finds no slab collects.
+    let mut collect =
+        || assert!(allocator.allocate(mine, sizes.next().unwrap(), code_address(3)).is_some());
+    // On their lists, and few enough for the others' frees to be taken note of by the pass alone.
+    blocks.thin(&allocator, mine, 2);
+    blocks.thin(&allocator, other, 12);
+    assert!(compact(&allocator) != 0);
+    collect();
+    blocks.free_all(&allocator, other);
+    collect();
+    compact(&allocator);
+    assert_eq!(allocator.shared().units, 0);
+    // The system is short of memory: what is found empty goes.
+    fake.set_limit(fake.mapped_bytes());
+    assert_eq!(allocator.allocate(other, 8 << 20, code_address(3)), None);
+    fake.set_limit(usize::MAX);
+    collect();
+    let mut empty = 0;
+    allocator.for_each_slab(|slab| {
+        empty += usize::from(mine.owns(slab) && slab.size() < 1000 && slab.is_empty());
+    });
+    assert!(empty <= 1, "{empty} slabs are kept beside the one that malloc draws from");
+    allocator.check().unwrap();
+}
+
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn a_freed_address_whose_memory_is_lent_is_named() {

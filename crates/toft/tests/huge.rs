@@ -57,7 +57,7 @@ impl Program {
         blocks.iter().for_each(|&block| self.free(block));
         // The system has no more: everything that is empty is unmapped.
         self.fake.set_fault(Some(Fault::from(0).only(Request::Map)));
-        assert!(self.allocator.allocate(self.heap, 1 << 30, code_address(SITE)).is_none());
+        assert!(self.allocator.allocate(self.heap, 8 << 20, code_address(SITE)).is_none());
         self.fake.set_fault(None);
         let unmapped = |&block: &usize| self.fake.page(block) == PageState::Free;
         assert!(blocks.iter().any(unmapped), "none was unmapped");

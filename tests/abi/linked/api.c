@@ -48,5 +48,10 @@ int main(void)
     CHECK(toft_stats_json(-1) != 0);
     /* To name call sites takes calls that the filter may not know. */
     CHECK(toft_metrics(ends[1]) == -1 && toft_metrics(-1) == -1);
+    /* dlopen goes on to the loader's, in a static program as well. */
+    void *opened = dlopen("libm.so.6", RTLD_NOW | RTLD_DEEPBIND);
+    CHECK(opened && dlsym(opened, "cos") && !dlerror());
+    CHECK(dlclose(opened) == 0);
+    CHECK(!dlopen("/nowhere/at/all.so", RTLD_NOW) && dlerror());
     return 0;
 }

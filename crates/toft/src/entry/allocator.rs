@@ -280,13 +280,15 @@ impl<O: Os> Allocator<O> {
         self.heaps.all().try_for_each(|heap| heap.check(self.heaps.partitions()))
     }
 
-    /// In the child of a fork.
+    /// In the child of a fork. Out of line: apart from the code that every program runs.
+    #[cold]
+    #[inline(never)]
     pub fn after_fork_in_child(&self, mine: &Heap) {
         self.heaps.repair(&self.os);
         self.heaps.seed_anew(self.os.process());
         self.reopen_quarantines();
-        self.small.repair(&self.os);
-        self.medium.repair(&self.os);
+        self.small.repair(&self.os, self.heaps.partitions());
+        self.medium.repair(&self.os, self.heaps.partitions());
         self.large.repair(&self.os);
         self.nothing.repair(&self.os);
         self.large.tally().repair(&self.os);

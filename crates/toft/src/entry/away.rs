@@ -8,6 +8,7 @@
 
 use super::Allocator;
 use crate::harden::{PAGE_LEAST, is_zero, touch};
+use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
 
 impl<O: Os> Allocator<O> {
@@ -32,7 +33,7 @@ impl<O: Os> Allocator<O> {
             }
         });
         let kept = |_permit| !self.os.may_be_in_swap();
-        let (mut at, sound) = (first, sound && self.permit().is_some_and(kept));
+        let (mut at, sound) = (first, sound && self.permit(Calls::SWAP).is_some_and(kept));
         while sound && at < end {
             let len = (end - at).min(PIECE_BYTES);
             if !self.is_piece_zero(at, len) {
@@ -46,7 +47,7 @@ impl<O: Os> Allocator<O> {
     /// The same, of whole pages of a slot, so many as are asked about at once.
     fn is_piece_zero(&self, start: usize, len: usize) -> bool {
         let (mut zero, mut seen) = (true, start);
-        let known = self.permit().is_some_and(|_permit| {
+        let known = self.permit(Calls::RESIDENT).is_some_and(|_permit| {
             self.os.resident_pieces(start, len, |at, bytes| {
                 // SAFETY: (1) as above; (2) the processor was asked.
                 zero = zero

@@ -13,6 +13,7 @@ use super::{Allocator, Which};
 use crate::options::Reclaim;
 use crate::os::Os;
 use crate::os::filter::{FilterState, Permit};
+use crate::os::seccomp::Calls;
 use crate::reclaim::Life;
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::thread::{Heap, Seat};
@@ -36,11 +37,15 @@ const REST_MOST: u32 = 64_000;
 impl<O: Os> Allocator<O> {
     /// On slow paths: sees to it that what lies idle goes back. Costs little where nothing is due.
     pub fn tend(&self, heap: &Heap, seat: &Seat) {
-        if self.leave_to_thread() {
+        let left = self.leave_to_thread();
+        if left && !self.reclaimer.is_blind() {
             return;
         }
         let (now, ticks) = (self.os.ticks(), self.decay_ticks());
         heap.tend(seat, &self.os, self.heaps.partitions(), now, ticks);
+        if left {
+            return;
+        }
         self.pool.decay(&self.os, now, ticks);
         self.large.decay(&self.os, ticks);
     }
@@ -123,40 +128,57 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn start_thread(&self) -> bool {
-        // A child that runs in its parent's memory must not: the thread would end with it. And who
-        // cannot reach other threads' slabs is of no use. What is not known yet may be later, and what
-        // is refused once is refused for good.
-        if !self.for_ever
-            || self.os.process() != self.reclaimer.process()
-            || self.options.reclaim == Reclaim::Auto
-                && self.filter().state(&self.os) == FilterState::Unknown
+        // A child that runs in its parent's memory must not: the thread would end with it. What is not known
+        // yet may be later, and what is refused once is refused for good.
+        if !self.for_ever || self.os.process() != self.reclaimer.process() {
+            return false;
+        }
+        let may_be_known_later = |state| {
+            self.options.reclaim == Reclaim::Auto
+                && matches!(state, FilterState::Unknown | FilterState::Inherited)
+        };
+        if !self.probe_filter() && may_be_known_later(self.filter().state(&self.os))
             || !self.reclaimer.change(Life::None, Life::Awake)
         {
             return false;
         }
         self.prepare_to_compact();
         let this = (&raw const *self).expose_provenance();
+        // Without barriers the slabs of running threads are left to their calls, as some containers have it.
+        self.reclaimer.set_blind(!self.barrier());
         // A filter that is installed from here on is for the calling thread first.
-        let started = self.barrier()
-            && self.permit().is_some_and(|_permit| {
-                // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
-                let thread = unsafe { self.os.spawn(run::<O>, this) };
-                self.reclaimer.control().thread.store(thread.unwrap_or(0), Relaxed);
-                thread.is_some()
-            });
+        let started = self.permit(Calls::RECLAIMER).is_some_and(|_permit| {
+            // SAFETY: (1) the allocator lives for ever, as `for_ever` says.
+            let thread = unsafe { self.os.spawn(run::<O>, this) };
+            self.reclaimer.control().thread.store(thread.unwrap_or(0), Relaxed);
+            thread.is_some()
+        });
         if !started {
             self.reclaimer.change(Life::Awake, Life::Refused);
         }
         started
     }
 
-    pub(super) fn permit(&self) -> Option<Permit<'_>> {
-        self.filter().permit(&self.os, self.options.reclaim == Reclaim::Thread)
+    pub(super) fn permit(&self, calls: Calls) -> Option<Permit<'_>> {
+        self.filter().permit(&self.os, calls, self.options.reclaim == Reclaim::Thread)
+    }
+
+    /// Finds out what a filter allows that the program was started under, where that is not known; says whether it
+    /// is known what may be called. Not on a fast path: it creates a child.
+    #[cold]
+    #[inline(never)]
+    pub fn probe_filter(&self) -> bool {
+        let before = self.filter().answers().is_some();
+        let known = self.filter().probe(&self.os);
+        if !before && self.filter().answers().is_some() {
+            self.keep_all_small();
+        }
+        known
     }
 
     /// Every running thread passes a memory barrier, where that is possible and allowed.
     pub(super) fn barrier(&self) -> bool {
-        self.permit().is_some_and(|_permit| self.os.barrier())
+        self.permit(Calls::BARRIER).is_some_and(|_permit| self.os.barrier())
     }
 
     /// Purges, where that was asked for.
@@ -172,7 +194,7 @@ impl<O: Os> Allocator<O> {
 
     /// What the thread does until the process ends.
     fn live(&self) -> ! {
-        if let Some(_permit) = self.filter().permit(&self.os, false) {
+        if let Some(_permit) = self.filter().permit(&self.os, Calls::SETTLE, false) {
             self.os.settle_in();
         }
         self.reclaimer.run();

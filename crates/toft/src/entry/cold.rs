@@ -10,6 +10,7 @@
 
 use super::{Allocator, Which};
 use crate::large::{Block, BlockState};
+use crate::os::seccomp::Calls;
 use crate::os::{Os, Pages, Scan};
 use crate::reclaim::{Looking, Warmth};
 use crate::slab::Slab;
@@ -65,7 +66,7 @@ impl<O: Os> Allocator<O> {
             all: self,
             pages,
             noted: self.note_writes(&looking),
-            swap: self.permit().is_some_and(|_permit| self.os.has_swap()),
+            swap: self.permit(Calls::SWAP).is_some_and(|_permit| self.os.has_swap()),
             page_shift: self.os.page_size().trailing_zeros(),
             bytes: 0,
         };
@@ -79,13 +80,13 @@ impl<O: Os> Allocator<O> {
     /// Opens what tells of pages. Every call about it is an unusual one, with a permit of its own: a look
     /// may take long.
     pub(super) fn open_pages(&self) -> Option<u32> {
-        let _permit = self.permit()?;
+        let _permit = self.permit(Calls::COLD)?;
         self.os.open_pages().ok()
     }
 
     pub(super) fn close_pages(&self, pages: u32) {
         // Where a filter has come meanwhile, the descriptor stays.
-        if let Some(_permit) = self.permit() {
+        if let Some(_permit) = self.permit(Calls::COLD) {
             self.os.close_pages(pages);
         }
     }
@@ -93,11 +94,12 @@ impl<O: Os> Allocator<O> {
     /// Has the kernel note writes to all slabs and large blocks. Says whether it does, of each.
     fn note_writes(&self, looking: &Looking) -> Noted {
         let kept = looking.watch();
-        let alive = |watch: &u32| self.permit().is_some_and(|_permit| self.os.is_watch(*watch));
+        let alive =
+            |watch: &u32| self.permit(Calls::COLD).is_some_and(|_permit| self.os.is_watch(*watch));
         let watch = kept.load(Relaxed).checked_sub(1).filter(alive);
         // The first time, or the program has closed all descriptors: then nothing is noted any more.
         let open = || {
-            let _permit = self.permit()?;
+            let _permit = self.permit(Calls::COLD)?;
             self.os.open_watch().ok()
         };
         let Some(watch) = watch.or_else(open) else { return Noted::default() };
@@ -109,7 +111,7 @@ impl<O: Os> Allocator<O> {
     fn watch_all(&self, watch: u32) -> Noted {
         let each = |start, bytes, any: &mut bool| {
             if bytes != 0
-                && let Some(_permit) = self.permit()
+                && let Some(_permit) = self.permit(Calls::COLD)
             {
                 *any |= self.os.watch(watch, start, bytes).is_ok();
             }
@@ -144,7 +146,7 @@ impl<O: Os> Allocator<O> {
             let mut found = [(0, 0); RANGES];
             let rest = (at, start + bytes - at);
             let mut scan = || {
-                let _permit = self.permit()?;
+                let _permit = self.permit(Calls::COLD)?;
                 self.os.scan(pages, wanted, rest, &mut found).ok()
             };
             let Some(Scan { ranges, end }) = scan() else { break };
@@ -202,7 +204,7 @@ impl<O: Os> Look<'_, O> {
             let (all, swap) = (self.all, self.swap);
             self.find(wanted, run, |start, bytes| {
                 // What cannot go stays.
-                if let Some(_permit) = all.permit() {
+                if let Some(_permit) = all.permit(Calls::COLD) {
                     let _ = all.os.page_out(start, bytes, swap);
                 }
             });

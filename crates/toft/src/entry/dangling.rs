@@ -16,6 +16,7 @@ use super::{Allocator, Call};
 use crate::guarded::SlotCondition;
 use crate::large::BlockState;
 use crate::options::Report;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{DETAIL, Writer, frame_json, frame_line, stack_lines};
 use crate::slab::SlotState;
@@ -52,7 +53,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub fn sweep_for_dangling(&self, here: Option<usize>) -> usize {
         // Who asks for this says that an inherited filter allows it.
-        let Some(_permit) = self.filter().permit(&self.os, true) else { return 0 };
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return 0 };
         if !can_peek() {
             self.os.report(b"toft: dangling pointers: this process may not read its own memory\n");
             return 0;

@@ -8,6 +8,7 @@ use super::misuse::{Line, Subject, tier};
 use crate::guarded::SlotCondition;
 use crate::large::BlockState;
 use crate::options::Report;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{DETAIL, Stack, Writer, frame_json, frame_line, stack_json, stack_lines};
 use crate::slab::SlotState;
@@ -51,9 +52,13 @@ impl<O: Os> Allocator<O> {
         if !in_text && self.options.report_file.is_none() {
             return;
         }
+        if self.misuses_are_fatal() {
+            self.filter().nothing_follows(&self.os);
+        }
         // Who asks for the file, or for everything, says that the filter allows it.
         let trusted = self.options.report == Report::Full || self.options.report_file.is_some();
-        let Some(_permit) = self.filter().permit(&self.os, trusted) else { return };
+        self.probe_filter();
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, trusted) else { return };
         let through = line.subject.companion;
         let stack = stack.copied().unwrap_or_else(|| Stack::of_caller(through));
         let address = line.subject.block.unwrap_or(line.subject.address);

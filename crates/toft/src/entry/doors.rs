@@ -74,6 +74,7 @@ mod closed {
         unsafe fn free(address: Pointer);
         unsafe fn free_permanently(address: Pointer);
         unsafe fn usable_size(address: Pointer) -> usize;
+        unsafe fn at_start(argc: usize, argv: *mut *mut u8);
     }
     /// `process::site_behind` behind the door.
     ///
@@ -92,18 +93,22 @@ mod closed {
         fn before_filter();
         fn filter_refused();
         fn watch_filters();
+        fn deepbind_is_cleared();
         fn verify() -> bool;
         fn dangling() -> usize;
         fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
         fn misuses() -> usize;
-        fn at_start();
+        fn give_exit_key() -> bool;
         fn at_exit();
+        fn linked_at_start();
+        fn linked_at_exit();
     }
 }
 
 #[cfg(feature = "hardened")]
 pub use closed::{
     aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
-    filter_refused, free, free_for, free_permanently, free_sized_for, instance, malloc_at, misuses,
-    page_out_cold, purge, realloc_at, site_behind, usable_size, verify, watch_filters,
+    deepbind_is_cleared, filter_refused, free, free_for, free_permanently, free_sized_for,
+    give_exit_key, instance, linked_at_exit, linked_at_start, malloc_at, misuses, page_out_cold,
+    purge, realloc_at, site_behind, usable_size, verify, watch_filters,
 };

@@ -12,6 +12,7 @@ use super::guarded::site_of;
 use super::misuse::{Line, head};
 use super::start::allocator;
 use crate::guarded::{Access, Guarded, Slot};
+use crate::os::seccomp::Calls;
 use crate::os::{process, syscall};
 use crate::report::Stack;
 use core::ffi::{c_int, c_void};
@@ -158,7 +159,7 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
     line.text("; call site ").address(site_of(slot)).text(")");
     let stack = allocator
         .filter()
-        .permit(allocator.os(), false)
+        .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
     allocator.conclude_with(&mut line, stack.as_ref());
     // It goes on: the page is the program's from now on.
@@ -172,7 +173,7 @@ fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
     let allocator = allocator();
     let at = Registers::of(context);
     if !at.writes {
-        let permit = allocator.filter().permit(allocator.os(), false);
+        let permit = allocator.filter().permit(allocator.os(), Calls::REPORT, false);
         let stack = permit.map(|_| Stack::of_context(at.instruction, at.stack, at.frame));
         allocator.name_unset(slot, Call::Read, address, None, stack.as_ref());
     }

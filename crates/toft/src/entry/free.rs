@@ -1,10 +1,12 @@
 //! free: the fast path, and every way in which a free can be something else.
 
 use super::allocator::Found;
+use super::replaced::delete_by_program;
 use super::{Allocator, Call};
 use crate::experiment::VALIDATE;
 use crate::large::{Block, BlockState};
 use crate::os::Os;
+use crate::os::seccomp::Calls;
 use crate::policy::HARDENED;
 use crate::region::Plots;
 use crate::remote::{Marked, announce, mark_remote};
@@ -120,6 +122,8 @@ impl<O: Os> Allocator<O> {
             Found::Large(block) => self.free_large(block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
             Found::Nothing(place) => self.free_nothing(place, address, call),
+            // SAFETY: (1) the program deletes it, and nothing here has taken it back.
+            Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
             _ => self.misused(call, address),
         }
     }
@@ -189,7 +193,7 @@ impl<O: Os> Allocator<O> {
     }
 
     pub(super) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
-        let pressure = self.pressure().load(Relaxed) != 0;
+        let pressure = self.pressure().is_on();
         match slab.credit_spent(pressure) {
             Spent::List => heap.relist(seat, slab),
             Spent::Empty => self.part_with(heap, seat, slab),
@@ -200,7 +204,7 @@ impl<O: Os> Allocator<O> {
     fn free_large(&self, block: &Block, address: usize, call: Call) {
         self.tell_large_freed(block, address);
         let missed = |damage| self.missed_large(call, block, damage);
-        if !self.large.free(&self.os, block, &|| self.permit(), missed) {
+        if !self.large.free(&self.os, block, &|| self.permit(Calls::RESIDENT), missed) {
             return self.misused(call, address);
         }
         self.tend_large();

@@ -17,7 +17,8 @@ use core::ffi::c_void;
 /// ```
 ///
 /// Errors: a request that cannot be met returns null, as `GlobalAlloc` asks. A block that is freed
-/// twice, or was never allocated, is named on stderr and ends the process.
+/// twice, or was never allocated, is named on stderr and ends the process. Statistics, leaks and profiles that the
+/// environment asks for are written when the program ends, but not when it aborts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toft;
 
@@ -67,6 +68,34 @@ unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: usize) -> 
     unsafe { process::realloc_at(core::ptr::with_exposed_provenance_mut(address), size, site) }
 }
 
+/// What runs before main and when the program ends, by `exit` or by main's return.
+///
+/// libc runs what lies in these sections: nothing has to be registered, so nothing is allocated for it. They are in each
+/// program that allocates here, once, and not in one that merely has this crate; nor in `libtoft.so`, which has its own.
+#[unsafe(link_section = ".init_array")]
+static ON_START: extern "C" fn() = started;
+#[unsafe(link_section = ".fini_array")]
+static ON_END: extern "C" fn() = ended;
+
+extern "C" fn started() {
+    process::linked_at_start();
+}
+
+extern "C" fn ended() {
+    process::linked_at_exit();
+}
+
+/// Keeps both where it is called from. No instruction.
+#[inline(always)]
+fn with_start_and_end() {
+    // SAFETY: a comment.
+    unsafe {
+        core::arch::asm!(
+            "/* {} {} */", sym ON_START, sym ON_END, options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
 impl Toft {
     /// Allocates as `GlobalAlloc::alloc` does, with a number of the program's own in place of the call site: blocks
     /// of one token are of one partition, wherever they are asked for, and where sites are exact no other token and
@@ -81,6 +110,7 @@ impl Toft {
     /// unsafe { toft::Toft.dealloc(block, layout) };
     /// ```
     pub fn alloc_at(&self, layout: Layout, token: u64) -> *mut u8 {
+        with_start_and_end();
         let site = crate::site::site_of_token(token);
         // SAFETY: (1) no duties.
         let block = unsafe {
@@ -97,6 +127,7 @@ impl Toft {
 // SAFETY: blocks are live, distinct, aligned and large enough until they are freed; nothing unwinds.
 unsafe impl GlobalAlloc for Toft {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        with_start_and_end();
         // SAFETY: (1) no duties.
         unsafe {
             if layout.align() <= ALIGNMENT {

@@ -5,6 +5,7 @@ use super::{Allocator, Call};
 use crate::harden::wipe;
 use crate::large::BlockState;
 use crate::os::Os;
+use crate::os::seccomp::Calls;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
@@ -31,7 +32,7 @@ impl<O: Os> Allocator<O> {
             }
             Found::Guarded(slot) => {
                 let bytes = slot.bytes();
-                let permit = self.filter().permit(&self.os, false);
+                let permit = self.filter().permit(&self.os, Calls::REPORT, false);
                 if !self.guarded.free(address, permit.is_some(), true) {
                     return self.misused(call, address);
                 }

@@ -7,6 +7,7 @@ use super::fault;
 use super::misuse::{Line, head};
 use crate::guarded::{Slot, SlotCondition};
 use crate::os::Os;
+use crate::os::seccomp::Calls;
 use crate::policy::HARDENED;
 use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
@@ -122,7 +123,7 @@ impl<O: Os> Allocator<O> {
         // The hardened build knows what was asked for, and the fault comes closer.
         let bytes =
             if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
-        let permit = self.filter().permit(&self.os, false);
+        let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         let watcher = if stands == Stands::Zeroed { None } else { self.watcher() };
         let shape = (bytes, align.max(16));
         match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
@@ -137,7 +138,7 @@ impl<O: Os> Allocator<O> {
 
     /// Frees a sampled block; says no where none begins there.
     pub(super) fn free_guarded(&self, address: usize) -> bool {
-        let permit = self.filter().permit(&self.os, false);
+        let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         self.guarded.free(address, permit.is_some(), false)
     }
 

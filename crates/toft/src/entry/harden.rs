@@ -20,10 +20,11 @@ use super::{Allocator, Call};
 use crate::bin::{Taken, address_of};
 use crate::harden::{Canary, TOUCHED_MAX, first_nonzero, is_zero, touch, wipe};
 use crate::large::BlockState;
-use crate::os::{Os, wait_for};
+use crate::os::Os;
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::slab::{Class, Put, SLOTS_MAX, Slab};
+use crate::sync::spin_until;
 use crate::thread::{Heap, HeapState, Leaving, Seat};
 
 const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
@@ -308,7 +309,7 @@ impl<O: Os> Allocator<O> {
         if late && let Some(heap) = mine {
             let own = if seat.is_none() { heap.sit() } else { None };
             if let Some(seat) = seat.or(own.as_ref()) {
-                wait_for(&self.os, || self.empty_own(heap, seat));
+                spin_until(|| self.empty_own(heap, seat));
             }
         }
     }
@@ -333,7 +334,7 @@ impl<O: Os> Allocator<O> {
         let can = self.barrier();
         for number in numbers().filter(|number| shut >> (number - first) & 1 != 0) {
             let heap = self.heaps.heap(number);
-            if can && wait_for(&self.os, || !heap.is_torn()) {
+            if can && spin_until(|| !heap.is_torn()) {
                 self.empty_quarantine(heap, releaser, seat);
             }
             heap.quarantine().open();

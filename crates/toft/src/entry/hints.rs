@@ -5,6 +5,7 @@ use super::misuse::Line;
 use crate::options::{
     Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, SiteMode,
 };
+use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::site::{Hints, Rule};
 
@@ -101,7 +102,7 @@ impl<O: Os> Allocator<O> {
             line.text(" is not the build that the hints are of; what they say of it is skipped");
             self.os.report(line.end());
         };
-        match self.hints.rule_of(site, || self.permit(), other_build) {
+        match self.hints.rule_of(site, || self.permit(Calls::REPORT), other_build) {
             Rule::Own => None,
             Rule::Group(group) => Some(self.sites.group_number(usize::from(group), site)),
         }

@@ -9,6 +9,7 @@ use super::Allocator;
 use crate::bin::slab_at;
 use crate::large::BlockState;
 use crate::options::Huge as Wish;
+use crate::os::seccomp::Calls;
 use crate::os::{HUGE, Os, Pages};
 use crate::sync::Ordering::Relaxed;
 
@@ -116,7 +117,7 @@ impl<O: Os> Allocator<O> {
     fn make_huge(&self, start: usize, small_pages: bool, look: &mut Look) -> bool {
         look.tried += 1;
         let made = self
-            .permit()
+            .permit(Calls::HUGE)
             .is_some_and(|_permit| self.os.make_huge(start, HUGE, small_pages).is_ok());
         look.made += usize::from(made);
         made

@@ -9,10 +9,12 @@ use super::Allocator;
 use super::reach::Reach;
 use crate::large::BlockState;
 use crate::options::Leaks;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::reclaim::heap_sort;
 use crate::report::{DETAIL, Writer, place_json, place_text};
 use crate::slab::SlotState;
+use crate::stats::Resident;
 
 /// What one call site has leaked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,7 +153,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     pub(super) fn tell_leaks(&self, to: To) {
         // Who asks for this says that an inherited filter allows it.
-        let permit = self.filter().permit(&self.os, true);
+        let permit = self.filter().permit(&self.os, Calls::REPORT, true);
         let wanted = self.options.leaks == Leaks::Lost;
         // Looking at memory that may go is an unusual call.
         let reach = if wanted && permit.is_some() { Reach::of(self) } else { None };
@@ -162,14 +164,17 @@ impl<O: Os> Allocator<O> {
         table.fill(self, reach.as_ref());
         let blind = wanted && reach.is_none();
         match to {
-            To::Starter(descriptor) => write_json(descriptor, &table, blind, false),
+            To::Starter(descriptor) => {
+                let resident = permit.is_some().then(|| Resident::now(&self.layout()));
+                write_json(descriptor, &table, blind, false, resident);
+            }
             To::Person => {
                 write_text(&table, blind, permit.is_some());
                 if let Some(name) = &self.options.report_file
                     && permit.is_some()
                     && let Some(file) = process::open_to_append(name.as_c_str())
                 {
-                    write_json(file, &table, blind, true);
+                    write_json(file, &table, blind, true, None);
                     process::close(file);
                 }
             }
@@ -217,7 +222,13 @@ fn write_text(table: &Table, blind: bool, named: bool) {
     w.flush();
 }
 
-fn write_json(descriptor: i32, table: &Table, blind: bool, named: bool) {
+fn write_json(
+    descriptor: i32,
+    table: &Table,
+    blind: bool,
+    named: bool,
+    resident: Option<Resident>,
+) {
     let (bytes, blocks) = table.sums();
     let mut w: Writer<2048> = Writer::new(descriptor);
     w.text("{\"toft\":").string(crate::VERSION.as_bytes()).word("report", b"leaks");
@@ -227,6 +238,11 @@ fn write_json(descriptor: i32, table: &Table, blind: bool, named: bool) {
     w.text("\"").field("bytes", bytes as u64).field("blocks", blocks as u64);
     w.field("reachable_bytes", table.reachable.1 as u64);
     w.field("reachable_blocks", table.reachable.0 as u64);
+    if let Some(now) = resident {
+        // What was looked at lies in the first; of the second nobody knows how it was come by.
+        w.field("resident", now.slabs + now.large);
+        w.field("other_resident", now.brk + now.other);
+    }
     w.text(if blind { ",\"looked\":false,\"leaks\":[" } else { ",\"looked\":true,\"leaks\":[" });
     for (number, leak) in table.leaks().iter().enumerate() {
         w.text(if number == 0 { "{\"address\":\"0x" } else { ",{\"address\":\"0x" });

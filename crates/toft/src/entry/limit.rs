@@ -17,6 +17,7 @@
 //! each descriptor.
 
 use super::{Allocator, Which};
+use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::reclaim::{Promise, Turn, is_tight};
 use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
@@ -136,7 +137,7 @@ impl<O: Os> Allocator<O> {
 
     /// No signal handler runs in the calling thread while this lives; where that is not usual, one may.
     pub(super) fn shut_out_signals(&self) -> Option<Undisturbed<'_, O>> {
-        let _permit = self.permit()?;
+        let _permit = self.permit(Calls::SIGNALS)?;
         Some(Undisturbed { os: &self.os, before: self.os.shut_out_signals() })
     }
 
@@ -299,6 +300,7 @@ impl<O: Os> Allocator<O> {
             if self.os.map(slab.base(), slab.tier().slab_bytes()).is_err() {
                 return false;
             }
+            self.system_has_granted();
             self.slabs_were_mapped(slab.base(), slab.tier().slab_bytes());
             self.put_up_walls(slab);
             slab.wake(true);
@@ -329,7 +331,7 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let was = self.limit.is_tight();
-        let tight = is_tight(was, self.os.group(&|| self.permit()));
+        let tight = is_tight(was, self.os.group(&|| self.permit(Calls::FILES)));
         if tight != was {
             self.limit.set_tight(tight);
             self.pool.set_lean(tight);

@@ -4,6 +4,7 @@ use super::limit::{Grant, slot_bytes};
 use super::through::LARGE;
 use super::{Allocator, Call};
 use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::os::seccomp::Calls;
 use crate::os::{Error, Os, probes};
 use crate::policy::{HARDENED, QUARANTINE, SLACK_MIN, WIPE};
 use crate::slab::{
@@ -15,6 +16,8 @@ use crate::thread::{Heap, Seat};
 
 /// The largest request that any allocation honours: a pointer difference must be able to span it.
 pub(super) const SIZE_MAX: usize = isize::MAX as usize;
+/// Bytes that no system is expected to refuse while it has memory.
+const MODEST: usize = 16 << 20;
 
 /// Bytes that a slot must have for a request.
 #[inline(always)]
@@ -233,6 +236,7 @@ impl<O: Os> Allocator<O> {
         self.put_up_walls(slab);
         self.pool.grow(&self.os, slab);
         self.note_growth();
+        self.system_has_granted();
         Some(slab)
     }
 
@@ -241,7 +245,7 @@ impl<O: Os> Allocator<O> {
         let twice = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
         // A thread that others free for is about to need what they have freed: it keeps such slabs,
         // and what is not needed lies idle.
-        let pressure = self.pressure().load(Relaxed) != 0;
+        let pressure = self.pressure().is_on();
         heap.collect(seat, twice, |slab| {
             if pressure {
                 self.part_with(heap, seat, slab);
@@ -251,7 +255,7 @@ impl<O: Os> Allocator<O> {
 
     /// A slab on a list of a heap that the caller holds has become empty.
     pub(super) fn part_with(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
-        let pressure = self.pressure().load(Relaxed) != 0;
+        let pressure = self.pressure().is_on();
         self.verify_reserved(slab, Call::Free);
         if heap.part_with(seat, slab) {
             if slab.is_aside() {
@@ -303,16 +307,36 @@ impl<O: Os> Allocator<O> {
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
-            Err(Error::NoMemory) if !grant.is_refused() => {
+            Err(Error::NoMemory) if !grant.is_refused() && self.may_be_met(size) => {
                 self.relieve(heap, heap.sit().as_ref());
                 allocate()
             }
             result => result,
         };
         let (address, dirty) = allocated.ok()?;
+        self.system_has_granted();
         self.block_was_mapped(address, size);
         self.tell_large(heap, address, site);
         Some((address, dirty))
+    }
+
+    /// Whether a large block of so many bytes, which the system has refused, could be had if all was given back that is
+    /// mapped. Otherwise the request is impossible, and says nothing about how much memory there is: unless it is of a
+    /// size that any system has.
+    #[cold]
+    fn may_be_met(&self, size: usize) -> bool {
+        let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
+        let mapped = slabs + self.large.mapped_at_most();
+        size <= mapped.max(MODEST) || self.large.could_map(&self.os, size - mapped)
+    }
+
+    /// The system has mapped memory.
+    #[inline]
+    pub(super) fn system_has_granted(&self) {
+        if self.pressure().granted() {
+            self.small.grow_ahead();
+            self.medium.grow_ahead();
+        }
     }
 
     /// The system has no more: gives back what nobody uses, of large blocks, of this heap and of
@@ -321,7 +345,7 @@ impl<O: Os> Allocator<O> {
     /// with their partitions.
     #[cold]
     fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
-        self.pressure().store(1, Relaxed);
+        self.pressure().refused();
         self.empty_quarantines(Some(heap), seat);
         self.large.drop_kept(&self.os);
         self.pool.drop_some(&self.os, usize::MAX, true);
@@ -351,9 +375,18 @@ impl<O: Os> Allocator<O> {
     pub(super) fn keep_small(&self, address: usize, len: usize) {
         if self.small_pages
             && len != 0
-            && let Some(_permit) = self.permit()
+            && let Some(_permit) = self.permit(Calls::HUGE)
         {
             self.os.keep_small(address, len);
+        }
+    }
+
+    /// Keeps small what was mapped before it was known that such advice is allowed.
+    pub(super) fn keep_all_small(&self) {
+        if self.small_pages {
+            let there = |slab: &Slab| !slab.is_dormant();
+            self.small.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
+            self.medium.for_each_range(there, |start, bytes| self.keep_small(start, bytes));
         }
     }
 

@@ -20,11 +20,11 @@ use crate::thread::{Heap, current_heap};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 
-pub use super::scope::{at_exit, at_start};
+pub use super::scope::{at_exit, at_start, linked_at_exit, linked_at_start};
 pub use free::{free, free_for, free_permanently, free_sized_for};
 pub use whole::{
-    before_filter, check_range, compact, dangling, filter_refused, instance, misuses,
-    page_out_cold, purge, verify, watch_filters,
+    before_filter, check_range, compact, dangling, deepbind_is_cleared, filter_refused, instance,
+    misuses, page_out_cold, purge, verify, watch_filters,
 };
 
 type Pointer = *mut c_void;
@@ -172,6 +172,7 @@ pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
 /// Where it is said whether calls other than malloc are to ask [`site_behind`]: 64 bits, so many bytes from the
 /// beginning of [`GLOBAL`], not zero then. For the shims.
 pub use super::start::{GLOBAL, LOOKS_THROUGH};
+pub use super::thread_exit::give_exit_key;
 
 /// Usually the current slab has more. Kept short, because a program that replaces blocks at random comes here
 /// every few calls.

@@ -1,6 +1,7 @@
 //! Pages for a slab that is about to be filled: one call before, in place of a fault for each.
 
 use super::Allocator;
+use crate::os::seccomp::Calls;
 use crate::os::{MIDDLE, Os};
 use crate::policy::HARDENED;
 use crate::slab::Slab;
@@ -48,7 +49,7 @@ impl<O: Os> Allocator<O> {
             return;
         }
         // Filters look at the advice, too.
-        let Some(_permit) = self.permit() else { return };
+        let Some(_permit) = self.permit(Calls::POPULATE.and(Calls::HUGE)) else { return };
         // One page in place of sixteen, where there is one: it is asked for here and nowhere else.
         let middle = bytes & !(MIDDLE - 1);
         let larger = self.middle_pages

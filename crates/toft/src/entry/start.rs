@@ -8,7 +8,8 @@ use super::Allocator;
 use super::doors::inside;
 use super::fault;
 use super::misuse::Line;
-use super::{hints, scope, stray};
+use super::thread_exit::{arm_exit, exit_key, thread_exits};
+use super::{environment, hints, stray};
 use crate::guarded::Guarded;
 use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, probes, process};
@@ -21,6 +22,7 @@ use crate::thread::{
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicPtr;
 
 /// Everything of this library that is ever written after it is loaded, on pages of its own, so that
 /// they can be made read-only when the start is done.
@@ -33,9 +35,11 @@ pub struct Global {
     /// Where the start is. FRESH -> STARTING by exchange, by one thread; the rest by that thread.
     state: AtomicU32,
     /// The thread key that tells of thread exits, plus one; zero without. Written during the start.
-    exit_key: AtomicU32,
+    pub(super) exit_key: AtomicU32,
     /// Not zero where wrappers of malloc are looked through. Written during the start.
     looks_through: AtomicUsize,
+    /// The program's own `operator delete`, or null: `replaced.rs`. Written while the library is loaded.
+    pub(super) delete: AtomicPtr<c_void>,
 }
 
 /// Where `looks_through` lies in it.
@@ -52,6 +56,7 @@ pub static GLOBAL: Global = Global {
     state: AtomicU32::new(FRESH),
     exit_key: AtomicU32::new(0),
     looks_through: AtomicUsize::new(0),
+    delete: AtomicPtr::new(core::ptr::null_mut()),
 };
 
 /// What a look from outside begins with: found by its name, or by its first bytes in the data of any
@@ -69,9 +74,6 @@ const READY: u32 = 2;
 /// How long another thread looks at a start that does not end (a child forked in the middle of its
 /// parent's first allocation) before it says that there is no memory.
 const START_SPINS: u32 = 50_000_000;
-/// How often a thread's exit lets the destructors of other keys run first.
-const EXIT_ROUNDS: u32 = 2;
-
 /// The allocator, ready or not: before the start every address is foreign to it.
 #[inline(always)]
 pub(super) fn allocator() -> &'static Allocator<Linux> {
@@ -113,8 +115,7 @@ fn first_heap() -> Option<&'static Heap> {
 /// The heap of the calling thread, where every call is looked at: libc keeps it. A thread that is about to
 /// end, between libc's taking it and our notice, borrows one.
 fn own_heap() -> &'static Heap {
-    let key = GLOBAL.exit_key.load(Acquire).checked_sub(1);
-    match key.map_or(0, process::thread_value) {
+    match exit_key().map_or(0, process::thread_value) {
         0 => EXITED_HEAP.heap(),
         // SAFETY: as in `thread_exits`.
         address => unsafe { &*core::ptr::with_exposed_provenance(address) },
@@ -124,7 +125,7 @@ fn own_heap() -> &'static Heap {
 /// From now on the calling thread finds nothing on the fast paths, where every call is to be looked at: its word
 /// leads to a heap of nothing, and libc keeps its own.
 fn be_careful() {
-    if allocator().options().is_careful() && GLOBAL.exit_key.load(Relaxed) != 0 {
+    if calls_are_looked_at() {
         set_current_heap(CAREFUL_HEAP.heap());
     }
 }
@@ -136,51 +137,36 @@ pub(super) fn calls_are_looked_at() -> bool {
 
 fn birth() -> Option<&'static Heap> {
     let allocator = allocator();
-    if GLOBAL.exit_key.load(Relaxed) == 0 {
-        // The program holds every thread key: nobody tells of exits, so ask who is still there.
+    if exit_key().is_none() {
+        // The program holds every thread key: the kernel is asked which threads still run.
         allocator.heaps.orphan_the_dead(process::thread_runs);
     }
     let heap = allocator.acquire_heap().ok()?;
     set_current_heap(heap);
     heap.set_thread_block(thread_block());
+    heap.set_thread(process::own_thread());
     // May allocate: the heap is in place, so that is an ordinary call.
-    if let Some(key) = GLOBAL.exit_key.load(Acquire).checked_sub(1) {
-        process::arm_thread_exit(key, heap.address());
+    if arm_exit(heap) {
         be_careful();
-    } else {
-        heap.set_thread(process::thread_number());
     }
     Some(heap)
 }
 
-/// A thread ends. Its heap stays as it is, for the next one.
-unsafe extern "C" fn thread_exits(heap: *mut c_void) {
-    inside(|| thread_ends(heap));
-}
-
-fn thread_ends(heap: *mut c_void) {
-    let heap: &'static Heap = {
-        // SAFETY: the value is what `birth` armed the key with, and heaps live for ever.
-        unsafe { &*heap.cast() }
-    };
-    let rounds = heap.exit_rounds.load(Relaxed);
-    if rounds < EXIT_ROUNDS
-        && let Some(key) = GLOBAL.exit_key.load(Acquire).checked_sub(1)
-    {
-        // Destructors of other keys may still allocate and free: let them go first.
-        heap.exit_rounds.store(rounds + 1, Relaxed);
-        process::arm_thread_exit(key, heap.address());
-        return;
-    }
-    set_current_heap(EXITED_HEAP.heap());
-    allocator().heaps.orphan(heap);
+/// Returns true when the start is done.
+pub(super) fn is_ready() -> bool {
+    GLOBAL.state.load(Acquire) == READY
 }
 
 unsafe extern "C" fn forked() {
-    if GLOBAL.state.load(Acquire) == READY {
+    if is_ready() {
         let careful = core::ptr::eq(current_heap(), CAREFUL_HEAP.heap());
+        let mine = if careful { own_heap() } else { current_heap() };
         inside(|| {
-            allocator().after_fork_in_child(if careful { own_heap() } else { current_heap() });
+            allocator().after_fork_in_child(mine);
+            // The only thread of the child has another number than in the parent.
+            if mine.thread().is_some() {
+                mine.set_thread(process::own_thread());
+            }
         });
         #[cfg(feature = "experiment-parallel")]
         super::parallel::after_fork_in_child();
@@ -188,13 +174,13 @@ unsafe extern "C" fn forked() {
 }
 
 unsafe extern "C" fn fork_begins() {
-    if GLOBAL.state.load(Acquire) == READY {
+    if is_ready() {
         inside(|| allocator().prepare_fork());
     }
 }
 
 unsafe extern "C" fn fork_is_done() {
-    if GLOBAL.state.load(Acquire) == READY {
+    if is_ready() {
         inside(|| allocator().fork_is_done());
     }
 }
@@ -231,7 +217,7 @@ fn build() -> bool {
     let secure = process::is_secure();
     let mut options = Options::DEFAULT;
     if !secure {
-        scope::for_each_variable(|variable| {
+        environment::for_each_variable(|variable| {
             if let Err(problem) = options.take(variable) {
                 complain(variable, problem);
             }
@@ -298,11 +284,24 @@ fn build() -> bool {
     GLOBAL.looks_through.store(usize::from(looks_through), Relaxed);
     GLOBAL.state.store(READY, Release);
     super::start::allocator().name_at_start();
-    if super::start::allocator().os().page_size() == 4096 {
+    seal();
+    true
+}
+
+fn seal() {
+    if allocator().os().page_size() == 4096 {
         // SAFETY: (1) nothing writes to the allocator after this, and its type is whole pages.
         unsafe { process::seal((&raw const GLOBAL).addr(), size_of::<Global>()) };
     }
-    true
+}
+
+/// Has `write` write to [`GLOBAL`] after the start; it is sealed again afterwards. Nothing happens where the
+/// kernel does not let it be written to. Only while the process has one thread.
+pub(super) fn write_sealed(write: impl FnOnce(&Global)) {
+    if ready() && process::allow((&raw const GLOBAL).addr(), size_of::<Global>()) {
+        write(&GLOBAL);
+        seal();
+    }
 }
 
 /// The protection key that tables get; zero for none.

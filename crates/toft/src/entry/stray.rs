@@ -6,6 +6,7 @@ use super::doors::inside;
 use super::fault::{Registers, end_by_default};
 use super::misuse::{Line, head};
 use super::start::allocator;
+use crate::os::seccomp::Calls;
 use crate::report::Stack;
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
@@ -44,7 +45,7 @@ fn name(address: usize, context: *mut c_void) {
     line.text("the allocator's own tables are there");
     let stack = allocator
         .filter()
-        .permit(allocator.os(), false)
+        .permit(allocator.os(), Calls::REPORT, false)
         .map(|_permit| Stack::of_context(at.instruction, at.stack, at.frame));
     allocator.conclude_with(&mut line, stack.as_ref());
 }

@@ -5,6 +5,7 @@
 
 use super::{Allocator, Call};
 use crate::os::release::{Piece, Release};
+use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::reclaim::{BATCH, Turn};
 use crate::remote::announce;
@@ -174,7 +175,7 @@ impl<O: Os> Allocator<O> {
 
     fn discard(&self, release: &mut Release, pieces: Option<&mut [Piece]>, swept: &mut Swept) {
         let Some(pieces) = pieces else { return };
-        let permit = self.filter().permit(&self.os, false);
+        let permit = self.filter().permit(&self.os, Calls::BATCH, false);
         // SAFETY: (1) pages of slots that are held: nobody uses them.
         unsafe { self.os.discard_all(release, pieces, permit.as_ref()) };
         swept.bytes +=

@@ -3,6 +3,7 @@
 
 use super::Allocator;
 use crate::os::Os;
+use crate::os::seccomp::Calls;
 use crate::report::{describe, is_return, module_of, table_of};
 use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way, code_of_frame};
 use crate::slab::CLASSES;
@@ -58,7 +59,8 @@ impl<O: Os> Allocator<O> {
     /// what led to it was learnt of code that is no more.
     #[cold]
     fn is_nothing(&self, word: usize) -> bool {
-        self.sites.find(word).is_none() && self.permit().is_some_and(|_permit| !is_return(word))
+        self.sites.find(word).is_none()
+            && self.permit(Calls::REPORT).is_some_and(|_permit| !is_return(word))
     }
 
     /// What was learnt of a site in a wrapper does not hold. From now on it is a site as any other.
@@ -85,7 +87,7 @@ impl<O: Os> Allocator<O> {
             if !self.wrappers.are_there() {
                 return None;
             }
-            let _permit = self.permit()?;
+            let _permit = self.permit(Calls::REPORT)?;
             // SAFETY: (1) the place where it was met: whoever called is still in its call.
             let by_frame = || met.is_some_and(|met| unsafe { met.place.has_frame(met.limit) });
             self.wrappers.code_of(&self.os, names, site, by_frame)
@@ -163,7 +165,7 @@ impl<O: Os> Allocator<O> {
     /// Whether the frame pointer leads on from where a return address was met.
     fn has_frame(&self, met: Met) -> bool {
         // SAFETY: (1) where it was met, in a call that has not returned.
-        self.permit().is_some_and(|_permit| unsafe { met.place.has_frame(met.limit) })
+        self.permit(Calls::REPORT).is_some_and(|_permit| unsafe { met.place.has_frame(met.limit) })
     }
 
     /// A bin of a site had nothing more; or it asks for a large block. If many sizes come to it, its calls are looked
@@ -204,7 +206,7 @@ impl<O: Os> Allocator<O> {
     /// How whoever stands above a call of a function is come by, if the function may be a wrapper; `blind`, also where
     /// nobody knows how long it is. Not at all where there may be a filter of system calls, and nothing is looked up.
     fn way_above(&self, site: usize, blind: bool) -> Way {
-        let Some(_permit) = self.permit() else { return Way::Never };
+        let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };
         let code = self.watch.code_at(site, || {
             let module = module_of(site)?;
             Some(Code { text: module.text, table: table_of(&module).unwrap_or(0) })

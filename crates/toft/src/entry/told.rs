@@ -8,6 +8,7 @@
 use super::allocator::Found;
 use super::{Allocator, Call};
 use crate::large::Block;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, probes};
 use crate::sample::{self, Trace, Weight};
 use crate::thread::{Heap, Seat, current_heap};
@@ -94,7 +95,7 @@ impl<O: Os> Allocator<O> {
     fn keep_stack(&self, heap: &Heap, address: usize, weight: Weight, site: usize) {
         let [stack, frame] = heap.take_call();
         // Who asks for stacks says that an inherited filter allows the call that reads them.
-        let mut trace = match self.filter().permit(&self.os, true) {
+        let mut trace = match self.filter().permit(&self.os, Calls::REPORT, true) {
             Some(_permit) => Trace::of_call(site, sample::Call { stack, frame }),
             None => Trace::of_site(site),
         };

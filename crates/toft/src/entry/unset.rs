@@ -12,6 +12,7 @@ use super::guarded::site_of;
 use super::misuse::{Line, head};
 use super::{Allocator, Call};
 use crate::guarded::{Slot, SlotCondition, Watcher};
+use crate::os::seccomp::Calls;
 use crate::os::userfault::{self, Doing};
 use crate::os::{Os, process, thread, wait_for};
 use crate::report::Stack;
@@ -37,7 +38,11 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn start_watcher(&self) -> Option<i32> {
         // Who asks for this says that an inherited filter allows it.
-        let permit = self.filter().permit(&self.os, true);
+        let permit = self.filter().permit(
+            &self.os,
+            Calls::REPORT.and(Calls::FAULTS).and(Calls::THREAD),
+            true,
+        );
         let file = permit.as_ref().and_then(|_| userfault::open());
         self.guarded.set_watcher(file, process::pid());
         let this = (&raw const *self).expose_provenance();

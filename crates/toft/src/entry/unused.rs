@@ -5,6 +5,7 @@
 
 use super::Allocator;
 use super::sweep::Swept;
+use crate::os::seccomp::Calls;
 use crate::os::{Error, Os, PIECE_BYTES};
 use crate::reclaim::{BATCH, Turn};
 use crate::slab::Slab;
@@ -49,7 +50,7 @@ impl<O: Os> Allocator<O> {
         swept: &mut Swept,
     ) -> bool {
         let mut done = true;
-        let known = self.permit().is_some_and(|_permit| {
+        let known = self.permit(Calls::RESIDENT).is_some_and(|_permit| {
             self.os.resident_pieces(start, len, |at, bytes| {
                 if done && !slab.is_unused_written(at, bytes) && !turn.pinned().add(at, bytes) {
                     done = self.discard_pinned(turn, swept) && turn.pinned().add(at, bytes);
@@ -71,7 +72,7 @@ impl<O: Os> Allocator<O> {
             // SAFETY: (1) pages of slabs that are not shared; HOLDING in their owner word keeps them
             // mapped, and their own.
             Some(_undisturbed) => unsafe {
-                self.os.discard_unused(pinned, &|| self.permit(), is_unused)
+                self.os.discard_unused(pinned, &|| self.permit(Calls::CLAIMS), is_unused)
             },
             None => Err(Error::NoMemory),
         };

@@ -21,6 +21,7 @@
 use super::misuse::{Line, head, tier};
 use super::{Allocator, Call};
 use crate::os::process::peek;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::policy::HARDENED;
 use crate::slab::{FLAGS, Slab, Violation};
@@ -117,7 +118,8 @@ impl<O: Os> Allocator<O> {
 
     fn verify_large(&self) -> bool {
         // Another thread may unmap what is looked at: the kernel reads it.
-        let permit = if HARDENED { self.filter().permit(&self.os, true) } else { None };
+        let permit =
+            if HARDENED { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
         let mut sound = true;
         self.large.for_each(|block| {

@@ -16,6 +16,7 @@
 use super::damage::Damage;
 use super::{Allocator, Call};
 use crate::os::process::peek;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::policy::HARDENED;
 use crate::slab::{Slab, SlotCare};
@@ -57,7 +58,9 @@ impl<O: Os> Allocator<O> {
         if !HARDENED {
             return true;
         }
-        let Some(_permit) = self.filter().permit(&self.os, true) else { return true };
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else {
+            return true;
+        };
         let mut whole = true;
         self.for_each_slab(|slab| {
             if whole && !heap.owns(slab) {

@@ -2,10 +2,11 @@
 //! none of them is set, that costs a comparison on a path that has just made a system call.
 //!
 //! The calls are unusual ones: under a filter of system calls nothing of it is done. What the system
-//! refuses is said once on standard error, and the program goes on without it.
+//! refuses is said once on standard error, and the program goes on without it: here, and for the preload library's `dlopen`.
 
 use super::Allocator;
 use super::misuse::Line;
+use crate::os::seccomp::Calls;
 use crate::os::{Error, Os};
 use crate::sync::Ordering::Relaxed;
 use core::ffi::CStr;
@@ -14,6 +15,7 @@ use core::ffi::CStr;
 const PREPOPULATE: u32 = 1;
 const MLOCK: u32 = 2;
 const NAMES: u32 = 4;
+const DEEPBIND: u32 = 8;
 
 impl<O: Os> Allocator<O> {
     /// Addresses of slabs were mapped, and nobody has had them yet.
@@ -41,13 +43,13 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn fulfil_wishes(&self, address: usize, len: usize) {
         if self.options.mlock
-            && let Some(_permit) = self.permit()
+            && let Some(_permit) = self.permit(Calls::LOCK)
             && self.os.lock(address, len).is_err()
         {
             self.cannot(MLOCK, "TOFT_MLOCK: the system does not lock so much memory");
         }
         if self.options.prepopulate
-            && let Some(_permit) = self.permit()
+            && let Some(_permit) = self.permit(Calls::POPULATE)
         {
             // SAFETY: (1) the callers have mapped the range.
             let done = unsafe { self.os.populate(address, len) };
@@ -81,11 +83,16 @@ impl<O: Os> Allocator<O> {
 
     fn name(&self, address: usize, len: usize, name: &CStr) {
         if self.options.names
-            && let Some(_permit) = self.permit()
+            && let Some(_permit) = self.permit(Calls::NAMES)
             && self.os.name(address, len, name).is_err()
         {
             self.cannot(NAMES, "TOFT_NAMES: this kernel gives mappings no names");
         }
+    }
+
+    /// A library was to be opened with `RTLD_DEEPBIND`, and the C library's table of symbols could not be changed.
+    pub(super) fn cannot_bind_deeply(&self) {
+        self.cannot(DEEPBIND, "RTLD_DEEPBIND: libc's malloc cannot be replaced for such libraries");
     }
 
     /// Says once that a wish is not fulfilled.

@@ -88,8 +88,8 @@ pub struct Blocks {
     pub(super) blocks: usize,
     pub(super) state: *const State,
     pub(super) stacks: *const AtomicU64,
-    /// Two bits for each chunk of descriptors: mapped, and set out to be. Any thread sets, none
-    /// clears.
+    /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any thread
+    /// sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
     pub(super) chunks: *const [AtomicU64; 2],
     /// Where blocks lie, and what is written before and behind them. Hardened build only.
     pub(super) key: Key,
@@ -284,10 +284,28 @@ impl Blocks {
         need: &Need,
         admit: &impl Fn(usize) -> bool,
     ) -> Result<(&Block, usize), Error> {
-        for _ in 0..TRIES {
+        // Where something foreign is: those extents are left alone, unless it is everywhere.
+        let mut foreign = [None; TRIES];
+        let mapped = self.map_one_of(os, need, admit, &mut foreign);
+        if mapped.is_err() {
+            foreign.into_iter().rev().flatten().for_each(|block| self.put_vacant(block));
+        }
+        mapped
+    }
+
+    fn map_one_of<'a>(
+        &'a self,
+        os: &impl Os,
+        need: &Need,
+        admit: &impl Fn(usize) -> bool,
+        foreign: &mut [Option<&'a Block>; TRIES],
+    ) -> Result<(&'a Block, usize), Error> {
+        for found in foreign {
             let block = match self.vacant(os, need) {
                 // Addresses that wait can be had back.
-                Err(Error::NoMemory) if HARDENED && self.stop_waiting() => self.vacant(os, need)?,
+                Err(Error::NoMemory) if HARDENED && self.stop_waiting(need.bytes) => {
+                    self.vacant(os, need)?
+                }
                 block => block?,
             };
             if HARDENED && block.mapped() != 0 && !self.is_shared(block) {
@@ -302,8 +320,7 @@ impl Blocks {
             let dirty = block.resident.load(Relaxed);
             match self.adapt(os, block, need.bytes, admit) {
                 Ok(()) => return Ok((block, dirty)),
-                // Something foreign lies here: leave the extent alone for ever.
-                Err(Error::Occupied) => {}
+                Err(Error::Occupied) => *found = Some(block),
                 Err(error) => {
                     self.put_vacant(block);
                     return Err(error);

@@ -3,16 +3,16 @@
 use super::blocks::{Blocks, Need, TRIES, UNIT, UNIT_SHIFT};
 use super::class::class_bytes;
 use super::{Block, BlockState};
-use crate::os::{Error, Os, wait_for};
+use crate::os::{Error, Os};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
-use crate::sync::{AtomicU64, stack};
+use crate::sync::{AtomicU64, spin_until, stack};
 
 /// log2 of the units whose descriptors are mapped together: 64 KiB of descriptors, whole pages on
 /// every kernel.
 pub(super) const CHUNK_SHIFT: u32 = 10;
 impl Blocks {
-    /// The chunk of a unit: the word that says which are mapped, the one that says which somebody has
-    /// set out to map, and the chunk's bit in both.
+    /// The chunk of a unit: the word that says which are mapped, the one that says which are mapped or
+    /// claimed by a thread that maps them, and the chunk's bit in both.
     pub(super) fn chunk(&self, unit: usize) -> (&[AtomicU64; 2], u64) {
         let chunk = unit >> CHUNK_SHIFT;
         // SAFETY: `new` duty 1: two bits for each chunk of the tier, and callers' units are below
@@ -34,27 +34,31 @@ impl Blocks {
         self.blocks + (unit >> CHUNK_SHIFT << CHUNK_SHIFT) * size_of::<Block>()
     }
 
-    /// Makes sure that a unit has a descriptor.
+    /// Makes sure that a unit has a descriptor. `Occupied` means that something foreign is where it
+    /// would be, or that another thread has been stopped while it maps it: the caller takes another chunk.
     pub(super) fn map_descriptor(&self, os: &impl Os, unit: usize) -> Result<(), Error> {
-        if self.is_mapped(unit) {
-            return Ok(());
-        }
-        let ([mapped, intended], bit) = self.chunk(unit);
-        intended.fetch_or(bit, AcqRel);
-        match os.map(self.chunk_start(unit), size_of::<Block>() << CHUNK_SHIFT) {
-            Ok(()) => {
-                let bytes = size_of::<Block>() << CHUNK_SHIFT;
-                self.state().descriptors.fetch_add(bytes, Relaxed);
-                // publish chunk: pairs with `is_mapped`.
-                mapped.fetch_or(bit, AcqRel);
-                Ok(())
+        let ([mapped, claimed], bit) = self.chunk(unit);
+        let is_claimed = || claimed.load(Acquire) & bit != 0;
+        loop {
+            if self.is_mapped(unit) {
+                return Ok(());
             }
-            // Another thread is between its `map` and its bit, or something foreign is there.
-            Err(Error::Occupied) if wait_for(os, || self.is_mapped(unit)) => Ok(()),
-            Err(error) => {
-                // Whatever is there is not ours, and a child must not take it for ours.
-                intended.fetch_and(!bit, AcqRel);
-                Err(error)
+            // claim chunk: the thread that sets the bit maps the chunk, and clears the bit if it cannot.
+            if claimed.fetch_or(bit, AcqRel) & bit == 0 {
+                let bytes = size_of::<Block>() << CHUNK_SHIFT;
+                let done = os.map(self.chunk_start(unit), bytes);
+                if done.is_ok() {
+                    self.state().descriptors.fetch_add(bytes, Relaxed);
+                    // publish chunk: pairs with `is_mapped`.
+                    mapped.fetch_or(bit, AcqRel);
+                } else {
+                    // What is there is not ours, and a child must not take it for ours.
+                    claimed.fetch_and(!bit, AcqRel);
+                }
+                return done;
+            }
+            if !spin_until(|| self.is_mapped(unit) || !is_claimed()) {
+                return Err(Error::Occupied);
             }
         }
     }
@@ -65,8 +69,8 @@ impl Blocks {
         let end = self.first + self.state().next.load(Acquire);
         let mut unit = self.first;
         while unit < end.min(self.units) {
-            let ([mapped, intended], bit) = self.chunk(unit);
-            if intended.load(Acquire) & !mapped.load(Acquire) & bit != 0 {
+            let ([mapped, claimed], bit) = self.chunk(unit);
+            if claimed.load(Acquire) & !mapped.load(Acquire) & bit != 0 {
                 let got = os.map(self.chunk_start(unit), size_of::<Block>() << CHUNK_SHIFT);
                 if matches!(got, Ok(()) | Err(Error::Occupied)) {
                     mapped.fetch_or(bit, AcqRel);
@@ -104,23 +108,30 @@ impl Blocks {
             .checked_add(self.extent_beside())
             .and_then(|extent| extent.checked_next_multiple_of(UNIT))
             .ok_or(Error::NoMemory)?;
-        for _ in 0..TRIES {
+        let units = extent >> UNIT_SHIFT;
+        // The first unit that could not be used.
+        let mut passed = None;
+        for tries_left in (0..TRIES).rev() {
             let apart = self.may_be_separate();
             let gap = self.choose_gap(apart);
-            let take = |gap| self.take_units(extent >> UNIT_SHIFT, need.align, gap);
+            let take = |gap| self.take_units(units, need.align, gap);
             let unit = match take(gap).or_else(|_| take(0)) {
                 Ok(unit) => unit,
                 // Before memory is refused, the one at the right multiple may lie further down.
                 Err(error) => return self.pop_vacant(need, self.units).ok_or(error),
             };
-            match self.prepare(os, unit, need.partition, (need.class, apart), extent) {
+            let error = match self.prepare(os, unit, need.partition, (need.class, apart), extent) {
                 Ok(block) => return Ok(block),
-                // Something foreign lies where the descriptor would.
-                Err(Error::Occupied) => {}
-                Err(error) => {
-                    self.return_units(unit, extent >> UNIT_SHIFT);
-                    return Err(error);
-                }
+                Err(error) => error,
+            };
+            // Something foreign is where the descriptor would be, or another thread is mapping it: the
+            // next chunk is another matter. What is passed by is left alone, unless it is everywhere.
+            let (first, end) = (*passed.get_or_insert(unit), unit + units);
+            let rest = (((unit >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT).saturating_sub(end);
+            let goes_on = error == Error::Occupied && tries_left != 0;
+            if !goes_on || self.take_units(rest, 1, 0).is_err() {
+                self.return_units(first, end - first);
+                break;
             }
         }
         Err(Error::NoMemory)
@@ -170,6 +181,24 @@ impl Blocks {
             block.publish_free();
         }
         self.push_free(block);
+    }
+
+    /// Whether the system would map so many bytes more now: tried where nobody has anything yet. A thread that takes
+    /// that place in the meantime finds it occupied, and takes another.
+    pub fn could_map(&self, os: &impl Os, bytes: usize) -> bool {
+        let unit = self.first + self.state().next.load(Relaxed);
+        let room = self.units.saturating_sub(unit) << UNIT_SHIFT;
+        let Some(bytes) = bytes.checked_next_multiple_of(self.page_size) else { return false };
+        if bytes > room {
+            return false;
+        }
+        let start = self.base + (unit << UNIT_SHIFT);
+        match os.map(start, bytes) {
+            // SAFETY: (1) mapped by the line above; nobody was told.
+            Ok(()) => unsafe { os.unmap(start, bytes) }.is_ok(),
+            // Nothing is known: what is given back may be of use.
+            Err(error) => error == Error::Occupied,
+        }
     }
 
     fn return_units(&self, unit: usize, units: usize) -> bool {

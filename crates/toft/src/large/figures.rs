@@ -49,6 +49,12 @@ impl Blocks {
         live + state.kept.load(Relaxed) + state.descriptors.load(Relaxed)
     }
 
+    /// Bytes that are mapped for blocks, or more: those that share a mapping may count twice.
+    pub fn mapped_at_most(&self) -> usize {
+        let state = self.state();
+        state.mapped.load(Relaxed) + state.live_bytes.load(Relaxed) + state.kept.load(Relaxed)
+    }
+
     /// Usable bytes of live blocks.
     pub fn live_bytes(&self) -> usize {
         self.state().live_bytes.load(Relaxed)

@@ -68,13 +68,16 @@ impl Blocks {
         let resident = block.resident.load(Relaxed);
         if resident > bytes + bytes / SLACK {
             self.cut(os, block, bytes);
-        } else if resident < bytes {
-            self.make_room(os, bytes);
         }
         if !admit(block.resident.load(Relaxed).max(bytes)) {
             return Err(Error::NoMemory);
         }
-        self.map_to(os, block, bytes)
+        self.map_to(os, block, bytes)?;
+        if resident < bytes {
+            // Not before: a request that is refused takes nothing from what is kept.
+            self.make_room(os, bytes);
+        }
+        Ok(())
     }
 
     /// Maps a held block for at least `bytes`.

@@ -111,11 +111,8 @@ impl Blocks {
             // What could not be given back once.
             _ => Err(Error::NoMemory),
         };
-        if let Err(error) = moved {
-            // Where something foreign lies the extent is left alone for ever.
-            if error != Error::Occupied {
-                self.put_vacant(target);
-            }
+        if moved.is_err() {
+            self.put_vacant(target);
             return None;
         }
         self.set_extent_of_pages(block, 0, 0);

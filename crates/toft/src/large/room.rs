@@ -12,6 +12,7 @@ use super::kept::{Kept, PLACES};
 use crate::os::Os;
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
+use crate::sync::StoreChanged;
 
 /// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top;
 /// `TOFT_LARGE_KEEP` is the limit of both together.
@@ -28,6 +29,9 @@ const CUT_LEAST: usize = 256 << 10;
 /// Bytes of pages that are worth moving: it costs about as much as ten faults. A page that is not
 /// touched costs no fault either, so it is done only where there is much to be had.
 pub(super) const MOVE_LEAST: usize = 64 << 10;
+/// Bytes that are asked for, for each one that is moved, at most: a request that the system may refuse costs no kept
+/// block for a share of its pages that makes no difference.
+const MOVE_SHARE: usize = 64;
 
 /// Bytes that one call of [`Blocks::decay`] gives back at most.
 const DECAY_MOST: usize = 16 << 20;
@@ -89,7 +93,8 @@ impl Blocks {
         }
         let enough = own.resident() >= need.bytes / 4;
         let gain = any.resident().min(need.bytes) >= 2 * own.resident() + MOVE_LEAST;
-        let donor = any.kept.filter(|_| !enough && gain);
+        let worth_it = need.bytes / MOVE_SHARE <= any.resident();
+        let donor = any.kept.filter(|_| !enough && gain && worth_it);
         Fit { own: own.kept, donor }
     }
 
@@ -190,7 +195,7 @@ impl Blocks {
 
     /// Keeps as little as can be from now on, or as much as usual.
     pub fn set_lean(&self, lean: bool) {
-        self.state().lean.store(u32::from(lean), Relaxed);
+        self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
     /// Gives back so many bytes of waiting blocks, the last pages of the oldest first.

@@ -78,10 +78,14 @@ impl Blocks {
         }
     }
 
-    /// Lets everything that waits go on; says whether there was anything.
+    /// Lets everything that waits go on, where one extent of that could have so many bytes; returns true if there was
+    /// anything.
     #[cold]
-    pub(super) fn stop_waiting(&self) -> bool {
+    pub(super) fn stop_waiting(&self, bytes: usize) -> bool {
         let waiting = &self.state().waiting;
+        if waiting.bytes.load(Relaxed) < bytes {
+            return false;
+        }
         let mut any = false;
         for place in waiting.places() {
             any |= self.go_on(place.swap(0, AcqRel));

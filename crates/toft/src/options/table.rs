@@ -122,7 +122,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_RECLAIM",
         default: "auto",
         kind: Kind::Word(RECLAIM),
-        doc: "who gives idle memory back: a thread of the library's own, once the program has 16 MiB (auto: unless it was started under a filter of system calls, which might kill it; thread: even then), calls of malloc and free, or nobody",
+        doc: "who gives idle memory back: a thread of the library's own, once the program has 16 MiB (auto: in a container once it is known that its filter allows that, docs/failure-modes.md; thread: even before), calls of malloc and free, or nobody",
     },
     Entry {
         name: "TOFT_DECAY",

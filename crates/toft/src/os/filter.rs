@@ -3,23 +3,27 @@
 //! A filter that was made for a program with a malloc allows `mmap`, `munmap`, `mremap`, `mprotect`,
 //! `madvise` that gives pages back, `futex` and the like: *usual* calls. Everything else (`membarrier`,
 //! `process_madvise`, io_uring, other advice, a thread of our own) is *unusual*: it needs a
-//! [`Permit`], and nobody gets one where there may be a filter. How a filter is learnt of, without
+//! [`Permit`], and there is none where a filter may kill for it. How a filter is learnt of, without
 //! a call that it may forbid:
 //!
 //! - *Inherited* from whoever started the program: the kernel says so in `/proc`. The program was
 //!   started and has opened its libraries, so a file may be opened and read. Looked at late, as most
 //!   processes never get there, and until there is an answer: a process that has no descriptor left at
-//!   that moment is asked about again.
+//!   that moment is asked about again. Which calls such a filter allows is found out once, by a child
+//!   ([`super::seccomp`]), when a feature first needs them: [`Filter::probe`].
 //! - *Installed* by the process itself: whoever exports `prctl` and `syscall` says so before
 //!   ([`Filter::about_to_install`]), and from then on no file is opened either.
 //! - *Unwatched*: nobody says so, as in a Rust program that has the allocator without those names.
-//!   It may install a filter at any time, so there are no permits.
+//!   It may install a filter at any time, so there are no permits, but for the report that ends the process.
 //!
 //! What nobody can see is a filter that a program installs by an instruction of its own.
 
+use super::seccomp::{Answers, Calls};
 use super::{Os, wait_for};
 use crate::sync::AtomicU32;
-use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::sync::StoreChanged;
+use core::mem::offset_of;
 
 /// What is known about filters. All zero at first; in memory that the core provides.
 #[derive(Debug)]
@@ -35,11 +39,73 @@ pub struct Filter {
     inherited: AtomicU32,
     /// When there was no answer, in ticks, or zero. Any thread; one that sees an old one asks once more.
     asked: AtomicU32,
+    /// [`UNPROBED`], [`PROBING`] or [`PROBED`]. The prober by compare and exchange; `PROBED` by Release, after
+    /// the two words below, which whoever reads them reads after an Acquire of it.
+    probe: AtomicU32,
+    /// What the filter allows, as [`Answers`]. The prober.
+    safe: AtomicU32,
+    works: AtomicU32,
+    /// Not zero in a process that has come of a fork. Written in the child, before it has threads.
+    cloned: AtomicU32,
+    /// The tick before which there is no further attempt, and ticks between the last two; zero at first.
+    /// The prober.
+    next: AtomicU32,
+    pause: AtomicU32,
 }
 
 const UNKNOWN: u32 = 0;
 const FREE: u32 = 1;
 const FILTERED: u32 = 2;
+
+const UNPROBED: u32 = 0;
+const PROBING: u32 = 1;
+const PROBED: u32 = 2;
+
+/// Ticks between two attempts at a probe, at most: about half a minute.
+const PAUSE_MOST: u32 = 1024;
+
+/// The words of a [`Filter`] that are read from outside of the process, and what they say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Filters that the process has installed.
+    pub installed: u32,
+    /// Not zero where installations are told of.
+    pub watched: u32,
+    /// Zero: not looked up; one: none; else inherited.
+    pub inherited: u32,
+    /// What a probe has found, if there was one.
+    pub answers: Option<Answers>,
+}
+
+impl Words {
+    /// Where the words are in a [`Filter`], in the order of [`Words::of`].
+    pub const OFFSETS: [usize; 6] = [
+        offset_of!(Filter, installed),
+        offset_of!(Filter, watched),
+        offset_of!(Filter, inherited),
+        offset_of!(Filter, probe),
+        offset_of!(Filter, safe),
+        offset_of!(Filter, works),
+    ];
+
+    /// What the words are.
+    pub fn of([installed, watched, inherited, probe, safe, works]: [u32; 6]) -> Words {
+        let [safe, works] = [safe, works].map(Calls::from_bits);
+        let answers = (probe == PROBED).then_some(Answers { safe, works });
+        Words { installed, watched, inherited, answers }
+    }
+
+    /// What they say, without asking anybody.
+    pub fn state(&self) -> FilterState {
+        match (self.installed, self.watched, self.inherited) {
+            (1.., ..) => FilterState::Installed,
+            (_, 0, _) => FilterState::Unwatched,
+            (.., UNKNOWN) => FilterState::Unknown,
+            (.., FREE) => FilterState::None,
+            _ => FilterState::Inherited,
+        }
+    }
+}
 
 /// Whether there may be a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +149,26 @@ impl Filter {
             watched: AtomicU32::new(0),
             inherited: AtomicU32::new(UNKNOWN),
             asked: AtomicU32::new(0),
+            probe: AtomicU32::new(UNPROBED),
+            safe: AtomicU32::new(0),
+            works: AtomicU32::new(0),
+            cloned: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            pause: AtomicU32::new(0),
         }
     }
 
     /// From now on each installation is told of.
     pub fn watch(&self) {
         self.watched.store(1, Release);
+    }
+
+    /// The process is about to be ended: nobody installs a filter any more, so that it is enough to ask the kernel once
+    /// whether there is one. That opens a file, which a filter of the process's own may forbid where nobody has told of it.
+    pub fn nothing_follows(&self, os: &impl Os) {
+        if self.watched.load(Relaxed) == 0 && self.ask(os) != FilterState::Unknown {
+            self.watch();
+        }
     }
 
     /// A filter is about to be installed. When this returns no unusual call is under way, unless one
@@ -140,13 +220,59 @@ impl Filter {
         if filtered { FilterState::Inherited } else { FilterState::None }
     }
 
-    /// Leave to make an unusual call; `None` where there may be a filter. Where the user says so, one
-    /// that the process was started under, or that nobody would tell of, is `trusted` to allow it.
-    pub fn permit(&self, os: &impl Os, trusted: bool) -> Option<Permit<'_>> {
-        // Asked before, because it may take long.
+    /// What a probe has found of the filter that the process was started under, if there was one.
+    pub fn answers(&self) -> Option<Answers> {
+        (self.probe.load(Acquire) == PROBED).then(|| {
+            let [safe, works] = [&self.safe, &self.works].map(|word| word.load(Relaxed));
+            Answers { safe: Calls::from_bits(safe), works: Calls::from_bits(works) }
+        })
+    }
+
+    /// Finds out what an inherited filter allows, if that is not known and can be found out; says whether it is
+    /// known now what may be called. Creates a child: not on a fast path. In vain it is tried again later,
+    /// after longer and longer pauses.
+    pub fn probe(&self, os: &impl Os) -> bool {
         match self.state(os) {
-            FilterState::None => {}
-            FilterState::Inherited | FilterState::Unknown | FilterState::Unwatched if trusted => {}
+            FilterState::None => return true,
+            FilterState::Inherited => {}
+            _ => return false,
+        }
+        if self.answers().is_some() {
+            return true;
+        }
+        let (now, pause) = (os.ticks(), self.pause.load(Relaxed));
+        if pause != 0 && now.wrapping_sub(self.next.load(Relaxed)) > u32::MAX / 2 {
+            return false;
+        }
+        // A filter that the process installs meanwhile waits.
+        let Some(_permit) = self.permit_unless_installed() else { return false };
+        if self.probe.compare_exchange(UNPROBED, PROBING, Relaxed, Relaxed).is_err() {
+            return self.answers().is_some();
+        }
+        let Some(found) = os.probe_filter(self.cloned.load(Relaxed) != 0) else {
+            let pause = (2 * pause).clamp(1, PAUSE_MOST);
+            self.pause.store(pause, Relaxed);
+            self.next.store(now.wrapping_add(pause), Relaxed);
+            self.probe.store(UNPROBED, Relaxed);
+            return false;
+        };
+        self.safe.store(found.safe.bits(), Relaxed);
+        self.works.store(found.works.bits(), Relaxed);
+        self.probe.store(PROBED, Release);
+        true
+    }
+
+    /// Leave to make unusual calls of these rows; `None` where there may be a filter that kills for them. Where
+    /// the user says so, one that the process was started under and that was not probed, or that nobody would tell
+    /// of, is `trusted` to allow them.
+    pub fn permit(&self, os: &impl Os, calls: Calls, trusted: bool) -> Option<Permit<'_>> {
+        // Asked before, because it may take long.
+        match (self.state(os), self.answers()) {
+            (FilterState::None, _) => {}
+            (FilterState::Inherited, Some(answers)) if answers.safe.has(calls) => {}
+            (FilterState::Inherited, Some(_)) => return None,
+            (FilterState::Inherited | FilterState::Unknown | FilterState::Unwatched, _)
+                if trusted => {}
             _ => return None,
         }
         self.permit_unless_installed()
@@ -163,7 +289,13 @@ impl Filter {
 
     /// In the child of a fork: the threads that held permits are not here.
     pub fn repair(&self) {
-        self.in_flight.store(0, Relaxed);
+        self.in_flight.store_changed(0, Relaxed);
+        // Nor is the thread that was probing. The filter is the parent's, and so is what was found.
+        if self.probe.load(Relaxed) == PROBING {
+            self.probe.store(UNPROBED, Relaxed);
+        }
+        self.cloned.store_changed(1, Relaxed);
+        self.pause.store_changed(0, Relaxed);
     }
 }
 
@@ -213,132 +345,4 @@ impl ModeFinder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Linux;
-    use super::super::fake::{Fake, Machine};
-    use super::*;
-
-    fn watched() -> Filter {
-        let filter = Filter::new();
-        filter.watch();
-        filter.inherited.store(FREE, Relaxed);
-        filter
-    }
-
-    #[test]
-    fn a_permit_is_had_only_where_there_can_be_no_filter() {
-        let os = Linux::detect();
-        let filter = Filter::new();
-        assert_eq!(filter.state(&os), FilterState::Unwatched);
-        assert!(filter.permit(&os, false).is_none());
-        let filter = watched();
-        assert_eq!(filter.state(&os), FilterState::None);
-        assert!(filter.permit(&os, false).is_some());
-        filter.about_to_install(&os);
-        assert_eq!(filter.state(&os), FilterState::Installed);
-        assert!(filter.permit(&os, false).is_none());
-        filter.was_refused();
-        assert!(filter.permit(&os, false).is_some());
-        filter.inherited.store(FILTERED, Relaxed);
-        assert_eq!(filter.state(&os), FilterState::Inherited);
-        assert!(filter.permit(&os, false).is_none());
-        assert_eq!(filter.in_flight.load(Relaxed), 0);
-    }
-
-    #[test]
-    fn what_could_not_be_looked_up_is_looked_up_again() {
-        for (answer, state) in [(false, FilterState::None), (true, FilterState::Inherited)] {
-            let os = Fake::new(Machine::SMALL);
-            let filter = Filter::new();
-            filter.watch();
-            os.set_filtered(None);
-            for _ in 0..3 {
-                os.pass(1);
-                assert_eq!(filter.state(&os), FilterState::Unknown);
-                assert!(filter.permit(&os, false).is_none());
-            }
-            // In the same tick nobody is asked; what was answered once holds.
-            os.set_filtered(Some(answer));
-            assert_eq!(filter.state(&os), FilterState::Unknown);
-            os.pass(1);
-            assert_eq!(filter.state(&os), state);
-            os.set_filtered(Some(!answer));
-            os.pass(1);
-            assert_eq!(filter.state(&os), state);
-        }
-    }
-
-    #[test]
-    fn a_process_without_a_descriptor_to_spare_is_not_taken_for_a_filtered_one() {
-        let os = Linux::detect();
-        let filtered = os.is_filtered();
-        assert!(filtered.is_some());
-        // In a child, because the limit is the process's.
-        // SAFETY: the child makes system calls only, and ends.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                let all = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-                let none = libc::rlimit { rlim_cur: 0, rlim_max: 64 };
-                libc::setrlimit(libc::RLIMIT_NOFILE, &none);
-                let without = os.is_filtered();
-                libc::setrlimit(libc::RLIMIT_NOFILE, &all);
-                libc::_exit(i32::from(without.is_some() || os.is_filtered() != filtered));
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &mut status, 0), child);
-            assert_eq!(status, 0, "in the child");
-        }
-    }
-
-    #[test]
-    fn installing_waits_for_permits_and_not_for_ever() {
-        let os = Linux::detect();
-        let filter = watched();
-        let permit = filter.permit(&os, false).unwrap();
-        // Nobody gives it back: a bound, not a hang.
-        filter.about_to_install(&os);
-        assert_eq!(filter.in_flight.load(Relaxed), 1);
-        filter.was_refused();
-        // Somebody does: no installation is seen to go on while it is held.
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                filter.about_to_install(&os);
-                filter.in_flight.load(SeqCst)
-            });
-            while !filter.is_installed() {
-                std::thread::yield_now();
-            }
-            assert!(filter.permit(&os, false).is_none());
-            drop(permit);
-            assert_eq!(thread.join().unwrap(), 0);
-        });
-    }
-
-    #[test]
-    fn a_child_forgets_the_permits_of_threads_that_it_does_not_have() {
-        let os = Linux::detect();
-        let filter = watched();
-        let permit = filter.permit(&os, false).unwrap();
-        filter.repair();
-        drop(permit);
-        assert_eq!(filter.in_flight.load(Relaxed), 0);
-    }
-
-    #[test]
-    fn the_mode_is_found_in_whatever_pieces() {
-        let text = b"Name:\tx\n\nSeccompX:\t1\nSeccomp:\t2\nSeccomp_filters:\t0\n";
-        for size in 1..=text.len() {
-            let mut finder = ModeFinder::default();
-            text.chunks(size).for_each(|piece| finder.take(piece));
-            assert_eq!(finder.mode, Some(b'2'), "{size}");
-        }
-        let says_none = |text: &[u8]| {
-            let mut finder = ModeFinder::default();
-            finder.take(text);
-            finder.says_none()
-        };
-        assert!(says_none(b"\nSeccomp:\t0\n"));
-        assert!(!says_none(b"\nSeccomp:\t2\n") && !says_none(b"\nSeccomp:") && !says_none(b""));
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use super::filter::{ModeFinder, Permit};
 use super::keys::KeyNumber;
 use super::release::{Piece, Release};
+use super::seccomp::{self, Answers};
 use super::syscall::syscall;
 use super::{Error, Group, Os, Sharing, cgroup, keys, probes, process, share, thread};
 use crate::sync::AtomicU32;
@@ -253,6 +254,10 @@ unsafe impl Os for Linux {
             Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => None,
             Ok(()) | Err(_) => Some(!finder.says_none()),
         }
+    }
+
+    fn probe_filter(&self, cloned: bool) -> Option<Answers> {
+        seccomp::probe(self.page_size, cloned)
     }
 
     fn shut_out_signals(&self) -> u64 {

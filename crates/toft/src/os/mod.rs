@@ -18,6 +18,7 @@ mod pin;
 pub mod probes;
 pub mod process;
 pub mod release;
+pub mod seccomp;
 mod share;
 mod syscall;
 pub mod thread;
@@ -36,6 +37,7 @@ pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};
 pub use linux::Linux;
 pub use pin::{PIECE_BYTES, Pin, Pinned};
 use release::{Piece, Release};
+use seccomp::Answers;
 pub use share::Sharing;
 pub use syscall::syscall;
 pub use warmth::{Pages, Scan, Warmth};
@@ -274,6 +276,10 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// be looked up at the moment. Reads a file.
     fn is_filtered(&self) -> Option<bool>;
 
+    /// What the calling thread's filter allows, found out by a child that makes the calls; nothing where
+    /// none may be created, or could be. `cloned` says that this process has come of a fork under it.
+    fn probe_filter(&self, cloned: bool) -> Option<Answers>;
+
     /// How short of memory the group of processes is that this one belongs to; with a permit for each
     /// file that is read.
     fn group<'a>(&self, permit: &dyn Fn() -> Option<Permit<'a>>) -> Group;
@@ -302,11 +308,8 @@ const WAITS: u32 = 200;
 /// For the moments between two instructions of another thread only: that thread may have been
 /// interrupted there, on a loaded machine for some milliseconds. Nothing depends on it going on.
 pub fn wait_for(os: &impl Os, done: impl Fn() -> bool) -> bool {
-    for _ in 0..crate::sync::SPIN_LIMIT {
-        if done() {
-            return true;
-        }
-        crate::sync::pause();
+    if crate::sync::spin_until(&done) {
+        return true;
     }
     for _ in 0..WAITS {
         if done() {

@@ -11,7 +11,7 @@ const STACK: usize = 64 << 10;
 const GUARD: usize = 64 << 10;
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and the command that asks for the right to it, Linux 4.14.
-const EXPEDITED: usize = 1 << 3;
+pub(super) const EXPEDITED: usize = 1 << 3;
 const REGISTER_EXPEDITED: usize = 1 << 4;
 
 /// Starts a thread that runs `run(argument)`; says its number, if it could.
@@ -41,8 +41,8 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
     };
     // The thread begins with the mask of its maker: none of the program's signals is for it.
     mask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    // SAFETY: the stack is the thread's alone, and is never given back.
-    let made = unsafe { clone_onto(stack + GUARD + STACK, run, argument) };
+    // SAFETY: (1) the stack is the thread's alone, and is never given back; (2) `clone` with its end.
+    let made = unsafe { create_thread(stack + GUARD + STACK, run, argument) };
     mask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
     if made <= 0 {
         // SAFETY: the mapping was made above and nobody has it.
@@ -67,32 +67,61 @@ const CLONE_FLAGS: usize = (libc::CLONE_VM
     | libc::CLONE_THREAD
     | libc::CLONE_SYSVSEM) as usize;
 
+/// Starts a thread on a stack; its number, or the negative code of a refusal.
+///
+/// # Safety
+/// 1. As for [`clone_onto`], duty 1.
+pub(super) unsafe fn create_thread(
+    top: usize,
+    run: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
+    // SAFETY: (1) the caller's; (2) `clone` is given that stack.
+    unsafe { clone_onto(libc::SYS_clone, [CLONE_FLAGS, top], top, run, argument) }
+}
+
+/// Calls `clone` or `clone3`, and `run(argument)` in what they create. A filter may answer zero and create
+/// nothing: then the stack is still the caller's, and the result is `-ENOSYS`.
+///
 /// # Safety
 /// 1. `top` is the end of a stack that nobody else uses, aligned to 16.
+/// 2. The arguments are of that call, and have what it creates begin at `top`.
 #[cfg(target_arch = "x86_64")]
-unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> isize {
+pub(super) unsafe fn clone_onto(
+    number: i64,
+    [first, second]: [usize; 2],
+    top: usize,
+    run: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
     let made: isize;
-    // SAFETY: (1) the caller's. In the new thread, whose result is zero, `run` is called and does not
-    // return; the old one goes on behind it. rbx would be the compiler's own, so the function and its
+    // SAFETY: (1) (2) the caller's. In what is created, whose result is zero, `run` is called and does
+    // not return; the caller goes on behind it. rbx would be the compiler's own, so the function and its
     // argument are in registers that the system call leaves alone.
     unsafe {
         core::arch::asm!(
             "syscall",
             "test rax, rax",
             "jnz 2f",
+            "cmp rsp, r14",
+            "jne 3f",
             "xor ebp, ebp",
             "mov rdi, r13",
             "call r12",
             "ud2",
+            "3:",
+            "mov rax, {nothing}",
             "2:",
-            inlateout("rax") libc::SYS_clone as isize => made,
-            in("rdi") CLONE_FLAGS,
-            in("rsi") top,
+            nothing = const -(libc::ENOSYS as isize),
+            inlateout("rax") number as isize => made,
+            in("rdi") first,
+            in("rsi") second,
             in("rdx") 0usize,
             in("r10") 0usize,
             in("r8") 0usize,
             in("r12") run as usize,
             in("r13") argument,
+            in("r14") top,
             lateout("rcx") _,
             lateout("r11") _,
         );
@@ -100,29 +129,46 @@ unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument
     made
 }
 
+/// As for x86-64. (Untested.)
+///
 /// # Safety
 /// 1. `top` is the end of a stack that nobody else uses, aligned to 16.
+/// 2. The arguments are of that call, and have what it creates begin at `top`.
 #[cfg(target_arch = "aarch64")]
-unsafe fn clone_onto(top: usize, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> isize {
+pub(super) unsafe fn clone_onto(
+    number: i64,
+    [first, second]: [usize; 2],
+    top: usize,
+    run: unsafe extern "C" fn(usize) -> !,
+    argument: usize,
+) -> isize {
     let made: isize;
-    // SAFETY: (1) the caller's; as for x86-64. (Untested.)
+    // SAFETY: (1) (2) the caller's; as for x86-64.
     unsafe {
         core::arch::asm!(
             "svc 0",
             "cbnz x0, 2f",
+            "mov x12, sp",
+            "cmp x12, x11",
+            "b.ne 3f",
             "mov x29, xzr",
             "mov x0, x10",
             "blr x9",
             "brk 1",
+            "3:",
+            "mov x0, {nothing}",
             "2:",
-            inlateout("x0") CLONE_FLAGS as isize => made,
-            in("x1") top,
+            nothing = const -(libc::ENOSYS as isize),
+            inlateout("x0") first as isize => made,
+            in("x1") second,
             in("x2") 0usize,
             in("x3") 0usize,
             in("x4") 0usize,
-            in("x8") libc::SYS_clone,
+            in("x8") number,
             in("x9") run as usize,
             in("x10") argument,
+            in("x11") top,
+            lateout("x12") _,
             lateout("x30") _,
         );
     }

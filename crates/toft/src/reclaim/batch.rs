@@ -8,6 +8,7 @@
 use crate::os::{Pin, Pinned};
 use crate::policy::SWEEP_GROWTH;
 use crate::slab::Slab;
+use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -64,6 +65,9 @@ struct State {
     life: AtomicU32,
     /// Whether the thread runs: it says so itself.
     runs: AtomicU32,
+    /// Not zero where the thread passes no barriers, and reaches no slabs of running threads. Whoever starts it,
+    /// before there is a thread; the program's threads read it, and it does not matter when they see it.
+    blind: AtomicU32,
     /// The process that may start the thread: not a child that runs in its parent's memory.
     process: AtomicU32,
     /// Bytes of slots with pages at which the next sweep is due, however early. The thread.
@@ -205,6 +209,16 @@ impl Reclaimer {
         self.state().limit.store(bytes.saturating_add(more), Relaxed);
     }
 
+    /// Whether the thread passes no barriers: slabs of running threads are then their own business.
+    pub fn is_blind(&self) -> bool {
+        self.state().blind.load(Relaxed) != 0
+    }
+
+    /// Sets that.
+    pub fn set_blind(&self, blind: bool) {
+        self.state().blind.store(blind.into(), Relaxed);
+    }
+
     /// The tick at which the process was forked off; zero, where it was not.
     pub fn forked_at(&self) -> u32 {
         self.state().forked_at.load(Relaxed)
@@ -239,18 +253,18 @@ impl Reclaimer {
             }
         }
         os.keep_pinned(&state.pinned);
-        state.count.store(0, Relaxed);
-        state.sweeping.store(0, Relaxed);
-        state.runs.store(0, Relaxed);
-        state.control.word.store(0, Relaxed);
-        state.control.thread.store(0, Relaxed);
-        state.looking.store(0, Relaxed);
+        state.count.store_changed(0, Relaxed);
+        state.sweeping.store_changed(0, Relaxed);
+        state.runs.store_changed(0, Relaxed);
+        state.control.word.store_changed(0, Relaxed);
+        state.control.thread.store_changed(0, Relaxed);
+        state.looking.store_changed(0, Relaxed);
         // It is about the parent's memory.
-        state.watch.store(0, Relaxed);
-        state.process.store(process, Relaxed);
-        state.forked_at.store(now, Relaxed);
+        state.watch.store_changed(0, Relaxed);
+        state.process.store_changed(process, Relaxed);
+        state.forked_at.store_changed(now, Relaxed);
         if self.life() != Life::Refused {
-            state.life.store(Life::None as u32, Relaxed);
+            state.life.store_changed(Life::None as u32, Relaxed);
         }
         torn
     }

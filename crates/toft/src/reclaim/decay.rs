@@ -4,8 +4,10 @@ use super::{BATCH, Pool};
 use crate::os::Os;
 use crate::os::filter::Filter;
 use crate::os::release::{Piece, Release as Way};
+use crate::os::seccomp::Calls;
 use crate::slab::{CLASSES, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
+use crate::sync::StoreChanged;
 use crate::sync::stack;
 
 /// Bytes that one call gives back, so that none takes long.
@@ -71,7 +73,7 @@ impl Pool {
         }
         let Some(pieces) = pieces.get_mut(..count) else { return };
         // For one batch: who installs a filter waits for it.
-        let permit = filter.permit(os, false);
+        let permit = filter.permit(os, Calls::BATCH, false);
         // SAFETY: (1) no slot of the slabs is live, and none can be claimed while they are dormant.
         unsafe { os.discard_all(way, pieces, permit.as_ref()) };
         drop(permit);
@@ -129,6 +131,6 @@ impl Pool {
 
     /// In the child of a fork: nobody is giving pages back.
     pub fn repair(&self) {
-        self.state().decaying.store(0, Relaxed);
+        self.state().decaying.store_changed(0, Relaxed);
     }
 }

@@ -8,7 +8,7 @@
 //! - G4 nobody changes groups, or what is lent, but who has [`Entry`].
 
 use crate::slab::{SLAB_BYTES, Slab, UNITS, Violation};
-use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreChanged};
 use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// Slabs that share pages of one unit, at most.
@@ -185,8 +185,8 @@ impl Groups {
 
     /// In the child of a fork, in which nothing is shared.
     pub fn repair(&self) {
-        self.state().forks.store(0, Relaxed);
-        self.state().entered.store(0, Relaxed);
+        self.state().forks.store_changed(0, Relaxed);
+        self.state().entered.store_changed(0, Relaxed);
     }
 
     /// For `Os::begin_sharing`.

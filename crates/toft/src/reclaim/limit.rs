@@ -10,6 +10,7 @@
 //! and what is promised never exceed the limit together, but for large blocks that some thread is just
 //! freeing or growing: such a block is counted nowhere while it is held, one for each thread.
 
+use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -133,7 +134,7 @@ impl Limit {
 
     /// Remembers that.
     pub fn set_tight(&self, tight: bool) {
-        self.state().tight.store(u32::from(tight), Relaxed);
+        self.state().tight.store_changed(u32::from(tight), Relaxed);
     }
 
     /// Whether it is time to look at the group, at tick `now`: the first time, or so many ticks later.
@@ -150,8 +151,8 @@ impl Limit {
     /// In the child of a fork: the threads that had promises are no more, and how the group is off nobody
     /// has looked.
     pub fn repair(&self) {
-        self.state().promised.store(0, Relaxed);
-        self.state().looked_at.store(0, Relaxed);
+        self.state().promised.store_changed(0, Relaxed);
+        self.state().looked_at.store_changed(0, Relaxed);
         self.set_tight(false);
     }
 }

@@ -6,6 +6,7 @@ use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::slab::{CLASSES, Class, Slab};
 use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::StoreChanged;
 
 /// Slabs in use and kept ones may together be larger than the most that were ever in use by so many
 /// bytes,
@@ -39,7 +40,7 @@ impl Pool {
 
     /// Keeps as little as can be from now on, or as much as usual.
     pub fn set_lean(&self, lean: bool) {
-        self.state().lean.store(u32::from(lean), Relaxed);
+        self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
     /// Moves the pages of a kept slab under one that has none, if there is one of the same tier; says

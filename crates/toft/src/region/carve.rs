@@ -1,7 +1,7 @@
 //! A run of metadata address space that is mapped from its start as it is asked for.
 
-use crate::os::{Error, Os, wait_for};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::os::{Error, Os};
+use crate::sync::{AtomicUsize, Ordering, StoreChanged, spin_until};
 use Ordering::{AcqRel, Acquire, Release};
 
 /// Bytes that are usually mapped at a time: whole pages on every kernel.
@@ -9,15 +9,16 @@ pub const STEP: usize = 64 << 10;
 
 /// Maps `[start, start + bytes)` piece by piece.
 ///
-/// `mapped` only grows. The thread whose `map` of the next piece succeeds is the only one that may
-/// advance it, because a mapping at the same place can succeed but once.
+/// `mapped` only grows. A thread claims the next piece before it maps it, so a mapping that is found
+/// there is foreign, and no thread waits to find out.
 #[derive(Debug)]
 pub struct Carve {
-    /// Bytes mapped from the start. Written by whoever mapped the last piece.
+    /// Bytes mapped from the start. Written by the thread that has claimed the last piece.
     mapped: AtomicUsize,
-    /// Bytes that some thread has set out to map. In the child of a fork, what is mapped between
-    /// the two is ours, left behind by a thread that is no more.
-    intended: AtomicUsize,
+    /// Bytes mapped or claimed. More than `mapped` while one thread maps the piece between the two: that
+    /// thread has raised it, by compare and exchange, and makes both equal again. In the child of a
+    /// fork the piece may be that of a thread that is no more.
+    claimed: AtomicUsize,
 }
 
 impl Carve {
@@ -33,7 +34,8 @@ impl Carve {
 
     /// Makes everything from `start` to `end` usable, mapping a multiple of `step` bytes (whole
     /// pages) if anything. All calls for one run name the same `start`; zeroed memory is a run with
-    /// nothing mapped. `Occupied` means that something foreign is there.
+    /// nothing mapped. `Occupied` means that something foreign is there, or that another thread has
+    /// been stopped while it maps the piece: the caller does without.
     pub fn reach(&self, os: &impl Os, start: usize, end: usize, step: usize) -> Result<(), Error> {
         loop {
             let mapped = self.mapped.load(Acquire);
@@ -41,41 +43,36 @@ impl Carve {
                 return Ok(());
             }
             let len = (end - start - mapped).next_multiple_of(step.max(1));
-            self.intended.fetch_max(mapped + len, AcqRel);
-            match os.map(start + mapped, len) {
-                Ok(()) => {
+            // claim piece: pairs with the stores that end a claim.
+            if self.claimed.compare_exchange(mapped, mapped + len, AcqRel, Acquire).is_ok() {
+                let done = os.map(start + mapped, len);
+                if done.is_ok() {
                     // publish piece: pairs with the load above.
                     self.mapped.store(mapped + len, Release);
-                    return Ok(());
+                } else {
+                    // What is after `mapped` is not ours, and a child must not take it for ours.
+                    self.claimed.store(mapped, Release);
                 }
-                // Another thread is between its `map` and its store, or something foreign is there.
-                Err(Error::Occupied) => {
-                    if !wait_for(os, || self.mapped.load(Acquire) != mapped) {
-                        return Err(self.given_up(mapped, Error::Occupied));
-                    }
-                }
-                Err(error) => return Err(self.given_up(mapped, error)),
+                return done;
+            }
+            let is_over = || self.claimed.load(Acquire) == self.mapped.load(Acquire);
+            if !spin_until(|| self.mapped.load(Acquire) != mapped || is_over()) {
+                return Err(Error::Occupied);
             }
         }
     }
 
-    /// Whatever lies behind `mapped` is not ours, and a child must not take it for ours.
-    fn given_up(&self, mapped: usize, error: Error) -> Error {
-        self.intended.store(mapped, Release);
-        error
-    }
-
     /// In the child of a fork: finishes what a thread that is no more had set out to map.
     pub fn repair(&self, os: &impl Os, start: usize) {
-        let intended = self.intended.load(Acquire);
+        let claimed = self.claimed.load(Acquire);
         let mut mapped = self.mapped.load(Acquire);
-        while mapped < intended {
+        while mapped < claimed {
             match os.map(start + mapped, os.page_size()) {
                 Ok(()) | Err(Error::Occupied) => mapped += os.page_size(),
                 Err(_) => break,
             }
         }
-        self.mapped.store(mapped, Release);
-        self.intended.store(mapped, Release);
+        self.mapped.store_changed(mapped, Release);
+        self.claimed.store_changed(mapped, Release);
     }
 }

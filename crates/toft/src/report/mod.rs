@@ -5,6 +5,8 @@
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
 //! | `module.rs` | which file an address of code lies in, where in it, and that file's build-id |
 //! | `stack.rs` | who called: return addresses of this thread, without an unwinder |
+//! | `call.rs` | return addresses, and where the calls before them go |
+//! | `exact.rs` | who called, where this library is linked into the program |
 //! | `symbols.rs` | a file's functions by their names |
 //! | `unwind.rs` | where a frame begins, by the file's own tables |
 //! | `frames.rs` | both, as lines for a person and as JSON |
@@ -15,6 +17,8 @@
 //! ([`crate::os::process::peek`]), which says so where it is. These are unusual system calls: the caller
 //! holds a permit (`os/filter.rs`).
 
+mod call;
+mod exact;
 mod frames;
 mod module;
 mod stack;
@@ -22,11 +26,12 @@ mod symbols;
 mod unwind;
 mod writer;
 
+pub use call::{is_return, registers};
 pub use frames::{
     DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
 };
 pub use module::{Desk, Module, module_of};
-pub use stack::{FRAMES, Stack, is_return, registers};
+pub use stack::{FRAMES, Stack};
 pub use symbols::for_each_function;
 pub use unwind::{Base, Description, Frame, Pointer, describe, frame_of, table_of};
 pub use writer::Writer;

@@ -6,9 +6,13 @@
 //! one of the library's functions has saved it. From there on frame pointers lead, where the program has
 //! them: each higher than the one before, each with a return address above it.
 //!
+//! Where this library is a part of the program, `exact.rs` leads out of it.
+//!
 //! A return address is one that lies behind an instruction that calls. Words of the stack are read by the
 //! kernel, which refuses what is not there.
 
+use super::call::{called_by, here, is_return, read, registers};
+use super::exact::Callers;
 use super::module::{Module, module_of};
 use crate::os::process::peek;
 
@@ -96,9 +100,13 @@ impl Stack {
     }
 
     /// The stack of the program's call that led here, found with few system calls: whatever is a return address
-    /// and not into `own` code counts as the call. Only what is certain, but for the first.
+    /// and not into `own` code counts as the call. Only what is certain, but for the first. Where there is no code of its
+    /// own, as [`Stack::of_caller`].
     #[inline(never)]
     pub fn of_caller_soon(own: (usize, usize)) -> Stack {
+        if own == (0, 0) {
+            return Stack::of_caller(false);
+        }
         let (pointer, frame) = registers();
         let is_programs = |word: usize| !(own.0..own.1).contains(&word) && is_return(word);
         let mut stack = Stack::EMPTY;
@@ -160,8 +168,21 @@ impl Stack {
     /// `companion` says that the program called a library that belongs to this one, and that called us.
     #[inline(never)]
     pub fn of_caller(companion: bool) -> Stack {
-        let (mut pointer, frame) = registers();
-        let own = module_of(Stack::of_caller as *const () as usize).filter(is_library);
+        let here = here();
+        let (_, mut pointer, frame) = here;
+        let own = module_of(Stack::of_caller as *const () as usize);
+        if let Some(part) = own.filter(|own| !is_library(own))
+            && let Some(callers) = Callers::walk(&part, here)
+        {
+            let mut stack = Stack::of_frames(callers.programs());
+            // Where the tables end, frame pointers may lead on.
+            stack.follow(callers.slot, callers.frame, callers.slot);
+            if !callers.are_told() {
+                stack.certain = 0;
+            }
+            return stack;
+        }
+        let own = own.filter(is_library);
         let is_programs = |word: usize| {
             is_return(word)
                 && module_of(word).is_some_and(|module| {
@@ -238,29 +259,6 @@ fn is_companion(module: &Module) -> bool {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).starts_with(b"libtoft")
 }
 
-/// The stack pointer and the frame pointer, or what the register for that holds.
-#[inline(always)]
-pub fn registers() -> (usize, usize) {
-    let (pointer, frame): (usize, usize);
-    // SAFETY: reads two registers.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        core::arch::asm!("mov {}, rsp", "mov {}, rbp", out(reg) pointer, out(reg) frame, options(nomem, nostack));
-    }
-    // SAFETY: as above. (Untested.)
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!("mov {}, sp", "mov {}, x29", out(reg) pointer, out(reg) frame, options(nomem, nostack));
-    }
-    (pointer, frame)
-}
-
-/// A word of memory, if it is there.
-fn read(address: usize) -> Option<usize> {
-    let mut bytes = [0u8; WORD];
-    (peek(address, &mut bytes) == WORD).then(|| usize::from_ne_bytes(bytes))
-}
-
 /// The address of the first word of a range for which `is` says yes.
 fn find(from: usize, reach: usize, mut is: impl FnMut(usize) -> bool) -> Option<usize> {
     const PIECE: usize = 256;
@@ -293,70 +291,6 @@ fn find_call(
     let calls = |word| called_by(word).is_some_and(|to| (code.0..code.1).contains(&to));
     find(pointer, REACH, |word| is_programs(word) && calls(word))
         .or_else(|| find(pointer, REACH, is_programs))
-}
-
-/// Where the call before a return address goes: directly, by a word of memory, or by a stub that jumps by one, as
-/// linkers make them.
-#[cfg(target_arch = "x86_64")]
-fn called_by(address: usize) -> Option<usize> {
-    let mut before = [0u8; 6];
-    if peek(address.wrapping_sub(before.len()), &mut before) != before.len() {
-        return None;
-    }
-    let distance =
-        |bytes: &[u8]| Some(i32::from_le_bytes(bytes.try_into().ok()?) as isize as usize);
-    if before.starts_with(&[0xFF, 0x15]) {
-        return read(address.wrapping_add(distance(before.get(2..)?)?));
-    }
-    if before.get(1) != Some(&0xE8) {
-        return None;
-    }
-    let target = address.wrapping_add(distance(before.get(2..)?)?);
-    let mut stub = [0u8; 16];
-    if peek(target, &mut stub) != stub.len() {
-        return Some(target);
-    }
-    // endbr64 and a prefix may stand before the jump.
-    for at in [0, 1, 4, 5] {
-        if stub.get(at..at + 2) == Some(&[0xFF, 0x25]) {
-            let place = target.wrapping_add(at + 6);
-            return read(place.wrapping_add(distance(stub.get(at + 2..at + 6)?)?));
-        }
-    }
-    Some(target)
-}
-
-/// Not looked for: frame records are reliable there. (Untested.)
-#[cfg(target_arch = "aarch64")]
-fn called_by(_address: usize) -> Option<usize> {
-    None
-}
-
-/// Whether an address lies behind an instruction that calls.
-#[cfg(target_arch = "x86_64")]
-pub fn is_return(address: usize) -> bool {
-    // The lowest page is never mapped, and the upper half is the kernel's.
-    if !(0x1000..1 << 47).contains(&address) {
-        return false;
-    }
-    let mut before = [0u8; 7];
-    if peek(address - before.len(), &mut before) != before.len() {
-        return false;
-    }
-    // call rel32, or FF with 2 in the middle of its second byte, in any of its lengths.
-    before.get(2) == Some(&0xE8)
-        || before.windows(2).take(6).any(|pair| matches!(pair, [0xFF, mode] if mode >> 3 & 7 == 2))
-}
-
-/// The same. (Untested.)
-#[cfg(target_arch = "aarch64")]
-pub fn is_return(address: usize) -> bool {
-    let mut before = [0u8; 4];
-    if address < 0x1000 || peek(address - before.len(), &mut before) != before.len() {
-        return false;
-    }
-    let instruction = u32::from_le_bytes(before);
-    instruction >> 26 == 0b10_0101 || instruction & 0xFFFF_FC1F == 0xD63F_0000
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -396,15 +330,5 @@ mod tests {
         let module = module_of(frames[1].0).expect("code of this test");
         assert_eq!(module.base, module_of(first).unwrap().base);
         assert!(frames[1].1 && !(first..first + 32).contains(&frames[1].0));
-    }
-
-    #[test]
-    fn a_return_address_lies_behind_a_call() {
-        // call +0; nop; call [rip + 0]; nop
-        static CODE: [u8; 16] =
-            [0x90, 0x90, 0x90, 0xE8, 0, 0, 0, 0, 0x90, 0xFF, 0x15, 0, 0, 0, 0, 0x90];
-        let code = CODE.as_ptr().addr();
-        assert!(is_return(code + 8) && is_return(code + 15));
-        assert!(!is_return(code + 9) && !is_return(8) && !is_return(usize::MAX));
     }
 }

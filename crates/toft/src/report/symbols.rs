@@ -19,20 +19,49 @@ const PATH: usize = 512;
 /// Hands every function of the file that `module` was mapped from to `each`: its name, and its addresses as
 /// they are in this process. False where the file cannot be read.
 pub fn for_each_function(module: &Module, mut each: impl FnMut(&[u8], usize, usize)) -> bool {
-    let mut path = [0u8; PATH];
-    let name = module.path();
-    let Some(place) = path.get_mut(..name.len()) else { return false };
-    place.copy_from_slice(name);
-    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return false };
     let bias = module.bias();
     let mut fits = false;
-    with_file(path, |file| {
+    with_file_of(module, |file| {
         fits = functions(file, |name, start, bytes| {
             each(name, bias.wrapping_add(start), bias.wrapping_add(start).wrapping_add(bytes));
         })
         .is_some();
     });
     fits
+}
+
+/// Address in this process, and bytes, of a section of the file that `module` was mapped from.
+pub fn section(module: &Module, wanted: &[u8]) -> Option<(usize, usize)> {
+    let mut found = None;
+    with_file_of(module, |file| found = section_of(file, wanted));
+    let (start, bytes) = found?;
+    Some((module.bias().wrapping_add(start), bytes))
+}
+
+fn with_file_of(module: &Module, body: impl FnOnce(&[u8])) {
+    let mut path = [0u8; PATH];
+    let name = module.path();
+    let Some(place) = path.get_mut(..name.len()) else { return };
+    place.copy_from_slice(name);
+    if let Ok(path) = CStr::from_bytes_until_nul(&path) {
+        with_file(path, body);
+    }
+}
+
+fn section_of(file: &[u8], wanted: &[u8]) -> Option<(usize, usize)> {
+    if !file.starts_with(b"\x7fELF\x02") {
+        return None;
+    }
+    let (table, size, count) = (number(file, 40, 8)?, number(file, 58, 2)?, number(file, 60, 2)?);
+    let section = |index: usize| part(file, table.checked_add(index.checked_mul(size)?)?, 64);
+    let names = section(number(file, 62, 2)?)?;
+    let names = part(file, number(names, 24, 8)?, number(names, 32, 8)?)?;
+    let is_wanted = |header: &&[u8]| {
+        let name = number(header, 0, 4).and_then(|at| names.get(at..));
+        name.and_then(|name| name.strip_prefix(wanted)).is_some_and(|rest| rest.first() == Some(&0))
+    };
+    let header = (0..count).map_while(section).find(is_wanted)?;
+    Some((number(header, 16, 8)?, number(header, 32, 8)?))
 }
 
 fn number(bytes: &[u8], at: usize, count: usize) -> Option<usize> {

@@ -68,6 +68,13 @@ pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
     describe(table_of(module)?, address)?.frame
 }
 
+/// The frame by the descriptions alone, from an address on and so many bytes: where there is no table to search in.
+pub fn frame_in(descriptions: (usize, usize), address: usize) -> Option<Frame> {
+    let place = address.checked_sub(1)?;
+    let (function, description) = look_through(descriptions, place)?;
+    describe_at(function, description, place)?.frame
+}
+
 /// What is said of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
@@ -81,6 +88,10 @@ pub struct Description {
 pub fn describe(table: usize, address: usize) -> Option<Description> {
     let place = address.checked_sub(1)?;
     let (function, description) = search(table, place)?;
+    describe_at(function, description, place)
+}
+
+fn describe_at(function: usize, description: usize, place: usize) -> Option<Description> {
     let mut bytes = [0u8; MOST];
     let mut fde = Bytes::at(description, &mut bytes)?;
     let back = fde.word()? as usize;
@@ -146,6 +157,41 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
         .filter_map(|entry| Some((from(entry.first_chunk()?), from(entry.last_chunk()?))))
         .take_while(|&(function, _)| function <= place)
         .last()
+}
+
+/// The function around `place`, and its description, out of all of them. Only those whose addresses are written as compilers
+/// do: in 32 bits, from here.
+fn look_through((start, bytes): (usize, usize), place: usize) -> Option<(usize, usize)> {
+    let end = start.checked_add(bytes)?;
+    let mut piece = [0u8; 1024];
+    let (mut at, mut from, mut got) = (start, start, 0);
+    while at < end {
+        let inside = at.checked_sub(from).filter(|inside| inside + 16 <= got);
+        let Some(inside) = inside else {
+            (from, got) = (at, peek(at, &mut piece));
+            if got < 16 {
+                return None;
+            }
+            continue;
+        };
+        let word = |number: usize| {
+            let bytes = piece.get(inside + 4 * number..)?.first_chunk()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
+        let (length, back) = (word(0)? as usize, word(1)?);
+        if length >= 0xffff_fff0 {
+            return None;
+        }
+        // Zero is the end of what one linker's input had; what has none before it is common to many.
+        if length > 0 && back != 0 {
+            let function = (at + 8).wrapping_add_signed(word(2)?.cast_signed() as isize);
+            if place.wrapping_sub(function) < word(3)? as usize {
+                return Some((function, at));
+            }
+        }
+        at = at.checked_add(4 + length)?;
+    }
+    None
 }
 
 /// What the descriptions of many functions have in common.

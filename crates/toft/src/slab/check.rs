@@ -81,14 +81,13 @@ impl Slab {
         }
         let shares = self.shares.iter().any(|share| share.load(Relaxed) != 0);
         ensure(shares == self.is_shared(), "I8: shares and the flag")?;
+        let pending = self.owner.load(Relaxed) & PENDING != 0;
+        ensure(self.disturbed.load(Relaxed) == 0 || pending, "I6: disturbed and not announced")?;
         if !self.is_listed() {
             ensure(claim == 0, "I6: claim without a list")?;
             let told = self.disturbed.load(Relaxed) != 0 || self.is_shared();
             let uncounted = self.credit.load(Relaxed).wrapping_sub(self.missing());
             ensure(told || uncounted == 0 || cut_off && uncounted == 1, "I6: credit")?;
-            let told = self.disturbed.load(Relaxed) != 0 && !self.is_shared();
-            let pending = self.owner.load(Relaxed) & PENDING != 0;
-            ensure(!told || pending, "I6: disturbed and not announced")?;
         }
         Ok(())
     }

@@ -243,16 +243,16 @@ impl Slab {
         Some(self.set_remote(slot))
     }
 
-    /// After another barrier: says whether the owner must be told to collect. There are remote slots
-    /// of which it has not been told since they were held, or the slab is on no list and has more room
-    /// than its credit says, or will have when what its owner is `busy` with is done: it looked while
-    /// that was held.
+    /// After another barrier: returns true if the owner must be told to collect. There are remote slots of which it has
+    /// not been told since they were held; or the slab is `disturbed`; or it is on no list and has more room than its
+    /// credit says, or will have when what its owner is `busy` with is done: it looked while that was held.
     pub fn is_overlooked(&self, busy: bool) -> bool {
         if busy || self.is_behind() {
             self.disturbed.store(1, Release);
             return true;
         }
-        self.owner.load(SeqCst) & PENDING == 0 && self.remote_slots() != 0
+        self.owner.load(SeqCst) & PENDING == 0
+            && (self.disturbed.load(Relaxed) != 0 || self.remote_slots() != 0)
     }
 
     /// The slab may change hands again.

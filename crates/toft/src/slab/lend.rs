@@ -198,7 +198,8 @@ impl Slab {
         }
     }
 
-    /// Free slots may have come without a free: the owner counts anew when it is told to look.
+    /// Free slots may have come without a free: the owner counts anew when it collects next. The caller announces the slab,
+    /// or asks [`is_overlooked`](Slab::is_overlooked), which then says that it must be announced.
     pub fn disturb(&self) {
         self.disturbed.store(1, Release);
     }

@@ -35,8 +35,8 @@
 //! - I4 slots at or above `fresh` were not handed out since the slab's memory was zero.
 //! - I5 `claim_states` points to the states of a group of 64.
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
-//!   falls short of the threshold for being listed; unless it is `disturbed`, and announced to its
-//!   owner, who will count anew.
+//!   falls short of the threshold for being listed; unless it is `disturbed`. A slab that is disturbed, on a
+//!   list or not, is announced to its owner, which will count anew.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 //! - I8 SHARED is set exactly where a unit shares pages, and only there slots are lent.
 //! - I9 what may be drawn from counts: a slab with uncounted bytes is not awake.

@@ -15,6 +15,7 @@
 use crate::entry::Allocator;
 use crate::large::Block;
 use crate::os::Os;
+use crate::os::filter::Words;
 use crate::reclaim::Control;
 use crate::sample::OBJECT_BITS;
 use crate::slab::{FLAGS, MEDIUM, SMALL, Slab, Tier};
@@ -185,9 +186,10 @@ root! {
     control_asked,
     /// Purges done, 64 bits: what `asked` was when the last began.
     control_answered,
-    /// Bytes that the last one gave back, 64 bits.
+    /// Bytes of address space of which the last one discarded the pages, resident or not, 64 bits.
     control_given,
-    /// The bits that are set in the state of a slot of which another slab has the memory.
+    /// The bits that are set in the state of a slot of which another slab has the memory; in a build with a quarantine
+    /// of one that is never handed out, since that build does not compact.
     slot_lent,
     /// Address of the table of call sites, each with a partition of its own or one that it shares; zero where
     /// sites are hashed. An entry of which the first 64 bits are zero is nobody's.
@@ -256,6 +258,20 @@ root! {
     sample_interval,
     /// Address of three numbers: samples, blocks and bytes for which there was no memory.
     samples_missed,
+    /// Address of what is known about filters of system calls (seccomp).
+    filter,
+    /// In that: filters that the process has installed, 32 bits.
+    filter_installed,
+    /// Not zero where each installation is told of, 32 bits.
+    filter_watched,
+    /// Whether the process was started under one: 0 not looked up, 1 no, 2 yes; 32 bits.
+    filter_inherited,
+    /// What is found out of that one: 2 once it is, 32 bits.
+    filter_probe,
+    /// Then a bit for each row of `os::seccomp::Calls` that neither kills nor lies, 32 bits.
+    filter_safe,
+    /// And for each that does what it should, 32 bits.
+    filter_works,
 }
 
 impl Root {
@@ -265,6 +281,7 @@ impl Root {
         let heaps = allocator.heaps.places();
         let sites = allocator.sites.places();
         let tally = allocator.large().tally().places();
+        let filter = Words::OFFSETS;
         let samples = allocator.samples().places();
         let (slab, block) = (Slab::FIELDS, Block::FIELDS);
         Root {
@@ -349,6 +366,13 @@ impl Root {
             sample_object_bits: u64::from(OBJECT_BITS),
             sample_interval: allocator.options().interval() as u64,
             samples_missed: samples.missed as u64,
+            filter: (&raw const *allocator.filter()).expose_provenance() as u64,
+            filter_installed: filter[0] as u64,
+            filter_watched: filter[1] as u64,
+            filter_inherited: filter[2] as u64,
+            filter_probe: filter[3] as u64,
+            filter_safe: filter[4] as u64,
+            filter_works: filter[5] as u64,
         }
     }
 }
@@ -362,7 +386,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.samples_missed), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.filter_works), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

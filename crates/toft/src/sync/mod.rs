@@ -34,6 +34,17 @@ pub fn pause() {
 /// allocator depends on it ending, so this bound is what makes law 5 hold.
 pub const SPIN_LIMIT: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
+/// Spins until `done` returns true, [`SPIN_LIMIT`] times at most; returns whether it did.
+pub fn spin_until(done: impl Fn() -> bool) -> bool {
+    for _ in 0..SPIN_LIMIT {
+        if done() {
+            return true;
+        }
+        pause();
+    }
+    done()
+}
+
 /// Orders a read-modify-write of one location before a load of another.
 ///
 /// In the real build both are SeqCst, which is enough and costs nothing more; loom models SeqCst
@@ -94,6 +105,27 @@ pub unsafe fn decrement(counter: &AtomicU32) -> u32 {
         left
     }
 }
+
+/// An atomic that is written only where that changes it.
+pub trait StoreChanged<Value> {
+    /// Stores a value unless it is there already. For the child of a fork, in which the first write to a
+    /// page costs a fault and a copy.
+    fn store_changed(&self, value: Value, ordering: Ordering);
+}
+
+macro_rules! store_changed {
+    ($($atomic:ty, $value:ty;)*) => { $(
+        impl StoreChanged<$value> for $atomic {
+            fn store_changed(&self, value: $value, ordering: Ordering) {
+                if self.load(Ordering::Relaxed) != value {
+                    self.store(value, ordering);
+                }
+            }
+        }
+    )* };
+}
+
+store_changed! { AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }
 
 /// An atomic that can be read as plain memory.
 pub trait Settled {

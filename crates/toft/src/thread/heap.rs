@@ -225,7 +225,7 @@ impl Heap {
         (&raw const *self).expose_provenance()
     }
 
-    /// Remembers the thread, where nobody will tell of its exit.
+    /// Remembers the thread, to ask the kernel whether it still runs if no key tells of its exit.
     pub fn set_thread(&self, number: u32) {
         self.thread.store(number, Relaxed);
     }

@@ -8,6 +8,10 @@
 //!
 //! Each heap's state is one byte of its own table. The change from ORPHAN is a compare and exchange,
 //! so exactly one thread becomes the holder.
+//!
+//! A thread takes a number before it maps that heap's pages, which no other heap shares. So a mapping
+//! that it finds there is foreign, and no thread waits for another one's. A number whose heap could not
+//! be mapped is VACANT, and is tried again first.
 
 use super::{Heap, Quarantine};
 use crate::bin::ROW_WORDS;
@@ -17,8 +21,8 @@ use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::region::{Carve, STEP};
 use crate::site::{Cache, SiteHash, Sites};
-use crate::sync::{AtomicU8, AtomicU32, Ordering};
-use Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::{AtomicU8, AtomicU32, AtomicUsize, Ordering, StoreChanged};
+use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// Who has a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub enum HeapState {
     Orphan = 2,
     /// Nobody's, and a thread is taking something out of it.
     Held = 3,
+    /// A number without a heap.
+    Vacant = 4,
 }
 
 /// Lives in the metadata tables, zero at first.
@@ -43,8 +49,15 @@ struct State {
     orphans: AtomicU32,
     /// Where the next search for an orphan begins.
     cursor: AtomicU32,
-    heaps: Carve,
+    /// Numbers that are vacant; a hint.
+    vacant: AtomicU32,
+    /// Bytes mapped for heaps. Any thread adds.
+    mapped: AtomicUsize,
     states: Carve,
+    /// Not zero once the program has the thread key that told of exits. Set by any thread, and never
+    /// cleared. SeqCst: a birth arms the key and then reads this; the thread that sets it then deletes
+    /// the key. So either the birth sees it, or what it armed is deleted.
+    keyless: AtomicU32,
 }
 
 /// Where heaps are found from outside the process, next to where the first one lies.
@@ -115,12 +128,12 @@ impl Heaps {
         partitions: usize,
         (hash, sites, secret): (SiteHash, Sites, Secret),
         tables: usize,
-    ) -> Heaps {
+    ) -> Result<Heaps, Error> {
         let page_size = os.page_size();
         let bytes = cache_offset(partitions) + if sites.is_exact() { Cache::BYTES } else { 0 };
         // A page is a power of two: there is no division here that could be by zero.
         let stride = (bytes + page_size - 1) & !(page_size - 1);
-        Heaps {
+        let heaps = Heaps {
             base,
             stride,
             limit: ((end - base) / stride.max(1)).min(1 << 24) as u32,
@@ -131,7 +144,10 @@ impl Heaps {
             sites,
             secret,
             state: core::ptr::with_exposed_provenance(tables),
-        }
+        };
+        // As many as most processes ever need, before there is a second thread.
+        heaps.state().states.reach(os, states, states + 1, STEP)?;
+        Ok(heaps)
     }
 
     fn state(&self) -> &State {
@@ -158,15 +174,14 @@ impl Heaps {
 
     /// All heaps that are there.
     pub fn all(&self) -> impl Iterator<Item = &'static Heap> {
-        let born = |number: &u32| self.who(*number) != HeapState::None;
-        (0..self.count()).filter(born).map(|number| self.heap(number))
+        (0..self.count()).filter(|&number| self.is_there(number)).map(|number| self.heap(number))
     }
 
     /// The heap at an address that a slab names as its owner.
     pub(crate) fn heap_at(&self, address: usize) -> Option<&'static Heap> {
         let number = address.checked_sub(self.base)? / self.stride.max(1);
         let number = u32::try_from(number).ok().filter(|&number| number < self.count())?;
-        (self.who(number) != HeapState::None).then(|| self.heap(number))
+        self.is_there(number).then(|| self.heap(number))
     }
 
     /// Number of partitions that anything may be in: rows of bins in each heap that need to be looked at.
@@ -185,8 +200,13 @@ impl Heaps {
             0 => HeapState::None,
             1 => HeapState::Live,
             2 => HeapState::Orphan,
-            _ => HeapState::Held,
+            3 => HeapState::Held,
+            _ => HeapState::Vacant,
         }
+    }
+
+    fn is_there(&self, number: u32) -> bool {
+        !matches!(self.who(number), HeapState::None | HeapState::Vacant)
     }
 
     /// Heaps that running threads have.
@@ -217,31 +237,54 @@ impl Heaps {
 
     /// A new heap.
     pub(crate) fn birth(&self, os: &impl Os) -> Result<&'static Heap, Error> {
+        let number = self.take_number(os)?;
+        let address = self.base + number as usize * self.stride;
+        if let Err(error) = os.map(address, self.stride) {
+            self.give_number(number);
+            return Err(error);
+        }
+        self.state().mapped.fetch_add(self.stride, Relaxed);
+        let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
+        // the state says otherwise nobody else looks at it, not even the child of a fork.
+        unsafe {
+            let cache = self.cache_of(address);
+            heap.write(Heap::new(self.hash, cache, number, os.ticks()))
+        };
+        self.seed(self.heap(number), 0);
+        self.heap(number).touch_first();
+        self.state_of(number).store(HeapState::Live as u8, Release);
+        Ok(self.heap(number))
+    }
+
+    /// A number without a heap, which is the caller's.
+    fn take_number(&self, os: &impl Os) -> Result<u32, Error> {
         let state = self.state();
+        if state.vacant.load(Relaxed) != 0 {
+            let take = |&number: &u32| self.change(number, HeapState::Vacant, HeapState::None);
+            if let Some(number) = (0..self.count()).find(take) {
+                state.vacant.fetch_sub(1, Relaxed);
+                return Ok(number);
+            }
+        }
         loop {
             let number = state.count.load(Acquire);
             if number >= self.limit {
                 return Err(Error::NoMemory);
             }
-            let next = number as usize + 1;
-            state.states.reach(os, self.states, self.states + next, STEP)?;
-            state.heaps.reach(os, self.base, self.base + next * self.stride, STEP)?;
-            let taken = state.count.compare_exchange(number, number + 1, AcqRel, Relaxed);
-            if taken.is_err() {
-                continue;
+            state.states.reach(os, self.states, self.states + number as usize + 1, STEP)?;
+            if state.count.compare_exchange(number, number + 1, AcqRel, Relaxed).is_ok() {
+                return Ok(number);
             }
-            let address = self.base + number as usize * self.stride;
-            let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
-            // the state says otherwise nobody else looks at it, not even the child of a fork.
-            unsafe {
-                let cache = self.cache_of(address);
-                heap.write(Heap::new(self.hash, cache, number, os.ticks()))
-            };
-            self.seed(self.heap(number), 0);
-            self.heap(number).touch_first();
-            self.state_of(number).store(HeapState::Live as u8, Release);
-            return Ok(self.heap(number));
+        }
+    }
+
+    /// The caller's number has got no heap.
+    fn give_number(&self, number: u32) {
+        let state = self.state();
+        if state.count.compare_exchange(number + 1, number, AcqRel, Relaxed).is_err() {
+            self.state_of(number).store(HeapState::Vacant as u8, Release);
+            state.vacant.fetch_add(1, Relaxed);
         }
     }
 
@@ -249,6 +292,16 @@ impl Heaps {
     pub fn orphan(&self, heap: &Heap) {
         self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
         self.state().orphans.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that no key tells of exits any more; returns true for the first caller.
+    pub fn lose_key(&self) -> bool {
+        self.state().keyless.swap(1, SeqCst) == 0
+    }
+
+    /// Returns true if the key that told of exits is the program's by now.
+    pub fn has_lost_key(&self) -> bool {
+        self.state().keyless.load(SeqCst) != 0
     }
 
     /// Makes orphans of heaps whose remembered thread does not run any more.
@@ -306,21 +359,20 @@ impl Heaps {
     /// In the child of a fork: finishes what a thread that is no more had set out to map.
     pub(crate) fn repair(&self, os: &impl Os) {
         self.state().states.repair(os, self.states);
-        self.state().heaps.repair(os, self.base);
     }
 
     /// In the child of a fork: every heap but `mine` is an orphan, whatever its thread was doing.
     pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
         let mut orphans = 0;
         for number in 0..self.count() {
-            if Some(number) == mine || self.who(number) == HeapState::None {
+            if Some(number) == mine || !self.is_there(number) {
                 continue;
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
             self.heap(number).cut_off();
             orphans += 1;
         }
-        self.state().orphans.store(orphans, Relaxed);
+        self.state().orphans.store_changed(orphans, Relaxed);
     }
 
     /// In the child of a fork: its dice fall otherwise than its parent's.
@@ -346,6 +398,6 @@ impl Heaps {
 
     /// Bytes of metadata mapped for heaps.
     pub fn mapped_bytes(&self) -> usize {
-        self.state().heaps.mapped() + self.state().states.mapped()
+        self.state().mapped.load(Relaxed) + self.state().states.mapped()
     }
 }

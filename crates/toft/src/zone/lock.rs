@@ -4,6 +4,7 @@
 //! already, in a call that one of its signal handlers has interrupted, is told so instead of waiting for itself.
 
 use crate::os::Os;
+use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -95,10 +96,10 @@ impl Lock {
         let word = self.word.load(Relaxed) & !AWAITED;
         if word == me {
             // Nobody waits here.
-            self.word.store(me, Relaxed);
+            self.word.store_changed(me, Relaxed);
             return false;
         }
-        self.word.store(0, Relaxed);
+        self.word.store_changed(0, Relaxed);
         word != 0
     }
 }

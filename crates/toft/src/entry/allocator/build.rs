@@ -133,7 +133,7 @@ impl<O: Os> Allocator<O> {
                 Reclaimer::new(reclaimer_at, os.process()),
                 Groups::new(groups_at, layout.small_slabs),
                 Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
-                Heaps::new(&os, heap_window, states, partitions, (hash, sites, secret), heaps_at),
+                Heaps::new(&os, heap_window, states, partitions, (hash, sites, secret), heaps_at)?,
             )
         };
         // What the kernel sees fit needs no asking.

@@ -4,6 +4,7 @@ use super::Allocator;
 use crate::entry::profile::Written;
 use crate::os::Os;
 use crate::os::filter::Filter;
+use crate::reclaim::Pressure;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes for the counters at the start of the tables.
@@ -14,8 +15,7 @@ pub(super) const COUNTERS: usize = 192;
 pub(super) struct Counters {
     /// Bad calls that were ignored. Any thread.
     misuses: AtomicUsize,
-    /// Not zero once the system has refused memory. Any thread.
-    pressure: AtomicUsize,
+    pressure: Pressure,
     /// Random words drawn. Any thread; which one has which does not matter.
     drawn: AtomicU64,
     /// Mappings that walls have cost. Any thread.
@@ -54,8 +54,8 @@ impl<O: Os> Allocator<O> {
         &self.counters().written
     }
 
-    /// Whether the system has ever refused memory: then what becomes empty is given back at once.
-    pub(in crate::entry) fn pressure(&self) -> &AtomicUsize {
+    /// Whether the system is short of memory: then what becomes empty is given back at once.
+    pub fn pressure(&self) -> &Pressure {
         &self.counters().pressure
     }
 

@@ -18,6 +18,7 @@ mod units;
 pub(super) use units::copy_slot;
 
 use super::{Allocator, Which};
+use crate::os::seccomp::Calls;
 use crate::os::{Os, Sharing, wait_for};
 use crate::reclaim::{BATCH, Entry, Shared, Status, Turn, sort};
 use crate::slab::{FLAGS, Slab};
@@ -92,7 +93,7 @@ impl<O: Os> Allocator<O> {
     /// What stops writers is asked for while the program has its rights: our thread has none.
     pub(super) fn prepare_to_compact(&self) {
         if self.options.compact
-            && let Some(_permit) = self.permit()
+            && let Some(_permit) = self.permit(Calls::SHARING)
             && let Ok(sharing) = self.os.begin_sharing(None, self.groups.kept(), 0)
         {
             self.os.end_sharing(sharing);
@@ -137,7 +138,9 @@ impl<O: Os> Allocator<O> {
         done: &mut Compacted,
     ) -> Result<(), Status> {
         // Unusual calls are made below.
-        let Some(_permit) = self.permit() else { return Err(Status::CannotStopWriters) };
+        let Some(_permit) = self.permit(Calls::SHARING) else {
+            return Err(Status::CannotStopWriters);
+        };
         if !self.barrier() {
             return Err(Status::NoBarrier);
         }

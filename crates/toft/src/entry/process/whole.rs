@@ -7,7 +7,10 @@ use crate::sync::Ordering::Relaxed;
 
 /// Gives back everything of the whole process that can be given back; says how many bytes of pages.
 pub fn purge() -> usize {
-    heap_or_start().map_or(0, |heap| allocator().purge(Some(heap)) + allocator().compact_now(heap))
+    heap_or_start().map_or(0, |heap| {
+        allocator().probe_filter();
+        allocator().purge(Some(heap)) + allocator().compact_now(heap)
+    })
 }
 
 /// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; says how many bytes of pages that has saved, by
@@ -18,7 +21,10 @@ pub fn compact() -> usize {
 
 /// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
 pub fn page_out_cold() -> usize {
-    instance().map_or(0, Allocator::page_out_cold)
+    instance().map_or(0, |allocator| {
+        allocator.probe_filter();
+        allocator.page_out_cold()
+    })
 }
 
 /// The process's allocator, for statistics; `None` before the first allocation.
@@ -51,6 +57,13 @@ pub fn filter_refused() {
 pub fn watch_filters() {
     if ready() {
         allocator().filter().watch();
+    }
+}
+
+/// A library is opened without `RTLD_DEEPBIND`, because it would find another malloc with it: says so once.
+pub fn deepbind_is_cleared() {
+    if ready() {
+        allocator().cannot_bind_deeply();
     }
 }
 

@@ -8,6 +8,7 @@ use super::super::process::instance;
 use super::table::{Entry, Table};
 use super::{Room, own_name};
 use crate::large::BlockState;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::Writer;
 use crate::stats::metrics::{
@@ -40,7 +41,9 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn metrics_to(&self, descriptor: c_int) -> bool {
         let busy = &self.written().busy;
-        let Some(_permit) = self.filter().permit(&self.os, false) else { return false };
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
+            return false;
+        };
         if busy.compare_exchange(0, process::thread_number(), Acquire, Relaxed).is_err() {
             return false;
         }

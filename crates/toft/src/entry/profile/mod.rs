@@ -29,9 +29,11 @@ mod write;
 use super::Allocator;
 use super::doors::inside;
 use super::start::allocator;
+use crate::os::seccomp::Calls;
 use crate::os::{Linux, Os, process, wait_for};
 use crate::report::{Desk, Writer};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize};
 use core::ffi::{CStr, c_int};
 use path::Path;
@@ -60,7 +62,7 @@ pub(super) struct Written {
 impl Written {
     /// In the child of a fork: nobody else writes.
     pub(super) fn repair(&self) {
-        self.busy.store(0, Relaxed);
+        self.busy.store_changed(0, Relaxed);
     }
 }
 
@@ -170,7 +172,7 @@ impl<O: Os> Allocator<O> {
         let inherited = written.first.load(Relaxed) != process::pid();
         room.path.set(name, inherited, number);
         // Who asks for this says that an inherited filter allows it.
-        if let Some(_permit) = self.filter().permit(&self.os, true)
+        if let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true)
             && let Some(file) = process::open_to_replace(room.path.as_c_str())
         {
             self.profile_into(room, file, why);

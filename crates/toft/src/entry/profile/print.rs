@@ -7,6 +7,7 @@ use super::super::Allocator;
 use super::super::doors::inside;
 use super::super::process::instance;
 use super::table::Table;
+use crate::os::seccomp::Calls;
 use crate::os::{Os, process};
 use crate::report::{Writer, place_text};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
@@ -46,7 +47,7 @@ impl<O: Os> Allocator<O> {
             w.digits(entry.objects as u64, 10).text(" ");
             w.digits(entry.allocations, 10).text(" ");
             // To say which file it is takes system calls that a filter may not know.
-            match self.filter().permit(&self.os, false) {
+            match self.filter().permit(&self.os, Calls::REPORT, false) {
                 Some(_permit) => place_text(&mut w, entry.site),
                 None => _ = w.text("0x").digits(entry.site as u64, 16),
             }
@@ -66,7 +67,9 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn profile_to(&self, descriptor: c_int) -> bool {
         let busy = &self.written().busy;
-        let Some(_permit) = self.filter().permit(&self.os, false) else { return false };
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, false) else {
+            return false;
+        };
         if busy.compare_exchange(0, process::thread_number(), Acquire, Relaxed).is_err() {
             return false;
         }

@@ -8,6 +8,7 @@ pub use api::Zone;
 use super::Allocator;
 use super::misuse::{Call, Line, head};
 use crate::os::Os;
+use crate::os::seccomp::Calls;
 use crate::thread::thread_block;
 use crate::zone::{Damage, Figures, Handle, Name, Refusal, Tagged, Terms, Whereabouts};
 use core::ffi::CStr;
@@ -108,7 +109,9 @@ impl<O: Os> Allocator<O> {
             *place = byte;
         }
         let Ok(text) = CStr::from_bytes_until_nul(&text) else { return false };
-        let Some(_permit) = self.filter().permit(&self.os, false) else { return false };
+        let Some(_permit) = self.filter().permit(&self.os, Calls::NAMES, false) else {
+            return false;
+        };
         self.os.name(address, bytes, text).is_ok()
     }
 

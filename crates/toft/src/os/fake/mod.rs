@@ -24,6 +24,7 @@ pub use faults::{Fault, Request};
 pub use pin::Moment;
 pub use space::{PageState, Space};
 
+use super::seccomp::Answers;
 use super::{Error, Group};
 use core::ops::Range;
 use faults::{Faults, Verdict};
@@ -81,10 +82,15 @@ struct State {
     reports: Vec<String>,
     /// Mappings that were refused because something was there.
     collisions: u64,
+    /// Calls of `wait_briefly`.
+    waits: u64,
     ticks: u32,
     at_barrier: Option<Meanwhile>,
     while_unused_go: Option<pin::Meanwhile>,
     filtered: Option<bool>,
+    /// What a probe finds, and how many there were.
+    probe: Option<Answers>,
+    probes: usize,
     group: Group,
     memory: Option<usize>,
     process: u32,
@@ -107,10 +113,13 @@ impl Fake {
             limit: usize::MAX,
             reports: Vec::new(),
             collisions: 0,
+            waits: 0,
             ticks: 0,
             at_barrier: None,
             while_unused_go: None,
             filtered: Some(false),
+            probe: Some(Answers::ALL),
+            probes: 0,
             group: Group::default(),
             memory: None,
             process: 1,
@@ -159,6 +168,11 @@ impl Fake {
     /// there is no reason for any.
     pub fn collisions(&self) -> u64 {
         self.state().collisions
+    }
+
+    /// How often the allocator has let time pass for another thread.
+    pub fn waits(&self) -> u64 {
+        self.state().waits
     }
 
     /// Maps a range for somebody else; says no where it is not free.
@@ -235,6 +249,16 @@ impl Fake {
     /// be asked.
     pub fn set_filtered(&self, filtered: Option<bool>) {
         self.state().filtered = filtered;
+    }
+
+    /// What a probe of the filter finds from now on; nothing where no child may be created.
+    pub fn set_probe(&self, answers: Option<Answers>) {
+        self.state().probe = answers;
+    }
+
+    /// The number of probes so far.
+    pub fn probes(&self) -> usize {
+        self.state().probes
     }
 
     /// Separate mappings, as a kernel would count them.

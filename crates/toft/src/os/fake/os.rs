@@ -6,6 +6,7 @@ use super::faults::{Request, Verdict};
 use super::{Fake, PageState};
 use crate::os::filter::Permit;
 use crate::os::release::{Piece, Release};
+use crate::os::seccomp::Answers;
 use crate::os::{Error, Group, Os, Sharing, share};
 use crate::sync::AtomicU32;
 use core::ops::Range;
@@ -192,6 +193,12 @@ unsafe impl Os for Fake {
         self.state().filtered
     }
 
+    fn probe_filter(&self, _: bool) -> Option<Answers> {
+        let mut state = self.state();
+        state.probes += 1;
+        state.probe
+    }
+
     fn shut_out_signals(&self) -> u64 {
         share::shut_out_signals()
     }
@@ -304,7 +311,9 @@ unsafe impl Os for Fake {
         Ok(word ^ (word >> 31))
     }
 
-    fn wait_briefly(&self) {}
+    fn wait_briefly(&self) {
+        self.state().waits += 1;
+    }
 
     fn report(&self, line: &[u8]) {
         self.state().reports.push(String::from_utf8_lossy(line).into_owned());

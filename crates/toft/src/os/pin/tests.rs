@@ -2,6 +2,7 @@
 
 use super::super::filter::Filter;
 use super::*;
+use crate::os::seccomp::Calls;
 use std::sync::{Mutex, MutexGuard};
 use std::vec;
 extern crate std;
@@ -69,7 +70,7 @@ impl Memory {
         filter.watch();
         let os = Linux::detect();
         // SAFETY: (1) the test's own mapping, which only it uses.
-        unsafe { os.discard_unused(pinned, &|| filter.permit(&os, true), is_unused) }
+        unsafe { os.discard_unused(pinned, &|| filter.permit(&os, Calls::NONE, true), is_unused) }
     }
 }
 

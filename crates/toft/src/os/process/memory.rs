@@ -39,7 +39,8 @@ pub fn reserve(bytes: usize) -> Option<usize> {
     (got > 0).then_some(got as usize)
 }
 
-/// Lets pages that [`reserve`] gave be read and written; zero at first. Says whether that was possible.
+/// Lets pages that [`reserve`] gave be read and written, zero at first, or those of [`seal`] be written again.
+/// Returns true if that was possible.
 pub fn allow(address: usize, bytes: usize) -> bool {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     // SAFETY: callers own the range, and nobody is harmed by more rights.
@@ -64,7 +65,7 @@ pub fn shut(address: usize, bytes: usize) -> bool {
     unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection, 0, 0, 0]) == 0 }
 }
 
-/// Makes pages of the library's own data read-only for the rest of the process's life.
+/// Makes pages of the library's own data read-only, until [`allow`].
 ///
 /// # Safety
 /// 1. Nothing writes to the range afterwards, and it is whole pages.

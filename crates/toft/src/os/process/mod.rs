@@ -45,6 +45,16 @@ pub fn environment() -> *mut *mut u8 {
     unsafe { environ }
 }
 
+/// Points `environ`, and libc's other names for it, at another array.
+///
+/// # Safety
+/// 1. `array` leads to C strings, is ended by null and can be written to, as long as the process lives.
+/// 2. No other thread uses the environment meanwhile.
+pub unsafe fn set_environment(array: *mut *mut u8) {
+    // SAFETY: duties 1 and 2. libc frees or enlarges only arrays that it has allocated.
+    unsafe { environ = array };
+}
+
 /// The process's number.
 pub fn pid() -> usize {
     // SAFETY: no arguments, no effects.
@@ -93,7 +103,13 @@ pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<
     (code == 0).then(|| unsafe { key.assume_init() })
 }
 
-/// Arms the destructor for the calling thread.
+/// Deletes a key of [`thread_exit_key`].
+pub fn delete_key(key: u32) {
+    // SAFETY: libc forgets every thread's value, and follows none.
+    unsafe { libc::pthread_key_delete(key) };
+}
+
+/// Arms the destructor for the calling thread; with zero, takes that back.
 pub fn arm_thread_exit(key: u32, value: usize) {
     // SAFETY: the key was made by `thread_exit_key`; libc keeps the value without following it.
     unsafe { libc::pthread_setspecific(key, core::ptr::with_exposed_provenance(value)) };
@@ -103,6 +119,15 @@ pub fn arm_thread_exit(key: u32, value: usize) {
 pub fn thread_value(key: u32) -> usize {
     // SAFETY: the key was made by `thread_exit_key`; libc returns what it keeps.
     unsafe { libc::pthread_getspecific(key) }.expose_provenance()
+}
+
+/// The calling thread's number, without a system call, which a filter might forbid; zero if libc does not
+/// tell. libc makes the thread's clock of it: its complement, above three bits.
+pub fn own_thread() -> u32 {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the thread's own descriptor, and a live local.
+    let code = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+    if code == 0 { !(clock >> 3) as u32 } else { 0 }
 }
 
 /// Time in ticks of 10 to 40 milliseconds, by the processor's own counter.

@@ -3,6 +3,7 @@
 use super::super::filter::Filter;
 use super::super::{Linux, Os, process};
 use super::*;
+use crate::os::seccomp::Calls;
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -86,7 +87,7 @@ fn methods(permit: Option<&Permit<'_>>) -> Vec<Method> {
 fn each_method(mut test: impl FnMut(Method, &mut dyn FnMut(&mut [Piece]) -> Method)) {
     let filter = filter();
     let os = Linux::detect();
-    let permit = filter.permit(&os, false);
+    let permit = filter.permit(&os, Calls::NONE, false);
     for method in methods(permit.as_ref()) {
         let mut release = Release::by(method);
         // What it maps for itself must not come to lie in a hole of the test's.
@@ -120,7 +121,10 @@ fn in_child(test: impl FnOnce() -> bool) {
 
 #[test]
 fn at_least_madvise_works() {
-    assert!(methods(filter().permit(&Linux::detect(), false).as_ref()).contains(&Method::Plain));
+    assert!(
+        methods(filter().permit(&Linux::detect(), Calls::NONE, false).as_ref())
+            .contains(&Method::Plain)
+    );
 }
 
 proptest! {
@@ -256,7 +260,7 @@ fn without_a_permit_no_ring_is_made() {
 /// Calls `test` with a ring and a permit, where io_uring works.
 fn with_ring(test: impl FnOnce(&mut Release, &Permit<'_>)) {
     let filter = filter();
-    let permit = filter.permit(&Linux::detect(), false);
+    let permit = filter.permit(&Linux::detect(), Calls::NONE, false);
     if methods(permit.as_ref()).contains(&Method::Ring) {
         let mut release = Release::by(Method::Ring);
         test(&mut release, permit.as_ref().unwrap());
@@ -385,7 +389,9 @@ fn where_the_kernel_refuses_it_is_done_by_madvise() {
     for code in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
         in_child(|| {
             let filter = filter();
-            let Some(permit) = filter.permit(&Linux::detect(), false) else { return true };
+            let Some(permit) = filter.permit(&Linux::detect(), Calls::NONE, false) else {
+                return true;
+            };
             refuse(code)
                 && [Method::Vector, Method::Ring].into_iter().all(|method| {
                     let mut release = Release::by(method);

@@ -191,7 +191,11 @@ mod tests {
     fn a_kernel_without_the_constant_gets_a_descriptor() {
         let filter = crate::os::filter::Filter::new();
         filter.watch();
-        let Some(_permit) = filter.permit(&crate::os::Linux::detect(), false) else { return };
+        let Some(_permit) =
+            filter.permit(&crate::os::Linux::detect(), crate::os::seccomp::Calls::NONE, false)
+        else {
+            return;
+        };
         let mut area = [0u8; 4 * PAGE];
         area.fill(1);
         let start = area.as_ptr().expose_provenance().next_multiple_of(PAGE);

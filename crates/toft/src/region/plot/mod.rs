@@ -33,6 +33,9 @@ use crate::sync::AtomicU32;
 use core::marker::PhantomData;
 use grow::Growth;
 
+/// Bytes that `extra` takes, with what aligns what follows.
+const EXTRA_BYTES: usize = 64;
+
 /// The plots of one tier.
 #[derive(Debug)]
 pub struct Plots<const TIER: TierNumber, D> {
@@ -52,8 +55,8 @@ pub struct Plots<const TIER: TierNumber, D> {
     growth: *const Growth,
     /// The plot that each partition draws from. Any thread, by compare and exchange.
     current: *const AtomicU32,
-    /// Plots taken beyond the first of each partition; and whether steps are to be small.
-    extra: *const [AtomicU32; 2],
+    /// Plots taken beyond the first of each partition; whether steps are to be small; and slabs that are mapped.
+    extra: *const [AtomicU32; 3],
     descriptors: PhantomData<D>,
 }
 
@@ -64,7 +67,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// Bytes of tables that `new` needs, zeroed.
     pub fn table_bytes(span: usize, partitions: usize) -> usize {
         let plots = span >> Self::plot_shift_for(span, partitions);
-        Lookup::<TIER, D>::TABLE_BYTES + plots * size_of::<Growth>() + partitions * 4 + 64
+        Lookup::<TIER, D>::TABLE_BYTES + Self::words_bytes(partitions) + plots * size_of::<Growth>()
+    }
+
+    /// Bytes of `extra` and `current`. They are before `growth`, so that what a small program changes
+    /// as it grows is on one page, and each of its children copies one.
+    fn words_bytes(partitions: usize) -> usize {
+        (EXTRA_BYTES + partitions * size_of::<AtomicU32>()).next_multiple_of(EXTRA_BYTES)
     }
 
     /// Before anything is known: contains no address.
@@ -103,8 +112,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     ) -> Result<Self, Error> {
         let plot_shift = Self::plot_shift_for(span, partitions);
         let plots = span >> plot_shift;
-        let growth = tables + Lookup::<TIER, D>::TABLE_BYTES;
-        let current = growth + plots * size_of::<Growth>();
+        let extra = tables + Lookup::<TIER, D>::TABLE_BYTES;
+        let growth = extra + Self::words_bytes(partitions);
         let behind = slabs + (span >> Self::SHIFT) * Self::BYTES;
         // SAFETY: (1) the first part of our tables; (2) what lies behind the descriptors.
         let lookup = unsafe { Lookup::new(os, (base, span), tables, behind)? };
@@ -119,10 +128,16 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             place_key: os.random()? | 1,
             page_size: os.page_size(),
             growth: core::ptr::with_exposed_provenance(growth),
-            current: core::ptr::with_exposed_provenance(current),
-            extra: core::ptr::with_exposed_provenance(current + partitions * 4),
+            current: core::ptr::with_exposed_provenance(extra + EXTRA_BYTES),
+            extra: core::ptr::with_exposed_provenance(extra),
             descriptors: PhantomData,
         })
+    }
+
+    /// The words that the field describes.
+    fn extra(&self) -> &[AtomicU32; 3] {
+        // SAFETY: `new` duty 1.
+        unsafe { &*self.extra }
     }
 
     fn growth(&self, n: usize) -> &Growth {
@@ -142,6 +157,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     #[inline(always)]
     pub fn slab_at(&self, address: usize) -> Option<&D> {
         let slab = self.lookup.descriptor_of(address)?;
+        // SAFETY: P2: nothing is mapped at zero. Without this, free compares the address with zero.
+        unsafe { core::hint::assert_unchecked(slab != 0) };
         // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are one
         // (1), and that shared references are enough for everybody (2).
         Some(unsafe { &*core::ptr::with_exposed_provenance(slab) })

@@ -38,6 +38,7 @@ fn every_slab_is_had_before_memory_is_refused() {
             if all.len() % 3 == 0 {
                 plots.retract(os);
                 assert_eq!(plots.mapped_bytes().0, all.len() << Plots::<SMALL, Any>::SHIFT);
+                assert_eq!(plots.mapped_at_most(), plots.mapped_bytes().0);
             }
         }
         // The others' first plots are theirs as long as there are plots that nobody has.
@@ -45,10 +46,10 @@ fn every_slab_is_had_before_memory_is_refused() {
     }
 }
 
-/// A thread that looked at a plot before it grew, and was held up until slabs of it were unmapped,
-/// maps what is not new: everything must be as if it had not.
+/// A thread was stopped, for ever, while it grew a plot, or something foreign is there: other threads go on in
+/// another plot, and the plot is none to choose. In the child of a fork it grows again.
 #[test]
-fn a_late_growth_takes_nothing_back() {
+fn a_plot_that_cannot_grow_is_passed_by() {
     let fake = Fake::new(Machine::LARGE);
     let os = &fake;
     let base = fake.address_space().start.next_multiple_of(1 << 40);
@@ -57,18 +58,50 @@ fn a_late_growth_takes_nothing_back() {
     os.map(tables, bytes.next_multiple_of(4096)).unwrap();
     // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
     let plots = unsafe { Plots::<SMALL, Any>::new(os, base, 1 << 41, 1, slabs, tables) }.unwrap();
-    let taken: Vec<usize> = (0..8).map(|_| plots.take(os, 0, |_, _| {}).unwrap().1).collect();
-    let before = plots.mapped_bytes();
-    assert!(before.0 >= 8 << Plots::<SMALL, Any>::SHIFT);
-    // The owner of the first ones gives their address space back.
-    for &slab in &taken[..4] {
-        // SAFETY: (1) mapped by `take`.
-        unsafe { os.unmap(slab, 1 << Plots::<SMALL, Any>::SHIFT) }.unwrap();
+    let take = || plots.take(os, 0, |_, _| {}).unwrap().1;
+    let first = take();
+    plots.retract(os);
+    plots.growth(0).begin();
+    let second = take();
+    assert!(second >> GRANULE_SHIFT != first >> GRANULE_SHIFT);
+    assert!(!plots.has_room(0) && plots.has_room(1));
+    plots.repair(os, 1);
+    assert!(plots.has_room(0));
+    // The second plot: once by what is foreign, and never again while the third has room.
+    plots.retract(os);
+    let next = second + (1 << Plots::<SMALL, Any>::SHIFT);
+    assert!(os.occupy(next..next + 4096));
+    let collisions = os.collisions();
+    let third = take();
+    assert!(![first, second].iter().any(|slab| slab >> GRANULE_SHIFT == third >> GRANULE_SHIFT));
+    take();
+    assert_eq!(os.collisions(), collisions + 1);
+}
+
+/// The child of a fork repairs the plots of the partitions in use and the extra ones. Where all plots are given out,
+/// it repairs those of unused partitions too, because other partitions may draw from them.
+#[test]
+fn a_child_repairs_the_plots_that_may_be_in_use() {
+    let fake = Fake::new(Machine::LARGE);
+    let os = &fake;
+    let base = fake.address_space().start.next_multiple_of(1 << 40);
+    let (span, tables, slabs) = (1 << 26, base + (8 << 40), base + (4 << 40));
+    let bytes = Plots::<SMALL, Any>::table_bytes(span, 8);
+    os.map(tables, bytes.next_multiple_of(4096)).unwrap();
+    // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+    let plots = unsafe { Plots::<SMALL, Any>::new(os, base, span, 8, slabs, tables) }.unwrap();
+    let (used, unused, extra) = (4, 7, 8);
+    // Partition 4 goes on in the first extra plot.
+    plots.growth(used).begin();
+    plots.take(os, used, |_, _| {}).unwrap();
+    plots.retract(os);
+    plots.growth(unused).begin();
+    plots.growth(extra).begin();
+    plots.repair(os, used + 1);
+    assert!(plots.has_room(used) && plots.has_room(extra) && !plots.has_room(unused));
+    while plots.begun() < plots.plots {
+        plots.take(os, used, |_, _| {}).unwrap();
     }
-    let mapped = os.mapped_bytes();
-    plots.grow(os, 0, 0).unwrap();
-    assert_eq!(plots.mapped_bytes(), before);
-    assert_eq!(os.mapped_bytes(), mapped);
-    assert!(taken.iter().all(|&slab| plots.slab_at(slab).is_some()));
-    assert!(!taken.contains(&plots.take(os, 0, |_, _| {}).unwrap().1));
+    plots.repair(os, used + 1);
+    assert!(plots.has_room(unused));
 }

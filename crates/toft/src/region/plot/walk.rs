@@ -7,8 +7,7 @@ use crate::sync::Ordering::Relaxed;
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// How many plots of the secret order may have been begun.
     pub(super) fn begun(&self) -> usize {
-        // SAFETY: `new` duty 1.
-        let extra = unsafe { &(*self.extra)[0] }.load(Relaxed) as usize;
+        let extra = self.extra()[0].load(Relaxed) as usize;
         self.plots.min(self.partitions + extra)
     }
 
@@ -61,6 +60,12 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             }
             each(start << Self::SHIFT, end.saturating_sub(start) << Self::SHIFT);
         }
+    }
+
+    /// Bytes of slabs that were mapped, without those that were unmapped before they were handed out: without a look at
+    /// any plot.
+    pub fn mapped_at_most(&self) -> usize {
+        (self.extra()[2].load(Relaxed) as usize) << Self::SHIFT
     }
 
     /// Bytes of slabs mapped, and of their descriptors.

@@ -1,0 +1,242 @@
+//! The cheapest harmless form of each system call that Toft wants, made by the probing child.
+//!
+//! Nothing here changes what the parent can see, even where its memory is shared: calls about memory
+//! are about the probe's own page, calls about the process are about the child, and the rest are
+//! given what the kernel always refuses. So a filter that answers "success" and does nothing is
+//! found, too: an error was due, or an effect is missing.
+
+use super::Outcome;
+use crate::os::syscall::syscall;
+use crate::os::thread;
+use core::ffi::c_int;
+
+const NOWHERE: usize = usize::MAX;
+
+/// The results of a row's calls so far.
+struct Row {
+    outcome: Outcome,
+}
+
+impl Row {
+    fn new() -> Row {
+        Row { outcome: Outcome::Works }
+    }
+
+    fn note(&mut self, outcome: Outcome) {
+        // A lie is not made good by what follows, nor is a refusal.
+        if self.outcome != Outcome::Lies && outcome != Outcome::Works {
+            self.outcome = outcome;
+        }
+    }
+
+    /// A call that succeeds where it is allowed; returns what it did.
+    fn succeeds(&mut self, number: i64, args: [usize; 6]) -> Option<usize> {
+        // SAFETY: (1) callers pass what is harmless, see above.
+        let code = unsafe { syscall(number, args) };
+        if code < 0 {
+            self.note(Outcome::Refused);
+        }
+        usize::try_from(code).ok()
+    }
+
+    /// A call that the kernel refuses by this error where it is allowed.
+    fn fails(&mut self, number: i64, args: [usize; 6], error: c_int) {
+        // SAFETY: (1) callers pass what is refused.
+        let code = unsafe { syscall(number, args) };
+        if code >= 0 {
+            self.note(Outcome::Lies);
+        } else if code != -(error as isize) {
+            self.note(Outcome::Refused);
+        }
+    }
+
+    /// An effect that a call which said that it succeeded must have had.
+    fn ensure(&mut self, effect: bool) {
+        if !effect && self.outcome == Outcome::Works {
+            self.note(Outcome::Lies);
+        }
+    }
+}
+
+/// Tries a row, with a private page of so many bytes, and the end of a stack.
+pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) -> Outcome {
+    let mut all = Row::new();
+    let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(tried);
+    // SAFETY: the first byte of the probe's own page, which is there to be written.
+    unsafe { byte.write_volatile(1) };
+    // SAFETY: as above.
+    let now = || unsafe { byte.read_volatile() };
+    let advise = |all: &mut Row, advice: c_int| {
+        all.succeeds(libc::SYS_madvise, [tried, page, advice as usize, 0, 0, 0]).is_some()
+    };
+    let mut buffer = [0u8; 256];
+    let into = buffer.as_mut_ptr().expose_provenance();
+    match row {
+        // No child is there.
+        0 => {
+            let flags = (libc::WNOHANG | libc::__WALL) as usize;
+            all.fails(libc::SYS_wait4, [NOWHERE, 0, flags, 0, 0, 0], libc::ECHILD);
+        }
+        1 => {
+            advise(&mut all, libc::MADV_DONTNEED);
+            all.ensure(now() == 0);
+        }
+        // No such command; and the one that is wanted, which may need to be asked for first.
+        2 => {
+            all.fails(libc::SYS_membarrier, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
+            // SAFETY: (1) no effect but the barrier.
+            let code = unsafe { syscall(libc::SYS_membarrier, [thread::EXPEDITED, 0, 0, 0, 0, 0]) };
+            if code < 0 && code != -(libc::EPERM as isize) {
+                all.note(Outcome::Refused);
+            }
+        }
+        3 => {
+            // SAFETY: (1) the probe's stack for it, which no other child uses; the child's end ends it.
+            if unsafe { thread::create_thread(thread_top, end_thread, 0) } <= 0 {
+                all.note(Outcome::Refused);
+            }
+        }
+        4 => {
+            let name = c"toft-probe".as_ptr().expose_provenance();
+            all.succeeds(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0, 0]);
+            let priority = 0i32;
+            let usual = (&raw const priority).expose_provenance();
+            let args = [0, libc::SCHED_OTHER as usize, usual, 0, 0, 0];
+            all.succeeds(libc::SYS_sched_setscheduler, args);
+            // No such policy, and no such version.
+            let args = [0, 99, usual, 0, 0, 0];
+            all.fails(libc::SYS_sched_setscheduler, args, libc::EINVAL);
+            let mut header = [1u32, 0];
+            let header = (&raw mut header).expose_provenance();
+            all.fails(libc::SYS_capset, [header, 0, 0, 0, 0, 0], libc::EINVAL);
+            let args = [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0];
+            all.succeeds(libc::SYS_prctl, args);
+        }
+        5 => {
+            all.fails(libc::SYS_pidfd_open, [0, 0, 0, 0, 0, 0], libc::EINVAL);
+            let range = [tried, page];
+            let range = (&raw const range).expose_provenance();
+            let advise_by = |all: &mut Row, which: usize| {
+                let args = [which, range, 1, libc::MADV_DONTNEED as usize, 0, 0];
+                if all.succeeds(libc::SYS_process_madvise, args).is_some() {
+                    all.ensure(now() == 0);
+                }
+            };
+            // SAFETY: (1) a descriptor, which goes with the child.
+            let own = unsafe {
+                let own = syscall(libc::SYS_getpid, [0; 6]) as usize;
+                syscall(libc::SYS_pidfd_open, [own, 0, 0, 0, 0, 0])
+            };
+            advise_by(&mut all, own as usize);
+        }
+        6 => _ = advise(&mut all, MADV_POPULATE_WRITE),
+        7 => {
+            advise(&mut all, libc::MADV_HUGEPAGE);
+            advise(&mut all, libc::MADV_NOHUGEPAGE);
+            // In vain for less than a huge page.
+            let args = [tried, page, MADV_COLLAPSE as usize, 0, 0, 0];
+            // SAFETY: (1) the probe's own page.
+            unsafe { syscall(libc::SYS_madvise, args) };
+        }
+        8 => {
+            advise(&mut all, libc::MADV_FREE);
+            advise(&mut all, libc::MADV_COLD);
+            advise(&mut all, libc::MADV_PAGEOUT);
+        }
+        9 => {
+            all.succeeds(libc::SYS_mincore, [tried, page, into, 0, 0, 0]);
+            all.ensure(read(into) & 1 != 0);
+        }
+        10 => {
+            let mut info = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();
+            let place = info.as_mut_ptr();
+            all.succeeds(libc::SYS_sysinfo, [place.expose_provenance(), 0, 0, 0, 0, 0]);
+            // SAFETY: zero bytes are one, and the kernel may have written another.
+            all.ensure(unsafe { (&raw const (*place).totalram).read_volatile() } != 0);
+        }
+        11 => {
+            let mut ends = [-1i32; 2];
+            let ends = (&raw mut ends).cast::<i32>();
+            let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
+            all.succeeds(libc::SYS_pipe2, [ends.expose_provenance(), flags, 0, 0, 0, 0]);
+            // SAFETY: the kernel may have written it.
+            all.ensure(unsafe { ends.read_volatile() } >= 0);
+            all.fails(libc::SYS_vmsplice, [NOWHERE, 0, 0, 0, 0, 0], libc::EBADF);
+            all.fails(libc::SYS_fcntl, [NOWHERE, libc::F_GETFD as usize, 0, 0, 0, 0], libc::EBADF);
+        }
+        12 => {
+            all.fails(libc::SYS_rt_sigprocmask, [99, into, 0, 8, 0, 0], libc::EINVAL);
+        }
+        13 => {
+            let path = c"/proc/self/maps".as_ptr().expose_provenance();
+            let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+            let at = libc::AT_FDCWD as isize as usize;
+            if let Some(file) = all.succeeds(libc::SYS_openat, [at, path, flags, 0, 0, 0]) {
+                let got = all.succeeds(libc::SYS_read, [file, into, 1, 0, 0, 0]);
+                all.ensure(got == Some(1));
+                all.succeeds(libc::SYS_fstat, [file, into, 0, 0, 0, 0]);
+                all.fails(libc::SYS_fstat, [NOWHERE, into, 0, 0, 0, 0], libc::EBADF);
+                all.succeeds(libc::SYS_close, [file, 0, 0, 0, 0, 0]);
+            }
+        }
+        14 => {
+            let (from, to) = ([tried, 1], [into, 1]);
+            let (from, to) =
+                ((&raw const from).expose_provenance(), (&raw const to).expose_provenance());
+            // SAFETY: (1) asks for the child's own number.
+            let own = unsafe { syscall(libc::SYS_getpid, [0; 6]) } as usize;
+            all.succeeds(libc::SYS_process_vm_readv, [own, to, 1, from, 1, 0]);
+            all.ensure(read(into) == 1);
+            // SAFETY: (1) asks for the child's first thread's number.
+            let first = unsafe { syscall(libc::SYS_gettid, [0; 6]) } as usize;
+            all.succeeds(libc::SYS_tgkill, [own, first, 0, 0, 0, 0]);
+            all.succeeds(
+                libc::SYS_clock_gettime,
+                [libc::CLOCK_REALTIME as usize, into, 0, 0, 0, 0],
+            );
+        }
+        15 => {
+            // No such flag; then a descriptor, which goes with the child.
+            all.fails(libc::SYS_userfaultfd, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
+            let flags = libc::O_CLOEXEC as usize | USER_MODE_ONLY;
+            all.succeeds(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]);
+            all.fails(libc::SYS_ioctl, [NOWHERE, UFFDIO_API, 0, 0, 0, 0], libc::EBADF);
+        }
+        16 => {
+            let name = c"toft".as_ptr().expose_provenance();
+            all.fails(libc::SYS_memfd_create, [name, 1 << 30, 0, 0, 0, 0], libc::EINVAL);
+            let cloexec = libc::MFD_CLOEXEC as usize;
+            all.succeeds(libc::SYS_memfd_create, [name, cloexec, 0, 0, 0, 0]);
+            all.fails(libc::SYS_ftruncate, [NOWHERE, 0, 0, 0, 0, 0], libc::EBADF);
+        }
+        17 => {
+            let (set, kind) = (libc::PR_SET_VMA as usize, libc::PR_SET_VMA_ANON_NAME as usize);
+            let name = c"toft probe".as_ptr().expose_provenance();
+            all.succeeds(libc::SYS_prctl, [set, kind, tried, page, name, 0]);
+        }
+        // No such flag.
+        18 => all.fails(libc::SYS_mlock2, [tried, page, 1 << 30, 0, 0, 0], libc::EINVAL),
+        // No such flag, and no such key: a key would be the program's, too.
+        19 => {
+            all.fails(libc::SYS_pkey_alloc, [1 << 30, 0, 0, 0, 0, 0], libc::EINVAL);
+            let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+            all.fails(libc::SYS_pkey_mprotect, [tried, page, rights, 99, 0, 0], libc::EINVAL);
+        }
+        _ => all.note(Outcome::Refused),
+    }
+    all.outcome
+}
+
+const MADV_POPULATE_WRITE: c_int = 23;
+const MADV_COLLAPSE: c_int = 25;
+const USER_MODE_ONLY: usize = 1;
+const UFFDIO_API: usize = 0xC018_AA3F;
+
+fn read(address: usize) -> u8 {
+    // SAFETY: callers pass the first byte of their buffer, which the kernel may have written.
+    unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() }
+}
+
+unsafe extern "C" fn end_thread(_: usize) -> ! {
+    thread::end()
+}

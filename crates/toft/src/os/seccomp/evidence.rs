@@ -1,0 +1,143 @@
+//! When a child may be created under an inherited filter, and by which call.
+//!
+//! A filter may kill for `clone`, and no call asks about it. So a child is created only where processes
+//! or threads have been created under this filter already:
+//!
+//! | evidence | by which call |
+//! |---|---|
+//! | this process has other threads | as the C library creates threads |
+//! | this process has come of a fork since it was executed | `clone` |
+//! | its parent has as many filters, and is not the first process | `clone` |
+//! | it is in a container of a known runtime, whose first process has as many filters | `clone` |
+//!
+//! The last rests on what such runtimes do: their profiles refuse by errors. The first process does not
+//! count as a parent, because one such as bubblewrap's installs its filter after it has forked.
+//! Files are read, by calls that the loader has made under the same filter.
+
+use super::super::process;
+use crate::options::parse_number;
+use core::ffi::CStr;
+
+/// The call that creates a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `clone`.
+    Clone,
+    /// `clone3`; `clone`, where that is not known (ENOSYS).
+    Clone3,
+}
+
+/// What the kernel says of a process: its parent, threads, and filters (Linux 5.9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) parent: usize,
+    pub(super) threads: usize,
+    pub(super) filters: usize,
+}
+
+impl Status {
+    pub(super) fn line(&mut self, line: &[u8]) {
+        let field = |name: &[u8]| line.strip_prefix(name).and_then(parse_number);
+        if let Some(parent) = field(b"PPid:\t") {
+            self.parent = parent;
+        } else if let Some(threads) = field(b"Threads:\t") {
+            self.threads = threads;
+        } else if let Some(filters) = field(b"Seccomp_filters:\t") {
+            self.filters = filters;
+        }
+    }
+
+    fn read(path: &CStr) -> Status {
+        let mut status = Status::default();
+        process::read_lines_by::<256>(path, |line| status.line(line));
+        status
+    }
+}
+
+/// How a child may be created; `None` where there is no evidence that it may.
+pub(super) fn way(cloned: bool) -> Option<Way> {
+    if cloned {
+        return Some(Way::Clone);
+    }
+    let own = Status::read(c"/proc/thread-self/status");
+    if own.threads > 1 {
+        return Some(way_of_threads());
+    }
+    if own.filters == 0 {
+        return None;
+    }
+    let same = |path: &CStr| Status::read(path).filters == own.filters;
+    let parent = path_of(own.parent);
+    let forked = own.parent > 1 && same(&parent);
+    (forked || is_in_container() && same(c"/proc/1/status")).then_some(Way::Clone)
+}
+
+/// `/proc/N/status`.
+pub(super) fn path_of(mut process: usize) -> Path {
+    let mut path = [0; 40];
+    let mut digits = [b'0'; 20];
+    let mut count = 0;
+    for place in digits.iter_mut().rev() {
+        *place = b'0' + (process % 10) as u8;
+        process /= 10;
+        count += 1;
+        if process == 0 {
+            break;
+        }
+    }
+    let text = b"/proc/".iter().chain(digits.iter().skip(20 - count)).chain(b"/status");
+    for (place, &byte) in path.iter_mut().zip(text) {
+        *place = byte;
+    }
+    Path(path)
+}
+
+/// A path, ended by a zero.
+pub(super) struct Path([u8; 40]);
+
+impl core::ops::Deref for Path {
+    type Target = CStr;
+
+    fn deref(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
+    }
+}
+
+/// As the C library does it: by `clone3` since 2.34.
+fn way_of_threads() -> Way {
+    let version = {
+        // SAFETY: a constant text of the C library.
+        unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_bytes()
+    };
+    if at_least(version, (2, 34)) { Way::Clone3 } else { Way::Clone }
+}
+
+/// Returns true if a text that begins with two numbers says this version or a later one.
+pub(super) fn at_least(text: &[u8], wanted: (usize, usize)) -> bool {
+    let mut numbers =
+        text.split(|byte| !byte.is_ascii_digit()).map(|digits| parse_number(digits).unwrap_or(0));
+    match (numbers.next(), numbers.next()) {
+        (Some(first), Some(second)) => (first, second) >= wanted,
+        _ => false,
+    }
+}
+
+/// The marks of Docker, Podman and Kubernetes.
+fn is_in_container() -> bool {
+    const MARKS: [&CStr; 3] = [
+        c"/.dockerenv",
+        c"/run/.containerenv",
+        c"/var/run/secrets/kubernetes.io/serviceaccount/namespace",
+    ];
+    MARKS.iter().any(|mark| process::read_file_with(mark, &mut [0u8; 64], |_| {}).is_ok())
+}
+
+/// Returns true if a child that shares its parent's memory may be killed by a signal that dumps core:
+/// before Linux 5.16 the kernel then kills every process which has that memory.
+pub(super) fn may_share_memory() -> bool {
+    let mut shares = false;
+    process::read_lines_by::<64>(c"/proc/sys/kernel/osrelease", |line| {
+        shares = at_least(line, (5, 16));
+    });
+    shares
+}

@@ -1,0 +1,224 @@
+//! Who called, where this library is a part of the program: linked in as an archive or as a crate.
+//!
+//! Its code is then no file of its own, and linkers spread it: its frames are told from the program's by the addresses of
+//! its functions, which the file's symbol table has. So the frames must be exact: each is found by the unwind tables. A
+//! program that is linked with `-static` has no table to search in, but what such a table would lead to is there.
+
+use super::call::read;
+use super::module::Module;
+use super::symbols::{for_each_function, section};
+use super::unwind::{Base, Frame, Pointer, frame_in, frame_of};
+use super::{is_return, module_of};
+
+/// Frames that are walked through: the library's own, and those of the program that are kept.
+const MOST: usize = 40;
+/// The largest frame that is believed.
+const LARGEST_FRAME: usize = 1 << 20;
+const WORD: usize = size_of::<usize>();
+
+/// Frames, the innermost first, and where the last of them was found.
+pub(super) struct Callers {
+    addresses: [usize; MOST],
+    count: usize,
+    /// How many of them are this library's.
+    own: usize,
+    /// Where the last return address is, and the frame pointer of the function that it is in.
+    pub(super) slot: usize,
+    pub(super) frame: usize,
+}
+
+impl Callers {
+    /// The callers of a function of this library, which is in `own`, from an instruction of it and its registers. Nothing
+    /// where the frames do not lead out of this library. In a stripped file none is known to be this library's.
+    pub(super) fn walk(
+        own: &Module,
+        (instruction, stack, frame): (usize, usize, usize),
+    ) -> Option<Callers> {
+        let mut callers = Callers { addresses: [0; MOST], count: 0, own: 0, slot: 0, frame };
+        let mut steps = Steps { module: *own, plain: None, asked: false };
+        let (mut address, mut stack) = (instruction, stack);
+        while let Some(place) = callers.addresses.get_mut(callers.count)
+            && let Some((slot, frame)) = steps.up(address, stack, callers.frame)
+            && let Some(next) = read(slot).filter(|&next| is_return(next))
+        {
+            *place = next;
+            callers.count += 1;
+            (callers.slot, callers.frame) = (slot, frame);
+            (address, stack) = (next, slot + WORD);
+        }
+        callers.find_own(own);
+        (callers.own < callers.count).then_some(callers)
+    }
+
+    /// Whether this library's frames were told from the program's.
+    pub(super) fn are_told(&self) -> bool {
+        self.own > 0
+    }
+
+    /// The return addresses into the program.
+    pub(super) fn programs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.addresses.iter().take(self.count).skip(self.own).copied()
+    }
+
+    /// Counts the frames up to the outermost of this library: between those no other code is but Rust's `core`.
+    fn find_own(&mut self, own: &Module) {
+        let (addresses, count) = (&self.addresses, self.count);
+        let mut innermost = 0;
+        for_each_function(own, |name, start, end| {
+            if !is_own(name) {
+                return;
+            }
+            let is_in = |&address: &usize| (start..end).contains(&address.wrapping_sub(1));
+            let last = addresses.iter().take(count).rposition(is_in);
+            innermost = last.map_or(innermost, |last| innermost.max(last + 1));
+        });
+        self.own = innermost;
+    }
+}
+
+/// Whether a function is this library's by its name: of this crate, in either way of writing that, or one that the archive
+/// exports.
+fn is_own(name: &[u8]) -> bool {
+    const OPERATORS: [&[u8]; 4] = [b"_Znw", b"_Zna", b"_Zdl", b"_Zda"];
+    const CALLS: [&[u8]; 8] = [
+        b"free",
+        b"cfree",
+        b"__libc_free",
+        b"free_sized",
+        b"free_aligned_sized",
+        b"realloc",
+        b"reallocarray",
+        b"malloc_usable_size",
+    ];
+    let has = |part: &[u8]| name.windows(part.len()).any(|bytes| bytes == part);
+    CALLS.contains(&name)
+        || OPERATORS.iter().any(|operator| name.starts_with(operator))
+        || name.starts_with(b"toft_")
+        || (name.starts_with(b"_ZN") || name.starts_with(b"_R"))
+            && (has(b"4toft") || has(b"$LT$toft.."))
+}
+
+/// Steps from a frame to its caller's, by the tables of the file that each lies in.
+struct Steps {
+    module: Module,
+    /// The descriptions of a file without a table to search in, and whether they were looked for.
+    plain: Option<(usize, usize)>,
+    asked: bool,
+}
+
+impl Steps {
+    /// Where the return address of the function at `address` is, and its caller's frame pointer.
+    fn up(&mut self, address: usize, stack: usize, pointer: usize) -> Option<(usize, usize)> {
+        let (start, end) = self.module.text;
+        if !(start..end).contains(&address) {
+            *self = Steps { module: module_of(address)?, plain: None, asked: false };
+        }
+        let frame = self.describe(address)?;
+        let end = match frame.base {
+            Base::AboveStack(bytes) => stack.checked_add(bytes)?,
+            Base::AboveFrame(bytes) => pointer.checked_add(bytes)?,
+        };
+        if end <= stack || end - stack > LARGEST_FRAME {
+            return None;
+        }
+        let before = match frame.pointer {
+            Pointer::Untouched => pointer,
+            Pointer::Below(bytes) => read(end.checked_sub(bytes)?)?,
+            Pointer::Unknown => 0,
+        };
+        Some((end - WORD, before))
+    }
+
+    fn describe(&mut self, address: usize) -> Option<Frame> {
+        if let Some(frame) = frame_of(&self.module, address) {
+            return Some(frame);
+        }
+        if !self.asked {
+            self.asked = true;
+            self.plain = section(&self.module, b".eh_frame");
+        }
+        frame_in(self.plain?, address)
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::super::call::here;
+    use super::*;
+
+    #[test]
+    fn names_of_this_crate_and_of_what_the_archive_exports_are_own() {
+        for name in [
+            "_ZN4toft5entry6detail9tell_more17hcdd2b4865b88c8b1E",
+            "_ZN60_$LT$toft..entry..Toft$u20$as$u20$core..alloc..GlobalAlloc$GT$7dealloc17h0E",
+            "_RNvNtCs1234_4toft5entry4free",
+            "free",
+            "_ZdlPvm",
+            "toft_purge",
+        ] {
+            assert!(is_own(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "main",
+            "free_list",
+            "_ZN9toft_user4main17h0E",
+            "_start",
+            "my_4toft",
+            "_ZN3foo4bar17hE",
+        ] {
+            assert!(!is_own(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[inline(never)]
+    fn inner(found: &mut Option<(std::vec::Vec<usize>, usize)>) {
+        let (own, mut addresses) =
+            (module_of(inner as *const () as usize).unwrap(), std::vec::Vec::new());
+        let (mut address, mut stack, mut frame) = here();
+        let mut steps = Steps { module: own, plain: None, asked: false };
+        while let Some((slot, pointer)) = steps.up(address, stack, frame)
+            && let Some(next) = read(slot).filter(|&next| is_return(next))
+        {
+            addresses.push(next);
+            (address, stack, frame) = (next, slot + WORD, pointer);
+        }
+        // The same by the descriptions alone, as in a program without a table.
+        let all = section(&own, b".eh_frame").unwrap();
+        let same = addresses.iter().filter(|&&address| {
+            module_of(address).is_some_and(|module| module.base == own.base)
+                && frame_in(all, address) == frame_of(&own, address)
+        });
+        let count = same.count();
+        *found = Some((addresses, count));
+    }
+
+    #[inline(never)]
+    fn outer(found: &mut Option<(std::vec::Vec<usize>, usize)>) {
+        inner(found);
+        core::hint::black_box(());
+    }
+
+    #[test]
+    fn tables_lead_from_frame_to_frame_to_the_thread_s_beginning() {
+        let mut found = None;
+        outer(&mut found);
+        let (addresses, same) = found.unwrap();
+        let mut names = std::vec::Vec::new();
+        let own = module_of(inner as *const () as usize).unwrap();
+        for &address in &addresses {
+            for_each_function(&own, |name, start, end| {
+                if (start..end).contains(&(address - 1)) {
+                    names.push(std::string::String::from_utf8_lossy(name).into_owned());
+                }
+            });
+        }
+        assert!(names[0].contains("outer"), "{names:?}");
+        assert!(names[1].contains("tables_lead_from_frame"), "{names:?}");
+        assert!(
+            names.iter().any(|name| name.contains("thread_start") || name.contains("Thread")),
+            "{names:?}"
+        );
+        // But for the frames in libc, all of them.
+        assert!(same + 3 >= addresses.len() && same > 5, "{same} of {}", addresses.len());
+    }
+}
