@@ -13,9 +13,11 @@ use clap::Args;
 use nix::errno::Errno;
 use nix::sys::resource::Resource;
 use serde_json::json;
+use toft::os::seccomp::{self, Way};
 use toft::os::{Linux, Os};
 use toft::region::Windows;
 
+use crate::filtered;
 use crate::launch::{self, Launch};
 use crate::library::{self, Library};
 use crate::stats::Ended;
@@ -200,19 +202,75 @@ fn about_calls(rows: &mut Vec<Row>) {
         keyless,
     );
 
-    // Told because later versions, or the user's own plans, may depend on it.
-    for (name, answer) in [
-        ("MADV_FREE", probes::madv_free()),
-        ("MADV_PAGEOUT", probes::madv_pageout()),
-        ("process_madvise", probes::process_madvise()),
-        ("mapping names", probes::mapping_names()),
-        ("protection keys", probes::protection_keys()),
-        ("userfaultfd", probes::userfaultfd()),
-        ("io_uring", probes::io_uring()),
-    ] {
-        let found = answer.map_or_else(|e| format!("no ({})", error_name(&e)), |()| "works".into());
-        rows.push(row(name, Level::Plain, found, "not used by this version"));
+    about_options(rows);
+}
+
+/// Calls that single features make, which do without.
+fn about_options(rows: &mut Vec<Row>) {
+    let calls = [
+        (
+            "membarrier",
+            probes::membarrier(),
+            "the reclaimer returns free pages of running threads",
+            "free pages of running threads wait for their calls (TOFT_RECLAIM)",
+        ),
+        (
+            "process_madvise",
+            probes::process_madvise(),
+            "many ranges are returned by one call",
+            "a call for each range; nothing is missing",
+        ),
+        (
+            "MADV_POPULATE_WRITE",
+            probes::madv_populate(),
+            "bins that grow steadily fault once a stretch (TOFT_READY, TOFT_PREPOPULATE)",
+            "a fault for each page; TOFT_READY and TOFT_PREPOPULATE have no effect",
+        ),
+        (
+            "MADV_FREE",
+            probes::madv_free(),
+            "unused pages of claimed slots are returned (TOFT_PARTITIONS)",
+            "claimed slots keep their pages, 13 MiB a thread at most",
+        ),
+        (
+            "MADV_PAGEOUT",
+            probes::madv_pageout(),
+            "cold data goes to swap if asked for (TOFT_COLD); claimed slots' pages are returned",
+            "TOFT_COLD has no effect; claimed slots keep their pages",
+        ),
+        (
+            "mapping names",
+            probes::mapping_names(),
+            "shown in /proc/PID/maps if asked for (TOFT_NAMES, zones)",
+            "TOFT_NAMES has no effect, and zones have no names there",
+        ),
+        (
+            "protection keys",
+            probes::protection_keys(),
+            "the hardened build's tables are written under a key if asked for (TOFT_PKEY)",
+            "TOFT_PKEY has no effect",
+        ),
+        (
+            "userfaultfd",
+            probes::userfaultfd(),
+            "for TOFT_UNINIT, TOFT_COLD and TOFT_COMPACT",
+            "TOFT_UNINIT and TOFT_COLD have no effect, TOFT_COMPACT in threaded programs",
+        ),
+    ];
+    for (name, answer, with, without) in calls {
+        rows.push(match answer {
+            Ok(()) => row(name, Level::Plain, "works", with),
+            Err(e) => row(name, Level::Plain, format!("no ({})", error_name(&e)), without),
+        });
     }
+    let found =
+        probes::io_uring().map_or_else(|e| format!("no ({})", error_name(&e)), |()| "works".into());
+    rows.push(row(
+        "io_uring",
+        Level::Plain,
+        found,
+        "not used: process_madvise does the same (decision 0018)",
+    ));
 }
 
 /// `EPERM: Operation not permitted`, which tells a forbidden call from an unknown one.
@@ -243,12 +301,23 @@ fn about_limits(rows: &mut Vec<Row>) {
     rows.push(row("limit: control group", Level::Plain, found, meaning));
     let filter = field("/proc/self/status", "Seccomp");
     let (level, found, meaning) = match filter.as_deref() {
-        Some("0") => (Level::Good, "off", ""),
-        Some("1") => (Level::Fatal, "strict", "not even mmap is allowed"),
+        Some("0") => (Level::Good, "off", String::new()),
+        Some("1") => (Level::Fatal, "strict", "not even mmap is allowed".into()),
         Some("2") => {
-            (Level::Fallback, "a filter is on", "Toft keeps to the calls that glibc's malloc makes")
+            // As any command may, this one creates processes: the last row does.
+            match seccomp::probe_by(Way::Clone, probes::page_size()).map(filtered::off) {
+                Some(None) => (Level::Good, "a filter is on, as in a container", String::new()),
+                Some(Some(off)) => {
+                    (Level::Fallback, "a filter is on, as in a container", format!("off: {off}"))
+                }
+                None => {
+                    let meaning = "no child could try what it allows: the reclaimer thread is off (idle memory \
+                                   stays resident; TOFT_RECLAIM=thread)";
+                    (Level::Fallback, "a filter is on, as in a container", meaning.into())
+                }
+            }
         }
-        _ => (Level::Plain, "unknown", ""),
+        _ => (Level::Plain, "unknown", String::new()),
     };
     rows.push(row("seccomp", level, found, meaning));
 }

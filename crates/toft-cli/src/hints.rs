@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
+use toft_profile::format::Format;
 use toft_profile::{HINTS_VERSION, Hints};
 
 use crate::profile::{Names, read};
 use crate::run::{REFUSED, say};
 use crate::style;
-use crate::words::print;
+use crate::words::{FILE_MOST, USAGE, agrees, is_standard, print};
 
 /// The longest name that the library takes.
 const NAME_MOST: usize = 255;
@@ -42,7 +43,7 @@ pub struct Make {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Write to a file instead of stdout; hints that are there are kept as FILE~
+    /// Write to a file instead of stdout (-); hints that are there are kept as FILE~
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Call sites that held so many bytes at least have a partition of their own
@@ -66,6 +67,11 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// The verb.
 pub fn hints(args: &Make) -> i32 {
+    let named = args.output.as_deref().filter(|_| args.json);
+    if let Some(Err(why)) = named.map(|path| agrees(path, Format::Json)) {
+        say(&why);
+        return USAGE;
+    }
     match make(args) {
         Ok(()) => 0,
         Err(why) => {
@@ -102,6 +108,7 @@ fn make(args: &Make) -> Result<(), String> {
     }
     let text = if args.json { format!("{}\n", object(&hints)) } else { hints.text() };
     match &args.output {
+        Some(path) if is_standard(path) => print(text.as_bytes()),
         Some(path) => {
             let kept = replace(path, &text)?;
             let kept = kept.map_or_else(String::new, |kept| {
@@ -129,18 +136,25 @@ fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
     let mut kept = None;
     // What is no file, as a pipe or a device, is written to as it is.
     if fs::metadata(path).is_ok_and(|there| there.is_file()) {
-        let old = fs::read(path).map_err(failed)?;
-        if !old.is_empty() && !is_hints(&old) {
+        // What is longer than any hints is none.
+        let old = toft_profile::read_file(path, FILE_MOST);
+        let is_long = |error: &io::Error| error.kind() == io::ErrorKind::FileTooLarge;
+        let other = old.as_ref().map_or_else(is_long, |old| !old.is_empty() && !is_hints(old));
+        if other {
             return Err(format!(
                 "{} is there and has no hints: it stays as it is; give -o another name",
                 path.display()
             ));
         }
+        let old = old.map_err(failed)?;
         if !old.is_empty() && old != text.as_bytes() {
             let mut name = path.as_os_str().to_owned();
             name.push("~");
-            let there = fs::read(&name).unwrap_or_default();
-            if !there.is_empty() && !is_hints(&there) {
+            let there = toft_profile::read_file(Path::new(&name), FILE_MOST);
+            let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            if !there
+                .map_or_else(|error| missing(&error), |there| there.is_empty() || is_hints(&there))
+            {
                 return Err(format!(
                     "{} is there and has no hints: both stay as they are; give -o another name",
                     name.display()

@@ -8,6 +8,9 @@ use crate::report::Report;
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
 
+/// As many bytes that are not Toft's are named beside an answer: far more than stacks and tables of the C library have.
+const ELSEWHERE: u64 = 32 << 20;
+
 /// The library's report, with names.
 pub struct Leaks {
     value: Value,
@@ -46,6 +49,13 @@ impl Leaks {
         self.number("blocks") != 0
     }
 
+    /// Bytes of anonymous memory in which no block was looked for, if they are far more than what Toft had: a program
+    /// that has a heap of its own (a virtual machine's, say), or a malloc that was not recognised.
+    fn elsewhere(&self) -> Option<u64> {
+        let (other, ours) = (self.number("other_resident"), self.number("resident"));
+        (other >= ELSEWHERE && other / 4 > ours).then_some(other)
+    }
+
     fn number(&self, name: &str) -> u64 {
         self.value[name].as_u64().unwrap_or(0)
     }
@@ -75,6 +85,8 @@ impl Leaks {
             "reachable_bytes": self.number("reachable_bytes"),
             "reachable_blocks": self.number("reachable_blocks"),
             "looked": self.value["looked"],
+            "resident": self.number("resident"),
+            "other_resident": self.number("other_resident"),
             "leaks": sites,
         })
     }
@@ -90,8 +102,11 @@ impl Leaks {
                 style::count(n)
             ),
         };
+        let elsewhere = self.elsewhere().map_or_else(String::new, |bytes| {
+            format!("; {} of other anonymous memory were not looked at", style::bytes(bytes))
+        });
         if !self.any() {
-            let _ = writeln!(page, "toft: {}{reachable}", style.good("no leaks"));
+            let _ = writeln!(page, "toft: {}{reachable}{elsewhere}", style.good("no leaks"));
             return page;
         }
         let sum = format!(

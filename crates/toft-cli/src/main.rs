@@ -6,6 +6,7 @@
 mod bench;
 mod doctor;
 mod explain;
+mod filtered;
 mod hints;
 mod launch;
 mod leaks;
@@ -25,6 +26,7 @@ mod symbols;
 mod sys;
 mod trace;
 mod vet;
+mod watch;
 mod words;
 
 use std::env;

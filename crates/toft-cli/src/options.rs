@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsStr;
+use std::fmt;
 
 use clap::Args;
 use serde_json::json;
@@ -74,7 +76,7 @@ pub fn options(args: &Options) -> i32 {
             }
         })
         .collect();
-    let unknown: Vec<(String, Option<&str>)> =
+    let unknown: Vec<(String, Option<&'static str>)> =
         given.into_keys().map(|name| (name.clone(), nearest(&name))).collect();
 
     let text =
@@ -83,7 +85,7 @@ pub fn options(args: &Options) -> i32 {
     printed(&text, i32::from(wrong))
 }
 
-fn as_json(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String {
+fn as_json(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) -> String {
     let options: Vec<_> = standings
         .iter()
         .map(|o| {
@@ -98,7 +100,7 @@ fn as_json(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String
     format!("{}\n", json!({"options": options, "unknown": unknown}))
 }
 
-fn as_table(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> String {
+fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) -> String {
     let style = Style::of_stdout();
     let mut text = String::new();
     let names = standings.iter().map(|o| o.name.len()).max().unwrap_or(0);
@@ -116,14 +118,14 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&str>)]) -> Strin
             style.faint(&style::fit(option.doc, style.width.saturating_sub(names + 2)))
         );
         if let Some(given) = option.given.as_ref().filter(|_| !option.valid) {
-            let line =
-                format!("{}={given} is not {}; the default is used", option.name, option.expected);
+            let fault = Fault::Value(option.name.into(), given.clone(), option.expected.clone());
+            let line = format!("{fault}; the default is used");
             text += &format!("{:<names$}  {}\n", "", style.bad(&line));
         }
     }
     for (name, nearest) in unknown {
-        let hint = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        text += &format!("{}\n", style.bad(&format!("unknown option {name}{hint}")));
+        let fault = Fault::Unknown(name.clone(), *nearest);
+        text += &format!("{}\n", style.bad(&fault.to_string()));
     }
     text
 }
@@ -144,6 +146,40 @@ fn expected(kind: &Kind) -> String {
 /// Whether the library would take it.
 fn valid(name: &str, value: &str) -> bool {
     { Parsed::DEFAULT }.take(format!("{name}={value}").as_bytes()).is_ok()
+}
+
+/// Why a variable is none that the library would take.
+#[derive(Debug)]
+pub enum Fault {
+    /// No option has this name; the option that was probably meant.
+    Unknown(String, Option<&'static str>),
+    /// The option cannot have this value: both, and what it can have.
+    Value(String, String, String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Unknown(name, Some(meant)) => {
+                write!(f, "unknown option {name}; did you mean {meant}?")
+            }
+            Fault::Unknown(name, None) => write!(f, "unknown option {name}"),
+            Fault::Value(name, value, expected) => write!(f, "{name}={value} is not {expected}"),
+        }
+    }
+}
+
+/// What is wrong with a variable of the environment, as the library reads it.
+pub fn fault(name: &str, value: &OsStr) -> Option<Fault> {
+    if !name.starts_with("TOFT_") {
+        return None;
+    }
+    let shown = value.to_string_lossy();
+    match TABLE.iter().find(|option| option.name == name) {
+        None => Some(Fault::Unknown(name.into(), nearest(name))),
+        Some(_) if valid(name, &shown) => None,
+        Some(option) => Some(Fault::Value(name.into(), shown.into(), expected(&option.kind))),
+    }
 }
 
 /// The option that was probably meant.

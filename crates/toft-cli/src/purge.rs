@@ -21,7 +21,7 @@ Exit status: 0, or 125 if the process cannot be asked; then one line says why.";
 ///
 /// Pages of free memory in every thread's slabs, empty slabs and free large blocks go back to the system at once,
 /// whatever the threads are doing. What stays is what lives, what shares a page with it (`toft rss` says which call
-/// sites that is), and the few slots that threads have claimed.
+/// sites that is), and the few slots that threads have claimed. What went is the kernel's number: resident memory before and after.
 #[derive(Args, Debug)]
 #[command(name = "purge", after_help = HELP, after_long_help = HELP)]
 pub struct Purge {
@@ -36,37 +36,37 @@ pub struct Purge {
 /// The verb.
 pub fn purge(args: &Purge) -> i32 {
     let pid = args.pid;
-    let resident = || resident(pid).unwrap_or(0);
-    let asked = Process::open(pid).and_then(|process| {
-        let before = resident();
-        Ok((before, toft_profile::purge(&process)?, resident()))
-    });
-    let (before, given, after) = match asked {
-        Ok(answer) => answer,
+    let purged = match Process::open(pid).and_then(|process| toft_profile::purge(&process)) {
+        Ok(purged) => purged,
         Err(error) => {
             say(&error.to_string());
             return REFUSED;
         }
     };
+    let (fell, discarded) = (purged.fell(), purged.discarded);
+    let (before, after) = (purged.before, purged.after);
     let text = if args.json {
         let object = json!({
-            "pid": pid, "given_bytes": given, "rss_before": before, "rss_after": after,
+            "pid": pid, "given_bytes": fell, "discarded_bytes": discarded,
+            "rss_before": before.rss, "rss_after": after.rss,
+            "swap_before": before.swap, "swap_after": after.swap,
         });
         format!("{object}\n")
     } else {
+        let more = if discarded > fell {
+            format!(
+                "it discarded {} of address space; what is more than that was not resident, or was taken again\n",
+                style::bytes(discarded)
+            )
+        } else {
+            String::new()
+        };
         format!(
-            "process {pid} gave back {}: {} resident before, {} after; next: toft rss {pid}, what the rest is\n",
-            style::bytes(given),
-            style::bytes(before),
-            style::bytes(after)
+            "resident memory of process {pid} fell by {}: {} before, {} after; next: toft rss {pid}, what the rest is\n{more}",
+            style::bytes(fell),
+            style::bytes(before.rss),
+            style::bytes(after.rss)
         )
     };
     printed(&text, 0)
-}
-
-/// What the kernel counts as resident.
-fn resident(pid: i32) -> Option<u64> {
-    let status = toft_profile::read(pid, "status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }

@@ -18,6 +18,7 @@ use crate::run::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, UNPROVEN, say};
 use crate::stats::Ended;
 use crate::sys;
 use crate::vet::{self, Effect, Missing};
+use crate::words::is_standard;
 
 const HELP: &str = "\
 Examples:
@@ -99,12 +100,18 @@ fn prepare(record: &Record) -> Result<(Launch, PathBuf, Library), Refusal> {
 /// The whole name of the file, which is not there afterwards. Only a trace is taken away for it.
 fn vacate(path: &Path) -> Result<PathBuf, String> {
     let told = |error: io::Error| format!("cannot record into {}: {error}", path.display());
+    if is_standard(path) {
+        return Err(
+            "standard output is PROGRAM's: name a file for the trace (./- if that is its name)"
+                .into(),
+        );
+    }
     let whole = std::path::absolute(path).map_err(told)?;
     let directory = whole.parent().unwrap_or(&whole);
     if !directory.is_dir() {
         return Err(format!("cannot record into {}: no such directory", path.display()));
     }
-    match fs::File::open(&whole) {
+    match toft_profile::open_file(&whole) {
         Ok(file) => {
             let mut start = Vec::new();
             file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(told)?;

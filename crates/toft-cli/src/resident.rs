@@ -62,7 +62,7 @@ pub fn row(page: &mut String, style: Style, name: &str, cells: &[String]) {
     let mut used = INDENT;
     for (i, cell) in cells.iter().enumerate() {
         let length = cell.chars().count();
-        if i > 0 && used + 3 + length > style.width {
+        if i > 0 && used + 3 + length > style.width.min(style::WRAP) {
             let _ = writeln!(page, "{line}");
             line = " ".repeat(INDENT);
             used = INDENT;

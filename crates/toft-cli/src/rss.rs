@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use toft_profile::{Counts, Pin, Process, Rss, Split, Thread};
 
+use crate::filtered;
 use crate::resident::{Pinning, Term, cells, pin_table, row, table};
 use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
@@ -85,6 +86,16 @@ fn terms(rss: &Rss) -> Vec<Term> {
         ),
         Term::new(a.slabs.loose, "free, dirty", "on pages that nothing keeps: these go back"),
         Term::new(
+            a.slabs.quarantined,
+            "quarantine",
+            "freed blocks that wait, and their pages: toft purge returns these",
+        ),
+        Term::new(
+            a.slabs.reserved,
+            "reserved slots",
+            "never handed out: a write there is reported",
+        ),
+        Term::new(
             a.slabs.lent,
             SHARED,
             format!(
@@ -142,6 +153,9 @@ fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
     line("of Toft", &kernel_cells(ours));
     let guards = style::bytes(rss.account.guards);
     line("guards", &[format!("{guards} of address space behind large blocks, not resident")]);
+    if let Some(text) = filtered::line_of(&rss.filter, rss.pid) {
+        line("seccomp", &[text]);
+    }
     line("unknown", &["how much of its slot a block asked for: requests are not kept".into()]);
     line("reading", &calm(rss));
     thread_table(&mut page, rss, style);
@@ -276,6 +290,8 @@ fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
             "free_pinned": a.slabs.pinned,
             "free_dirty": a.slabs.loose,
             "lent": a.slabs.lent,
+            "quarantined": a.slabs.quarantined,
+            "reserved": a.slabs.reserved,
             "empty_slabs": a.pooled,
             "large_kept": a.large_kept,
             "descriptors": a.descriptors,
@@ -303,6 +319,7 @@ fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
         "empty_slabs": a.pooled_count,
         "large_blocks": a.large_count,
         "large_blocks_kept": a.kept_count,
+        "seccomp": filtered::line_of(&rss.filter, rss.pid),
         "reading": {
             "tries": rss.reading.tries,
             "rss_before": rss.reading.rss_before,
@@ -335,6 +352,8 @@ fn split(s: &Split) -> Value {
         "free_pinned": s.pinned,
         "free_dirty": s.loose,
         "lent": s.lent,
+        "quarantined": s.quarantined,
+        "reserved": s.reserved,
     })
 }
 

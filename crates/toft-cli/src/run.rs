@@ -6,21 +6,25 @@
 use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use nix::unistd::geteuid;
+use toft_profile::format::Format;
 
 use crate::hints;
 use crate::launch::{self, Launch, Outcome};
 use crate::leaks::Leaks;
 use crate::library::{self, Library};
+use crate::options::{Fault, fault};
 use crate::profile::AtExit;
 use crate::stats::{Ended, Stats};
 use crate::style::Style;
 use crate::sys;
 use crate::vet::{self, Vetted};
+use crate::words::{FILE_MOST, agrees, is_standard, write};
 use before::{Scope, dry_run, report_missing, scope, tell};
 
 mod before;
@@ -51,7 +55,7 @@ Exit status:
   that of PROGRAM; if a signal killed it, the same signal kills toft
   123   --leaks was given, PROGRAM ended with 0, and it leaked
   124   --strict was given and the library did not load, or --leaks or --profile and PROGRAM ended with 0
-        without a report
+        without a report; or one of the three, and PROGRAM brings its own malloc
   125   PROGRAM was refused, or toft itself failed
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
@@ -79,7 +83,7 @@ pub struct Run {
     profile: Option<PathBuf>,
     /// Keep the whole stack of one allocation in about so many allocated bytes (512k, 64k, ...), by frame pointers, for
     /// --profile and `toft heap`
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = sample)]
     sample: Option<OsString>,
     /// Follow hints that `toft hints` has made of profiles of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "leaks"])]
@@ -87,7 +91,7 @@ pub struct Run {
     /// Print it as one JSON object instead (with --dry-run: what was found, as JSON)
     #[arg(long)]
     json: bool,
-    /// Write the summary, or the leaks, to a file instead of stderr
+    /// Write the summary, or the leaks, to a file instead of stderr; - is stdout
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Let the programs that PROGRAM starts run on Toft too (as they do if PROGRAM is a shell script)
@@ -108,7 +112,7 @@ pub struct Run {
     /// Start the program even if the library cannot work in it
     #[arg(long)]
     force: bool,
-    /// End with status 124 if the library did not load
+    /// End with status 124 if the library did not load, or the program brings its own malloc
     #[arg(long)]
     strict: bool,
     /// The program, found like a shell finds it
@@ -121,9 +125,47 @@ pub struct Run {
 
 fn assignment(text: &str) -> Result<(String, OsString), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.into())),
+        Some((key, value)) if !key.is_empty() => match fault(key, value.as_ref()) {
+            Some(fault) => Err(fault.to_string()),
+            None => Ok((key.to_owned(), value.into())),
+        },
         _ => Err("not of the form KEY=VALUE".into()),
     }
+}
+
+fn sample(text: &str) -> Result<OsString, String> {
+    // As the library reads it.
+    match fault("TOFT_SAMPLE", text.as_ref()) {
+        Some(_) => Err("not a size such as 64k, 512k or 1m".into()),
+        None => Ok(text.into()),
+    }
+}
+
+/// What is wrong with what the program would get, but for what clap has found: the library would only warn.
+fn unfit(run: &Run) -> Option<String> {
+    let inherited =
+        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut left = inherited.filter(|(name, _)| run.env.iter().all(|(set, _)| set != name));
+    let bad = left.find_map(|(name, value)| match fault(&name, &value) {
+        // It may be meant for something else.
+        None | Some(Fault::Unknown(..)) => None,
+        Some(bad) => Some(format!("{bad}; not started (toft options shows what there is)")),
+    });
+    bad.or_else(|| {
+        let path = run.output.as_deref().filter(|path| !is_standard(path))?;
+        let told = |why: &str| Some(format!("cannot write to {}: {why}", path.display()));
+        if run.json
+            && let Err(why) = agrees(path, Format::Json)
+        {
+            return Some(why);
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match fs::metadata(path) {
+            Ok(there) if there.is_dir() => told("it is a folder"),
+            Err(_) if !folder.is_none_or(Path::is_dir) => told("no such folder"),
+            _ => None,
+        }
+    })
 }
 
 /// One line on stderr. That stderr is closed must not stop the program.
@@ -133,6 +175,10 @@ pub fn say(text: &str) {
 
 /// The verb. Returns the exit status, unless the target died by a signal.
 pub fn run(run: &Run) -> i32 {
+    if let Some(why) = unfit(run) {
+        say(&why);
+        return REFUSED;
+    }
     let set: HashMap<&str, &OsStr> =
         run.env.iter().map(|(key, value)| (key.as_str(), value.as_os_str())).collect();
     let variable =
@@ -161,6 +207,12 @@ pub fn run(run: &Run) -> i32 {
             return REFUSED;
         }
     };
+
+    if scope != Scope::Program && !library.reached && geteuid().is_root() {
+        say(
+            "programs of other users will not run on Toft: there is no place for the library that they can read",
+        );
+    }
 
     // An inherited TOFT_STATS makes the library write into our pipe, so it has to mean the same as --stats.
     let stats = run.stats || variable("TOFT_STATS").is_some_and(|value| value == "1");
@@ -252,8 +304,14 @@ fn finish(
     if !loaded && !said {
         say(&not_loaded(&shown, library, vetted, "it ended without a sign of it"));
     }
+    // What such a program has from its own malloc nobody has looked at: no answer would be about it.
+    let blind = vetted.own_malloc();
     let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report));
-    let style = Style::of_stderr();
+    let style = match &run.output {
+        Some(path) if is_standard(path) => Style::of_stdout(),
+        Some(_) => Style::of_file(),
+        None => Style::of_stderr(),
+    };
     let mut text = String::new();
     if wanted.stats {
         let arguments =
@@ -262,20 +320,35 @@ fn finish(
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
     match &leaks {
-        Some(Some(leaks)) => {
+        Some(Some(leaks)) if run.json || blind.is_none() || leaks.any() => {
             text += &if run.json { format!("{}\n", leaks.json()) } else { leaks.text(style) };
         }
         Some(None) => say("no report of leaks: the program was killed, or left by _exit or exec"),
-        None => {}
+        Some(Some(_)) | None => {}
+    }
+    if let Some(file) = blind.filter(|_| run.strict || wanted.leaks || wanted.profiled.is_some()) {
+        let file = file.display();
+        say(&format!("{file} brings its own malloc: what it allocated there was not looked at"));
     }
     if !text.is_empty()
         && let Err(why) = print(run, &text)
     {
         say(&why);
     }
+    // libc reads the word before the block: it ends the process, or there is nothing to read.
+    let by_free = [libc::SIGABRT, libc::SIGSEGV].map(Ended::Signal).contains(&ended);
+    if by_free && loaded && vetted.second_libc {
+        let file = vetted.binary.display();
+        say(&format!(
+            "{file} calls dlmopen: if free() ended it, another namespace's libc freed a block of Toft's"
+        ));
+    }
     match ended {
-        _ if !loaded && run.strict => UNPROVEN,
+        _ if run.strict && (!loaded || blind.is_some()) => UNPROVEN,
         Ended::Exit(0) if wanted.profiled == Some(false) => UNPROVEN,
+        Ended::Exit(0) if blind.is_some() && (wanted.leaks || wanted.profiled.is_some()) => {
+            UNPROVEN
+        }
         Ended::Exit(0) => match leaks {
             Some(None) => UNPROVEN,
             Some(Some(leaks)) if leaks.any() => LEAKED,
@@ -288,9 +361,7 @@ fn finish(
 
 fn print(run: &Run, text: &str) -> Result<(), String> {
     match &run.output {
-        Some(path) => File::create(path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|e| format!("cannot write the statistics to {}: {e}", path.display())),
+        Some(path) => write(path, text.as_bytes()),
         None => {
             // A closed stderr is the user's choice.
             let _ = io::stderr().write_all(text.as_bytes());
@@ -314,7 +385,7 @@ fn not_loaded(program: &str, library: &Library, vetted: &Vetted, seen: &str) -> 
 /// Whether the file is a shared library that exports what only ours does.
 fn is_toft(path: &Path) -> bool {
     use object::read::{Object, ObjectSymbol};
-    let Ok(bytes) = fs::read(path) else {
+    let Ok(bytes) = toft_profile::read_file(path, FILE_MOST) else {
         return false;
     };
     let Ok(elf) = object::File::parse(&*bytes) else {

@@ -2,36 +2,46 @@
 
 use std::env;
 use std::io::{IsTerminal, stderr, stdout};
+use std::os::fd::AsFd;
 
 pub use toft_profile::format::units::{bytes, count, duration, fit, plain};
+
+/// Where lines are wrapped that have no end of their own.
+pub const WRAP: usize = 100;
 
 /// What the place that is printed to can show.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     colour: bool,
-    /// Columns of a line.
+    /// Columns of a line: of a pipe or a file there is no end, so that nothing is cut off there.
     pub width: usize,
 }
 
 impl Style {
     /// For the error stream.
     pub fn of_stderr() -> Style {
-        Style::of(stderr().is_terminal())
+        Style::of(&stderr())
     }
 
     /// For the output stream.
     pub fn of_stdout() -> Style {
-        Style::of(stdout().is_terminal())
+        Style::of(&stdout())
     }
 
-    fn of(terminal: bool) -> Style {
+    /// For a file.
+    pub fn of_file() -> Style {
+        Style { colour: false, width: usize::MAX }
+    }
+
+    fn of(stream: &(impl IsTerminal + AsFd)) -> Style {
+        let terminal = stream.is_terminal();
         let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let forced =
             env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
         let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
         Style {
             colour: !set("NO_COLOR") && (forced || (terminal && !dumb)),
-            width: columns(terminal),
+            width: if terminal { columns(stream) } else { usize::MAX },
         }
     }
 
@@ -60,18 +70,13 @@ impl Style {
     }
 }
 
-fn columns(terminal: bool) -> usize {
+fn columns(terminal: &impl AsFd) -> usize {
     let stated = env::var("COLUMNS")
         .ok()
         .and_then(|text| text.parse().ok())
         .filter(|&columns| columns >= 40);
-    let measured = || {
-        terminal
-            .then(|| terminal_size::terminal_size_of(stderr()))
-            .flatten()
-            .map(|(w, _)| w.0.into())
-    };
-    stated.or_else(measured).unwrap_or(100)
+    let measured = || terminal_size::terminal_size_of(terminal).map(|(w, _)| w.0.into());
+    stated.or_else(measured).unwrap_or(WRAP)
 }
 
 /// `12.3 M`, for rates.

@@ -1,7 +1,6 @@
 //! `toft trace`: what a trace amounts to, on one screen.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,7 +9,10 @@ use toft_trace::{Summary, Trace};
 
 use crate::run::{REFUSED, say};
 use crate::style::{self, Style};
-use crate::words::printed;
+use crate::words::{printed, read};
+
+/// The longest trace that is read: what it amounts to is kept in memory.
+const TRACE_MOST: u64 = 2 << 30;
 
 const HELP: &str = "\
 Examples:
@@ -32,19 +34,19 @@ pub struct Show {
     /// How many call sites to show
     #[arg(long, value_name = "N", default_value_t = 8)]
     sites: usize,
-    /// The trace
+    /// The trace, or - for standard input
     file: PathBuf,
 }
 
 /// The verb.
 pub fn show(show: &Show) -> i32 {
-    let read = fs::read(&show.file)
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| Trace::read(&bytes).map_err(|error| error.to_string()));
+    let file = show.file.display();
+    let read = read(&show.file, TRACE_MOST)
+        .and_then(|bytes| Trace::read(&bytes).map_err(|error| format!("{file}: {error}")));
     let trace = match read {
         Ok(trace) => trace,
         Err(why) => {
-            say(&format!("{}: {why}", show.file.display()));
+            say(&why);
             return REFUSED;
         }
     };
@@ -53,7 +55,7 @@ pub fn show(show: &Show) -> i32 {
         format!("{}\n", as_json(&trace, &summary, show.sites))
     } else {
         for warning in &trace.warnings {
-            say(&format!("{}: {warning}", show.file.display()));
+            say(&format!("{file}: {warning}"));
         }
         as_text(&trace, &summary, show.sites)
     };

@@ -3,8 +3,10 @@
 //! `resolve` finds the file as `execvp` would and follows `#!` lines, `elf` reads the facts off the binary, and
 //! this file turns facts into findings: one clear line each, with what the launcher does about it.
 
+mod allocator;
 pub mod elf;
 pub mod resolve;
+mod script;
 
 use std::ffi::OsString;
 use std::fs;
@@ -37,6 +39,8 @@ pub struct Finding {
     pub so: &'static str,
     /// What the launcher does.
     pub effect: Effect,
+    /// The file that it is about, if that is not the target but what the target starts.
+    pub of: Option<PathBuf>,
 }
 
 /// A target that has been looked at.
@@ -56,6 +60,8 @@ pub struct Vetted {
     pub starter: Option<&'static str>,
     /// What was found, the gravest first.
     pub findings: Vec<Finding>,
+    /// Whether it may load a second C library, with a malloc of its own, by `dlmopen`.
+    pub second_libc: bool,
 }
 
 impl Vetted {
@@ -63,7 +69,16 @@ impl Vetted {
     pub fn refusal(&self) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.effect == Effect::Refuse)
     }
+
+    /// The file that brings its own malloc, if one does: what it allocates there, Toft does not see.
+    pub fn own_malloc(&self) -> Option<&Path> {
+        let finding = self.findings.iter().find(|finding| finding.kind == OWN_MALLOC)?;
+        Some(finding.of.as_deref().unwrap_or(&self.binary))
+    }
 }
+
+/// The kind of a finding.
+const OWN_MALLOC: &str = "own-malloc";
 
 /// Why there is nothing to start. Both have an exit status of their own, the one that shells use.
 #[derive(Debug)]
@@ -85,14 +100,18 @@ const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "busybox"];
 pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Result<Vetted, Missing> {
     let Resolved { named, script, program, name, arguments, binary } =
         resolve::resolve(program, arguments, path)?;
-    let mut findings = Vec::new();
+    let (mut findings, mut second_libc) = (Vec::new(), false);
     match elf::read(&binary) {
-        Ok(facts) => examine(&facts, &mut findings),
+        Ok(facts) => {
+            examine(&facts, &mut findings);
+            second_libc = facts.calls_dlmopen;
+        }
         Err(elf::Unreadable::Denied) => findings.push(Finding {
             kind: "unreadable",
             what: "may be executed but not read".into(),
             so: "nothing is known about it",
             effect: Effect::Warn,
+            of: None,
         }),
         Err(elf::Unreadable::NotElf) => {
             return Err(Missing::NotExecutable(format!(
@@ -105,6 +124,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
             what: format!("is a damaged ELF file ({why})"),
             so: "the kernel decides",
             effect: Effect::Warn,
+            of: None,
         }),
     }
     if let Some(id) = secure_execution(&binary) {
@@ -113,23 +133,37 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
             what: format!("runs with more rights than its caller ({id})"),
             so: "the loader then ignores LD_PRELOAD",
             effect: Effect::Refuse,
+            of: None,
         });
     }
     let known = |names: &[&str]| {
         binary.file_name().and_then(|n| n.to_str()).is_some_and(|n| names.contains(&n))
     };
+    if script && known(&SHELLS) {
+        findings.extend(behind(&named));
+    }
     let starter = if script && known(&SHELLS) {
         Some("is a shell script")
     } else {
         (!arguments.is_empty() && known(&STARTERS)).then_some("starts another program")
     };
     findings.sort_by_key(|finding| finding.effect == Effect::Warn);
-    Ok(Vetted { named, program, name, arguments, binary, starter, findings })
+    Ok(Vetted { named, program, name, arguments, binary, starter, findings, second_libc })
+}
+
+/// What a script starts, if it brings its own malloc.
+fn behind(script: &Path) -> Option<Finding> {
+    let program = script::leads_to(script)?;
+    let mut findings = Vec::new();
+    examine(&elf::read(&program).ok()?, &mut findings);
+    let found = findings.into_iter().find(|finding| finding.kind == OWN_MALLOC)?;
+    Some(Finding { of: Some(program), ..found })
 }
 
 /// Facts to findings. The first refusal says all there is to say; a second would only confuse.
 fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
-    let mut add = |kind, what, so, effect| findings.push(Finding { kind, what, so, effect });
+    let mut add =
+        |kind, what, so, effect| findings.push(Finding { kind, what, so, effect, of: None });
     match facts.format {
         Format::Bits32 => {
             add(
@@ -181,10 +215,10 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if facts.exports_malloc {
         let what = "brings its own malloc and exports it".into();
-        add("own-malloc", what, "its own wins over a preloaded one; going on", Effect::Warn);
+        add(OWN_MALLOC, what, "its own wins over a preloaded one; going on", Effect::Warn);
     } else if let Some(by) = &facts.own_malloc {
         let what = format!("brings its own malloc ({by})");
-        add("own-malloc", what, "what it takes from there is not Toft's; going on", Effect::Warn);
+        add(OWN_MALLOC, what, "what it takes from there is not Toft's; going on", Effect::Warn);
     } else if let Some(library) = facts.needed.iter().find(|library| allocator_library(library)) {
         let what = format!("is linked against another malloc ({library})");
         add("linked-malloc", what, "Toft's malloc comes first; going on", Effect::Warn);

@@ -1,8 +1,18 @@
-//! What every verb says and takes in the same way: text on stdout, the number of a process, how often.
+//! What every verb says and takes in the same way: text on stdout, files and `-`, the number of a process, how often.
 
-use std::io::{self, Write};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use toft_profile::format::Format;
 
 use crate::run::{REFUSED, say};
+use crate::style;
+
+/// Exit status: the command line is not understood. Of `run` and `record` it is [`REFUSED`].
+pub const USAGE: i32 = 2;
+/// The longest file that is read, but for traces.
+pub const FILE_MOST: u64 = 256 << 20;
 
 /// Prints, for a reader who may have seen enough before its end.
 pub fn print(bytes: &[u8]) -> Result<(), String> {
@@ -27,6 +37,51 @@ pub fn printed(text: &str, status: i32) -> i32 {
             say(&why);
             REFUSED
         }
+    }
+}
+
+/// Returns true if a name stands for standard input, or for standard output.
+pub fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Reads a file of at most `most` bytes, or standard input; the reason names it. Only a regular file is opened: a pipe
+/// may have no writer, and a device no end.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let too_long = || format!("longer than {}", style::bytes(most));
+    if is_standard(path) {
+        let told = |why: String| format!("standard input: {why}");
+        let mut bytes = Vec::new();
+        let mut input = io::stdin().lock().take(most.saturating_add(1));
+        input.read_to_end(&mut bytes).map_err(|error| told(error.to_string()))?;
+        return if bytes.len() as u64 > most { Err(told(too_long())) } else { Ok(bytes) };
+    }
+    toft_profile::read_file(path, most).map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::FileTooLarge => too_long(),
+            io::ErrorKind::InvalidInput => format!("{error} (- reads standard input)"),
+            _ => error.to_string(),
+        };
+        format!("{}: {why}", path.display())
+    })
+}
+
+/// Writes to a file, or to standard output.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    if is_standard(path) {
+        return print(bytes);
+    }
+    fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// The form that a file's name tells, where it must not be another than `form`: the reason, if it is.
+pub fn agrees(path: &Path, form: Format) -> Result<(), String> {
+    match Format::of_name(&path.to_string_lossy()) {
+        Some(other) if other != form && !is_standard(path) => Err(format!(
+            "{} is the name of another form than the one asked for: leave one of the two out",
+            path.display()
+        )),
+        _ => Ok(()),
     }
 }
 

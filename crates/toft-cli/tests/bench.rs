@@ -18,7 +18,7 @@ const SHORT: [&str; 7] = ["--quick", "--runs", "2", "--workload", "pair-64", "--
 fn the_library_inside_is_measured_beside_others() {
     let place = directory();
     let json = place.path().join("result.json");
-    let more = ["--peers", "toft,glibc", "--json", text(&json)];
+    let more = ["--peers", "toft,glibc", "--output", text(&json)];
     let output = bench(&[&SHORT[..], &more].concat());
     assert_clean(&output);
     let page = stdout(&output);

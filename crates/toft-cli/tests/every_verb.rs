@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::*;
+use serde_json::Value;
 
 /// The verbs, as the help of the whole lists them.
 fn verbs() -> Vec<String> {
@@ -133,7 +134,7 @@ fn a_full_disk_is_told_by_looks_at_a_process() {
     let target =
         Target(Command::new(program).env("LD_PRELOAD", stdout(&shown).trim()).spawn().unwrap());
     let pid = target.0.id().to_string();
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(300);
     while !toft().args(["purge", &pid]).output().unwrap().status.success() {
         assert!(
             Instant::now() < end,
@@ -211,6 +212,55 @@ fn a_file_that_is_none_ends_every_verb_alike() {
             assert_eq!(stdout(&output), "", "{words:?} {path}");
             let _ = said(&output);
         }
+    }
+}
+
+/// A bad value of an option of the library ends `toft run` before the program starts, wherever it stands.
+#[test]
+fn a_bad_value_is_refused_before_the_program_starts() {
+    let place = directory();
+    let started = place.path().join("started");
+    let refused = |words: &[&str], variables: &[(&str, &str)], why: &str| {
+        let mut command = toft();
+        command.envs(variables.iter().copied()).arg("run").args(words).args(["--", "touch"]);
+        let output = command.arg(&started).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{words:?} {variables:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{words:?} {variables:?}: {}", stderr(&output));
+        assert!(!started.exists(), "{words:?} {variables:?}");
+    };
+    refused(&["--sample", "bogus"], &[], "not a size such as");
+    refused(&["--sample", ""], &[], "not a size such as");
+    refused(&["--env", "TOFT_SAMPLE=bogus"], &[], "TOFT_SAMPLE=bogus is not a size");
+    refused(&["--env", "TOFT_LIMTI=512m"], &[], "did you mean TOFT_LIMIT?");
+    refused(&["--env", "TOFT_QUITE_ANOTHER_NAME=1"], &[], "unknown option");
+    refused(&["--output", "/no/such/folder/stats"], &[], "no such folder");
+    refused(&["--output", "/"], &[], "it is a folder");
+    let all = toft().args(["options", "--json"]).output().unwrap();
+    let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+    let mut seen = 0;
+    for option in all["options"].as_array().unwrap() {
+        let (name, expected) = (option["name"].as_str().unwrap(), &option["expected"]);
+        // Any text is a name.
+        if expected.as_str().unwrap().starts_with("name")
+            || expected.as_str().unwrap().starts_with("the name")
+        {
+            continue;
+        }
+        seen += 1;
+        refused(&["--env", &format!("{name}=no such value")], &[], "no such value is not ");
+        refused(&[], &[(name, "no such value")], "no such value is not ");
+    }
+    assert!(seen > 30, "{seen}");
+    for (words, variables) in [
+        (&["--sample", "64k"][..], &[][..]),
+        (&["--env", "TOFT_SAMPLE=64k"], &[("TOFT_SAMPLE", "bogus")]),
+        (&["--env", "OTHER=bogus"], &[("TOFT_QUITE_ANOTHER_NAME", "1"), ("TOFT_LIMIT", "50%")]),
+    ] {
+        let mut command = toft();
+        command.envs(variables.iter().copied()).arg("run").args(words).args(["--", "touch"]);
+        let output = command.arg(&started).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        std::fs::remove_file(&started).unwrap();
     }
 }
 

@@ -258,7 +258,9 @@ fn every_form_has_every_byte() {
 
     let short = stdout(&works(&["report", "--top", "1", &saved]));
     assert!(short.contains("more call sites: --top 0 shows all"), "{short}");
-    assert!(refused(&["report", &saved, "-o", &at("heap.xyz")]).contains("say --format"));
+    let formless = toft().args(["report", &saved, "-o", &at("heap.xyz")]).output().unwrap();
+    assert_eq!(formless.status.code(), Some(2));
+    assert!(said(&formless).contains("say --format"), "{}", stderr(&formless));
     assert!(refused(&["report", &saved, "-o", "/nowhere/heap.json"]).contains("cannot write"));
 
     // In pprof's own hands.

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use common::*;
 use serde_json::Value;
@@ -228,8 +229,15 @@ fn colours_and_width_are_the_terminals_choice() {
     };
     assert!(page(&[("CLICOLOR_FORCE", "1")]).contains("\x1b[1m"));
     assert!(!page(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).contains('\x1b'));
-    let longest = |text: String| text.lines().map(|line| line.chars().count()).max().unwrap();
-    assert!(longest(page(&[("COLUMNS", "80")])) <= 80);
+    // On a terminal: `script` gives its own stdout and stderr.
+    let line = "stty rows 24 cols 80; exec \"$TOFT\" run --stats true";
+    let mut script = Command::new("script");
+    script.args(["-qec", line, "/dev/null"]).env("TOFT", env!("CARGO_BIN_EXE_toft"));
+    script.env("SHELL", "/bin/sh").env("TERM", "dumb").env_remove("COLUMNS");
+    script.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    let shown = stdout(&script.output().unwrap()).replace('\r', "");
+    assert!(shown.contains("resident"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
 
 #[test]
@@ -256,7 +264,8 @@ fn figures_can_go_to_a_file() {
     let stats: Value = serde_json::from_str(&fs::read_to_string(&target).unwrap()).unwrap();
     assert_eq!(stats["exit_status"], 0);
     let output = run(&["--stats", "--output", "/no/such/place"], &["true"]);
-    assert!(said(&output).contains("cannot write the statistics to /no/such/place"));
+    assert_eq!(output.status.code(), Some(125), "before the program starts");
+    assert!(said(&output).contains("cannot write to /no/such/place: no such folder"));
 }
 
 #[test]

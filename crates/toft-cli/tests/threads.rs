@@ -43,8 +43,9 @@ int main(void) {
     large = malloc(3 << 20);
     printf("%ld\n", keeper_number);
     fflush(stdout);
-    getchar();
-    _exit(0);
+    char c;
+    // Not by stdio, which would allocate between two looks.
+    if (read(0, &c, 1) == 1) _exit(0);
 }
 "#;
 
@@ -89,6 +90,7 @@ fn whose_the_memory_is_is_told_by_thread() {
     let live = number(kept, "live_bytes");
     assert!((400 * slot..400 * slot + 8192).contains(&live), "{kept}");
     assert!(number(kept, "claimed_bytes") <= number(kept, "free_bytes"), "{kept}");
+    assert!(number(kept, "free_resident_bytes") <= number(kept, "resident_bytes"), "{kept}");
     let gone = of(&|owner| owner["running"] == false && number(owner, "live_blocks") >= 300);
     assert!(gone["thread"].is_null() && number(gone, "live_bytes") >= 300 * 2000, "{gone}");
     // All that is live is somebody's, but for what is large.
@@ -96,12 +98,52 @@ fn whose_the_memory_is_is_told_by_thread() {
     assert_eq!(sum + number(&object, "large_bytes"), number(&object, "bytes"));
     assert!(number(&object, "large_bytes") >= 3 << 20);
 
-    let output = toft().args(["heap", "--threads", &pid]).env("COLUMNS", "80").output().unwrap();
-    assert_clean(&output);
-    let page = stdout(&output);
+    let page = in_terminal(place.path(), &["heap", "--threads", &pid], 80);
     assert!(page.contains(&format!("{keeper} (keeper), sleeps")), "{page}");
-    assert!(page.contains("of an ended thread"), "{page}");
+    assert!(page.contains("of an ended thread") && page.contains("free (RSS)"), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     let both = toft().args(["heap", "--threads", "--top", "3", &pid]).output().unwrap();
     assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
+
+/// 240 MB of blocks that are freed and were never touched.
+const UNTOUCHED: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *block[4000];
+int main(void) {
+    for (int i = 0; i < 4000; i++) block[i] = malloc(60000);
+    for (int i = 0; i < 4000; i++) if (i % 10) free(block[i]);
+    puts("ready");
+    fflush(stdout);
+    char c;
+    return read(0, &c, 1) != 1;
+}
+"#;
+
+#[test]
+fn what_is_free_is_shown_as_far_as_it_is_resident() {
+    let place = directory();
+    let program = compile(place.path(), "untouched", UNTOUCHED, &["-fno-builtin"]);
+    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+    let mut command = Command::new(program);
+    let command = command.env("LD_PRELOAD", stdout(&shown).trim()).env("TOFT_RECLAIM", "off");
+    let mut target = Target(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    let pid = target.0.id().to_string();
+
+    let output = toft().args(["heap", "--threads", "--json", &pid]).output().unwrap();
+    assert_clean(&output);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &object["threads"][0];
+    let number = |name: &str| first[name].as_u64().unwrap();
+    assert!(number("free_bytes") > 150_000_000, "{first}");
+    let (free, resident) = (number("free_resident_bytes"), number("resident_bytes"));
+    assert!(free <= resident && resident < 16 << 20, "{first}");
+    let page = stdout(&toft().args(["heap", "--threads", &pid]).output().unwrap());
+    let line = page.lines().find(|line| line.contains("(untouched), ")).unwrap();
+    // Live bytes are those of slots, free ones are resident.
+    let line: Vec<&str> = line.split_whitespace().collect();
+    assert!(line[1] == "MiB" && line[3] != "MiB", "{page}");
 }

@@ -14,7 +14,6 @@ use common::*;
 use serde_json::Value;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
-const COLUMNS: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
 /// Has two sites at rest, one that grows by 100 blocks at each line that it is told, and one that has 1000 blocks one after
 /// another at each line that begins with c.
@@ -27,6 +26,9 @@ __attribute__((noinline)) void small(void) { for (int i = 0; i < 5000; i++) sink
 __attribute__((noinline)) void growing(void) { for (int i = 0; i < 100; i++) sink = malloc(1000); }
 __attribute__((noinline)) void churning(void) { for (int i = 0; i < 1000; i++) free(sink = malloc(3000)); }
 int main(void) {
+    // Or the first read allocates, between two looks.
+    static char buffer[4096];
+    setvbuf(stdin, buffer, _IOFBF, sizeof buffer);
     char line[10];
     resting(); small(); growing();
     puts("ready"); fflush(stdout);
@@ -83,8 +85,12 @@ struct Terminal {
 
 impl Terminal {
     fn start(pid: i32) -> Terminal {
+        Terminal::of_width(pid, 80)
+    }
+
+    fn of_width(pid: i32, columns: u16) -> Terminal {
         let words = format!(
-            "stty rows 24 cols 80; exec {} top --interval 0.1 {pid}",
+            "stty rows 24 cols {columns}; exec {} top --interval 0.1 {pid}",
             env!("CARGO_BIN_EXE_toft")
         );
         let mut script = Command::new("script");
@@ -95,7 +101,8 @@ impl Terminal {
         script.env_remove("COLUMNS").env_remove("LINES").env_remove("NO_COLOR");
         let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the tests need script, of util-linux");
-        let picture = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
+        let picture =
+            Arc::new(Mutex::new(vt100::Parser::new(ROWS, NonZeroU16::new(columns).unwrap(), 0)));
         let (mut output, to) = (child.stdout.take().unwrap(), Arc::clone(&picture));
         thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -117,7 +124,7 @@ impl Terminal {
     /// The picture, once it is as asked.
     #[track_caller]
     fn wait(&self, what: &str, ok: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(300);
         loop {
             let contents = self.contents();
             if ok(&contents) {
@@ -246,7 +253,10 @@ fn threads_are_shown_in_place_of_call_sites() {
     let mine = format!("{} (target), sleeps", target.pid);
     let line = |text: &str| text.lines().find(|line| line.contains(&mine)).map(str::to_owned);
     let owns = terminal.wait("threads", |text| line(text).is_some());
-    assert!(owns.contains("uncollected") && !owns.contains("alloc/s"), "{owns}");
+    assert!(
+        owns.contains("free (RSS)") && owns.contains("uncollected") && !owns.contains("alloc/s"),
+        "{owns}"
+    );
     assert!(owns.lines().all(|line| line.chars().count() <= 80), "{owns}");
     // 1000 of 2000 bytes, 5000 of 50 and 100 of 1000, and what stdio has.
     assert!(line(&owns).unwrap().contains(" 6 10"), "{owns}");
@@ -268,12 +278,42 @@ fn the_end_of_the_process_is_told_and_the_terminal_is_given_back() {
     let target = Target::start(directory.path());
     let mut terminal = Terminal::start(target.pid);
     terminal.wait("there", |text| sites(text).len() >= 3);
+    let pid = target.pid;
     drop(target);
-    terminal.wait("told", |text| {
-        text.contains("toft: ") && (text.contains("ended") || text.contains("no process"))
-    });
+    terminal.wait("told", |text| text.contains(&format!("toft: process {pid} has ended")));
     assert!(!terminal.picture.lock().unwrap().screen().alternate_screen());
-    assert_eq!(terminal.child.wait().unwrap().code(), Some(125));
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+}
+
+/// Whatever the width, figures are whole: columns go instead.
+#[test]
+fn a_narrow_terminal_has_fewer_columns() {
+    let directory = directory();
+    let target = Target::start(directory.path());
+    for columns in [79, 70, 60, 50, 40, 32] {
+        let mut terminal = Terminal::of_width(target.pid, columns);
+        let whole = |text: &str| {
+            let line = text.lines().find(|line| line.contains("resting at"));
+            line.is_some_and(|line| {
+                line.starts_with("   1.9 MiB ") || line.starts_with("   2.0 MiB ")
+            })
+        };
+        let text = terminal.wait("whole", whole);
+        assert!(text.lines().all(|line| line.chars().count() <= columns.into()), "{text}");
+        let head = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with("v live"));
+            line.or(text.lines().find(|line| line.trim_start().starts_with("live  ")))
+                .is_some_and(|line| line.contains(name))
+        };
+        assert_eq!(head(&text, "calls/s"), columns >= 75, "{columns}: {text}");
+        assert_eq!(head(&text, "growth"), columns > 42, "{columns}: {text}");
+        terminal.press("t");
+        // 1000 of 2000 bytes, 5000 of 50 and 100 of 1000, and what stdio has.
+        let owns = |text: &str| text.lines().any(|line| line.trim_start().starts_with("2.4 MiB "));
+        let text = terminal.wait("whole, by thread", owns);
+        assert_eq!(head(&text, "uncollected"), columns >= 77, "{columns}: {text}");
+        assert_eq!(terminal.end(), Some(0));
+    }
 }
 
 #[test]

@@ -314,8 +314,16 @@ fn a_program_that_exports_its_own_malloc_is_warned_about_and_runs() {
 #[test]
 fn allocators_inside_and_beside_are_told() {
     let directory = directory();
-    for symbol in ["je_malloc", "mi_malloc", "tc_malloc", "_rjem_malloc"] {
-        let source = format!("void *{symbol}(unsigned long n) {{ return (void *)n; }}\n{NOTHING}");
+    for (symbol, free) in [
+        ("je_malloc", "je_free"),
+        ("mi_malloc", "mi_free"),
+        ("tc_malloc", "tc_free"),
+        ("_rjem_mallocx", "_rjem_sdallocx"),
+    ] {
+        let source = format!(
+            "void *{symbol}(unsigned long n) {{ return (void *)n; }}\n\
+             void {free}(void *p) {{ (void)p; }}\n{NOTHING}"
+        );
         let program = compile(directory.path(), symbol, &source, &[]);
         let (found, answer) = kinds(text(&program));
         assert_eq!(found, ["own-malloc"]);

@@ -30,12 +30,21 @@ pub struct Split {
     pub loose: u64,
     /// Another slab has this memory, at an address of its own: the kernel counts it twice.
     pub lent: u64,
+    /// Freed, and in a quarantine, with what is free on pages that these slots keep and no live one does.
+    pub quarantined: u64,
+    /// Never handed out, so that a write there is noticed.
+    pub reserved: u64,
 }
 
 impl Split {
     /// All of them.
     pub fn sum(&self) -> u64 {
-        self.live + self.remote + self.claimed + self.pinned + self.loose + self.lent
+        self.live + self.remote + self.free() + self.lent + self.quarantined + self.reserved
+    }
+
+    /// Those that are free, what malloc hands out next among them.
+    pub fn free(&self) -> u64 {
+        self.claimed + self.pinned + self.loose
     }
 
     fn add(&mut self, other: &Split) {
@@ -45,6 +54,8 @@ impl Split {
         self.pinned += other.pinned;
         self.loose += other.loose;
         self.lent += other.lent;
+        self.quarantined += other.quarantined;
+        self.reserved += other.reserved;
     }
 }
 
@@ -59,7 +70,9 @@ pub struct Thread {
     pub thread_block: u64,
     /// Its slabs.
     pub slabs: u64,
-    /// Bytes of slots that the program has, resident or not.
+    /// Blocks that the program has, whichever thread has asked for or uses them.
+    pub live_blocks: u64,
+    /// Their bytes, resident or not.
     pub live_bytes: u64,
     /// Bytes of free slots that are not lent, resident or not, and claimed ones among them.
     pub free_bytes: u64,
@@ -67,6 +80,8 @@ pub struct Thread {
     pub claimed_bytes: u64,
     /// Freed by others and not collected.
     pub remote_bytes: u64,
+    /// Bytes of slots that were freed and are kept in a quarantine, whosever that is.
+    pub quarantined_bytes: u64,
     /// Resident bytes of its slabs.
     pub resident: Split,
 }
@@ -246,8 +261,8 @@ fn add_slab(
     let slots: Vec<Slot> = (0..slab.slots).map(|slot| slab.slot(slot)).collect();
     let count = |what| slots.iter().filter(|&&slot| slot == what).count() as u64;
     let (live, remote, claimed) = (count(Slot::Live), count(Slot::Remote), count(Slot::Claimed));
-    let lent = count(Slot::Lent);
-    let free = slab.slots as u64 - live - remote - lent;
+    let (lent, quarantined) = (count(Slot::Lent), count(Slot::Quarantined));
+    let free = slab.slots as u64 - live - remote - lent - quarantined - count(Slot::Reserved);
     account.live_blocks += live;
     account.live_bytes += live * slab.size;
     account.claimed_bytes += claimed * slab.size;
@@ -288,10 +303,12 @@ fn add_slab(
     let number = tables.heap_number(owner);
     if let Some(thread) = number.and_then(|number| account.threads.get_mut(number)) {
         thread.slabs += 1;
+        thread.live_blocks += live;
         thread.live_bytes += live * slab.size;
         thread.free_bytes += free * slab.size;
         thread.claimed_bytes += claimed * slab.size;
         thread.remote_bytes += remote * slab.size;
+        thread.quarantined_bytes += quarantined * slab.size;
         thread.resident.add(&split);
     }
 }
@@ -310,6 +327,8 @@ fn split_page(slab: &Slab<'_>, slots: &[Slot], offset: u64, page: u64) -> Split 
             Slot::Remote => split.remote += to - from,
             Slot::Claimed => split.claimed += to - from,
             Slot::Lent => split.lent += to - from,
+            Slot::Quarantined => split.quarantined += to - from,
+            Slot::Reserved => split.reserved += to - from,
             Slot::Free => split.loose += to - from,
         }
         known += to - from;
@@ -319,6 +338,8 @@ fn split_page(slab: &Slab<'_>, slots: &[Slot], offset: u64, page: u64) -> Split 
     // Where pages are shared it is another slab's live slots that keep them.
     if split.live > 0 || split.lent > 0 {
         split.pinned = std::mem::take(&mut split.loose);
+    } else if split.quarantined > 0 {
+        split.quarantined += std::mem::take(&mut split.loose);
     }
     split
 }

@@ -14,6 +14,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use crate::kernel::{Counts, rollup};
 use crate::memory::read_word;
 use crate::{Error, Process, find};
 
@@ -22,9 +23,35 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is asked whether it is done.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// What a purge has done.
+#[derive(Clone, Copy, Debug)]
+pub struct Purged {
+    /// What the kernel counts before.
+    pub before: Counts,
+    /// And after.
+    pub after: Counts,
+    /// Bytes of address space of which the allocator has discarded the pages. It does not know which of them were
+    /// resident, and counts a page again that it discards twice.
+    pub discarded: u64,
+}
+
+impl Purged {
+    /// Bytes by which resident memory has fallen.
+    pub fn fell(&self) -> u64 {
+        self.before.rss.saturating_sub(self.after.rss)
+    }
+}
+
 /// Lets a process give back everything of the allocator's that holds no live block, and waits until it
-/// has. Says how many bytes of pages went.
-pub fn purge(process: &Process) -> Result<u64, Error> {
+/// has.
+pub fn purge(process: &Process) -> Result<Purged, Error> {
+    let pid = crate::Memory::pid(process);
+    let before = rollup(pid)?;
+    let discarded = ask(process)?;
+    Ok(Purged { before, after: rollup(pid)?, discarded })
+}
+
+fn ask(process: &Process) -> Result<u64, Error> {
     let pid = crate::Memory::pid(process);
     let root = find(process)?.root;
     let at = |word: u64| root.control + word;

@@ -37,6 +37,7 @@ mod control;
 mod core_file;
 mod error;
 mod figures;
+mod filter;
 pub mod format;
 mod hints;
 mod kernel;
@@ -55,7 +56,7 @@ mod tables;
 mod tally;
 
 pub use account::{Account, Pin, Split, Thread, account};
-pub use control::purge;
+pub use control::{Purged, purge};
 pub use core_file::Core;
 pub use error::Error;
 pub use figures::Figures;
@@ -68,7 +69,7 @@ pub use profile::{
     Caller, Change, Diff, FileError, Frame, Profile, Recent, Row, Sampled, SampledStack, Share,
     Source, VERSION as PROFILE_VERSION, take, take_with_figures,
 };
-pub use regular::read_file;
+pub use regular::{open as open_file, read_file};
 pub use root::{Found, find};
 pub use rss::{Others, Reading, Rss};
 pub use samples::Samples;

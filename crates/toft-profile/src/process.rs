@@ -36,8 +36,11 @@ impl Process {
         }
         let mappings = mappings(pid)?;
         if mappings.is_empty() {
-            // A zombie whose leader has gone has no mappings either, but it is named above.
-            return Err(Error::KernelThread(pid));
+            // One that is just ending has none either. The seventh field tells: PF_KTHREAD.
+            let flags =
+                stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(6)?.parse().ok());
+            let is_kernels = flags.is_some_and(|flags: u64| flags & 0x0020_0000 != 0);
+            return Err(if is_kernels { Error::KernelThread(pid) } else { Error::Ended(pid) });
         }
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|e| failed(pid, &e))?;
         let process = Process { pid, pagemap, lists_pages: Cell::new(true) };
@@ -69,7 +72,9 @@ impl Memory for Process {
     }
 
     fn mappings(&self) -> Result<Vec<Mapping>, Error> {
-        mappings(self.pid)
+        // It had some when it was opened: what has none any more is a zombie.
+        let mappings = mappings(self.pid)?;
+        if mappings.is_empty() { Err(Error::Ended(self.pid)) } else { Ok(mappings) }
     }
 
     fn read(&self, address: u64, into: &mut [u8]) -> usize {

@@ -224,6 +224,18 @@ pub fn check(root: &Root) -> Result<(), &'static str> {
                 && (1..64).contains(&root.sample_object_bits),
         "the sampled stacks",
     )?;
+    let filter = [
+        root.filter_installed,
+        root.filter_watched,
+        root.filter_inherited,
+        root.filter_probe,
+        root.filter_safe,
+        root.filter_works,
+    ];
+    ensure(
+        (root.tables..root.end).contains(&root.filter) && filter.iter().all(|&at| at < 4096),
+        "the filters",
+    )?;
     ensure(root.heap_thread_block.saturating_add(8) <= root.heap_stride, "the fields of heaps")
 }
 

@@ -91,6 +91,8 @@ pub struct Rss {
     pub tasks: Vec<Task>,
     /// Of each heap, whose it is.
     pub holders: Vec<Option<i32>>,
+    /// What it knows about filters of system calls.
+    pub filter: toft::os::filter::Words,
     /// How calm the process was.
     pub reading: Reading,
     /// The lines of its mappings that can be executed, for naming call sites.
@@ -158,6 +160,7 @@ impl Rss {
             holders: holders.collect(),
             account,
             tasks: kernel.tasks,
+            filter: tables.filter(process)?,
             reading: Reading { tries: 1, rss_before: counts.rss, rss_after },
             code: code(pid)?,
         })

@@ -66,6 +66,10 @@ pub enum Slot {
     Claimed,
     /// Free, and another slab has its memory: what the kernel counts here it counts there as well.
     Lent,
+    /// Freed, and kept in a quarantine: of the hardened build only.
+    Quarantined,
+    /// Never handed out, so that a write there is noticed: of the hardened build only.
+    Reserved,
     /// Free.
     Free,
 }
@@ -129,7 +133,9 @@ impl<'a> Slab<'a> {
         let bit = |word: u64| word >> (slot % 64) & 1 != 0;
         // States that this reader has never heard of are of slots that the program does not have.
         let live = u64::from(state) & !self.root.slot_told == self.root.slot_live;
-        if live || self.is_quarantined(slot) {
+        let quarantined =
+            self.root.slot_quarantined != 0 && u64::from(state) == self.root.slot_quarantined;
+        if live || quarantined {
             let remote = self.word(self.root.slab_remote + 8 * (slot as u64 / 64));
             match (bit(remote), live) {
                 (true, _) => return Slot::Remote,
@@ -141,13 +147,13 @@ impl<'a> Slab<'a> {
             return Slot::Claimed;
         }
         let lent = self.root.slot_lent;
-        if lent != 0 && u64::from(state) & lent == lent { Slot::Lent } else { Slot::Free }
-    }
-
-    /// Whether a slot was freed and waits: in a quarantine, or, where it is [`Slot::Remote`], in its slab.
-    pub fn is_quarantined(&self, slot: usize) -> bool {
-        let state = self.bytes.get(self.root.slab_states as usize + slot).copied().unwrap_or(0);
-        self.root.slot_quarantined != 0 && u64::from(state) == self.root.slot_quarantined
+        match lent != 0 && u64::from(state) & lent == lent {
+            _ if quarantined => Slot::Quarantined,
+            // The build with a quarantine does not compact: it marks by these bits what it never hands out.
+            true if self.root.slot_quarantined != 0 => Slot::Reserved,
+            true => Slot::Lent,
+            false => Slot::Free,
+        }
     }
 
     /// Blocks that were ever handed out here: those that were freed, and those that were not. Of a slab at which its

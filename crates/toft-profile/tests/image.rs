@@ -262,8 +262,14 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
     image.swapped.push(base + 3 * PAGE);
 
     let account = explain(&image);
-    let split =
-        Split { live: 2048, remote: 1024, pinned: 1024, claimed: 1024, loose: 3072, lent: 0 };
+    let split = Split {
+        live: 2048,
+        remote: 1024,
+        pinned: 1024,
+        claimed: 1024,
+        loose: 3072,
+        ..Split::default()
+    };
     assert_eq!(account.slabs, split);
     assert_eq!((account.swapped, account.pooled), (PAGE, 0));
     assert_eq!((account.live_blocks, account.live_bytes), (4, 4096));

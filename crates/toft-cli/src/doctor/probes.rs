@@ -14,6 +14,8 @@ pub type Answer = Result<(), io::Error>;
 
 /// Not yet in every libc: guard ranges without a mapping of their own (Linux 6.13).
 const MADV_GUARD_INSTALL: i32 = 102;
+/// Linux 5.14.
+const MADV_POPULATE_WRITE: i32 = 23;
 /// Handles faults of user code only, which an unprivileged process may.
 const UFFD_USER_MODE_ONLY: i32 = 1;
 
@@ -93,6 +95,18 @@ fn advise(advice: i32) -> Answer {
 /// Guard ranges that cost no mapping.
 pub fn guard_install() -> Answer {
     advise(MADV_GUARD_INSTALL)
+}
+
+/// Pages before they are touched.
+pub fn madv_populate() -> Answer {
+    advise(MADV_POPULATE_WRITE)
+}
+
+/// A barrier that every running thread passes.
+pub fn membarrier() -> Answer {
+    // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, Linux 4.14.
+    // SAFETY: takes integers, and asks for a right.
+    check(unsafe { libc::syscall(libc::SYS_membarrier, 1 << 4, 0, 0) }).map(drop)
 }
 
 /// Lazy release.

@@ -8,19 +8,17 @@
 mod meaning;
 mod read;
 
-use std::fs;
-use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
+use self::read::{Code, Report, reports};
 use crate::run::{REFUSED, say};
 use crate::style::Style;
 use crate::symbols::{Found, Place, Symbols};
-use crate::words::printed;
+use crate::words::{FILE_MOST, printed, read};
 use meaning::{Meaning, meaning};
-use read::{Code, Report, reports};
 
 const HELP: &str = "\
 Examples:
@@ -53,17 +51,14 @@ pub struct Explain {
 
 /// The verb.
 pub fn explain(args: &Explain) -> i32 {
-    let mut bytes = Vec::new();
     let shown = args.report.display();
-    let read = if args.report.as_os_str() == "-" {
-        io::stdin().read_to_end(&mut bytes).map(|_| ())
-    } else {
-        fs::read(&args.report).map(|got| bytes = got)
+    let bytes = match read(&args.report, FILE_MOST) {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            say(&format!("cannot read {why}"));
+            return REFUSED;
+        }
     };
-    if let Err(e) = read {
-        say(&format!("cannot read {shown}: {e}"));
-        return REFUSED;
-    }
     let reports = reports(&String::from_utf8_lossy(&bytes));
     if reports.is_empty() {
         say(&format!(

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Source;
 use crate::run::say;
+use crate::words::{is_standard, write as write_to};
 
 /// Writes the first, and then, if they are wanted again and again, one after the other until the process ends.
 pub fn write(
@@ -18,6 +19,9 @@ pub fn write(
 ) -> Result<(), String> {
     replace(path, &first)?;
     let Some(every) = every else {
+        if is_standard(path) {
+            return Ok(());
+        }
         say(&format!("wrote {}; next: --every 15 keeps it fresh", path.display()));
         return Ok(());
     };
@@ -36,13 +40,19 @@ pub fn write(
         match source.text() {
             Ok(text) => replace(path, &text)?,
             Err(error) => {
-                if is_file(path) {
+                let gone = is_file(path);
+                if gone {
                     let _ = fs::remove_file(path);
                 }
                 if source.is_there() {
                     return Err(error.to_string());
                 }
-                say(&format!("{}, and {} is gone with it", source.why_not(), path.display()));
+                let gone = if gone {
+                    format!(", and {} is gone with it", path.display())
+                } else {
+                    String::new()
+                };
+                say(&format!("{}{gone}", source.why_not()));
                 return Ok(());
             }
         }
@@ -52,13 +62,13 @@ pub fn write(
 
 /// A file, or the name of one that can be; not a device that has it, which root could rename a file onto.
 fn is_file(path: &Path) -> bool {
-    fs::metadata(path).map_or(true, |there| there.is_file())
+    !is_standard(path) && fs::metadata(path).map_or(true, |there| there.is_file())
 }
 
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
     if !is_file(path) {
-        return fs::write(path, text).map_err(failed);
+        return write_to(path, text.as_bytes());
     }
     // A link stays, and leads to the new one.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.into());

@@ -115,7 +115,7 @@ pub fn answer(place: &Place, source: &mut Source) -> Result<(), String> {
             serve(&listener, || Ok(Box::new(listener.accept()?.0)), source).map_err(failed)?;
         }
     }
-    say(source.why_not());
+    say(&source.why_not());
     Ok(())
 }
 

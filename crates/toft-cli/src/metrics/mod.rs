@@ -15,6 +15,7 @@ use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
 
 use crate::profile::Names;
 use crate::run::{REFUSED, say};
+use crate::watch::Watched;
 use crate::words::print;
 use listen::Place;
 
@@ -32,7 +33,7 @@ Nothing runs in the process and nothing stops it; it needs the permission that a
 --listen it goes on until the process ends, or until it is interrupted; the file and the socket go with the process, so that
 nobody takes old figures for new ones.
 
-Exit status: 0, also when the process has ended meanwhile; 125 if it cannot be looked at, or the figures cannot be written.";
+Exit status: 0, also when the process ends while it is watched; 125 if it cannot be looked at, or the figures cannot be written.";
 
 /// Print a running process's figures for Prometheus, or serve them.
 ///
@@ -44,7 +45,7 @@ pub struct Metrics {
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["output", "listen"])]
     json: bool,
-    /// Write to a file, which is replaced as a whole
+    /// Write to a file, which is replaced as a whole, or with - to stdout
     #[arg(short, long, value_name = "FILE", visible_alias = "file", conflicts_with = "listen")]
     output: Option<PathBuf>,
     /// Write it anew every so many seconds, until the process ends
@@ -78,11 +79,11 @@ pub fn metrics(args: &Metrics) -> i32 {
 fn serve(args: &Metrics) -> Result<(), String> {
     let mut source = Source::of(args);
     if args.json {
-        let look = source.look().map_err(|error| error.to_string())?;
+        let look = source.look().map_err(|error| source.told(&error))?;
         return print(format!("{}\n", object(&look, args.top.into())).as_bytes());
     }
     // What cannot be read at all is told before a file or a socket is made.
-    let first = source.text().map_err(|error| error.to_string())?;
+    let first = source.text().map_err(|error| source.told(&error))?;
     if args.every.is_some() || args.listen.is_some() {
         interrupt::expect();
     }
@@ -105,38 +106,42 @@ struct Look {
 
 /// Where figures are from: the process, for as long as it is the same one.
 pub struct Source {
-    pid: i32,
+    process: Watched,
     top: usize,
     names: Names,
-    /// When it began, in the kernel's clock ticks: another process may get its number.
-    began: Option<String>,
 }
 
 impl Source {
     fn of(args: &Metrics) -> Source {
         let root = PathBuf::from(format!("/proc/{}/root", args.pid));
         let folders = args.symbols.iter().cloned().chain([root]).collect();
-        let (pid, top) = (args.pid, args.top.into());
-        Source { pid, top, names: Names::new(folders), began: began(pid) }
+        let (process, top) = (Watched::of(args.pid), args.top.into());
+        Source { process, top, names: Names::new(folders) }
+    }
+
+    /// Why there is nothing to read. What goes wrong while it ends is its end.
+    pub fn told(&self, error: &Error) -> String {
+        if self.process.has_ended() { self.process.ended() } else { error.to_string() }
     }
 
     /// Why it is not there any more.
-    pub fn why_not(&self) -> &'static str {
-        if interrupt::came() { "interrupted" } else { "the process has ended" }
+    pub fn why_not(&self) -> String {
+        if interrupt::came() { "interrupted".into() } else { self.process.ended() }
     }
 
     /// Whether the process is still there, and somebody wants to know.
     pub fn is_there(&self) -> bool {
-        !interrupt::came() && self.began.is_some() && began(self.pid) == self.began
+        !interrupt::came() && !self.process.has_ended()
     }
 
     fn look(&mut self) -> Result<Look, Error> {
-        if self.began.is_some() && !self.is_there() {
-            return Err(Error::Ended(self.pid));
+        let pid = self.process.pid();
+        if !self.is_there() {
+            return Err(Error::Ended(pid));
         }
         let start = Instant::now();
-        let (mut profile, figures) = take_with_figures(&Process::open(self.pid)?)?;
-        (profile.name, profile.resident) = Kernel::name_and_resident(self.pid)?;
+        let (mut profile, figures) = take_with_figures(&Process::open(pid)?)?;
+        (profile.name, profile.resident) = Kernel::name_and_resident(pid)?;
         let seconds = start.elapsed().as_secs_f64();
         self.names.give(&mut profile);
         Ok(Look { profile, figures, seconds })
@@ -148,15 +153,6 @@ impl Source {
         let Look { profile, figures, seconds } = &self.look()?;
         Ok(prometheus(&Scrape { profile, figures, top, seconds: *seconds }))
     }
-}
-
-/// The 22nd field of a process's `stat`; none where it has ended, a zombie included.
-fn began(pid: i32) -> Option<String> {
-    let stat = toft_profile::read(pid, "stat").ok()?;
-    // Behind the name, which may have anything in it.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    (!matches!(state, "Z" | "X")).then(|| fields.nth(18).map(str::to_owned))?
 }
 
 fn object(look: &Look, top: usize) -> Value {

@@ -6,13 +6,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use toft_profile::format::Format;
 use toft_profile::{Core, Error, Kernel, Process, Profile, Source, find, take};
 
 use super::names::Names;
 use super::output::Output;
 use super::threads;
 use crate::run::{REFUSED, say};
-use crate::words::pid;
+use crate::watch::Watched;
+use crate::words::{USAGE, pid};
 
 const HELP: &str = "\
 Examples:
@@ -83,7 +85,14 @@ fn target(word: &str) -> Result<Target, String> {
 
 /// The verb.
 pub fn heap(args: &Heap) -> i32 {
-    match show(args) {
+    let format = match args.output.format() {
+        Ok(format) => format,
+        Err(why) => {
+            say(&why);
+            return USAGE;
+        }
+    };
+    match show(args, format) {
         Ok(()) => 0,
         Err(why) => {
             say(&why);
@@ -92,14 +101,19 @@ pub fn heap(args: &Heap) -> i32 {
     }
 }
 
-fn show(args: &Heap) -> Result<(), String> {
+fn show(args: &Heap, format: Format) -> Result<(), String> {
     if args.threads {
         return threads::show(args.output.is_json(), &args.target);
     }
-    let format = args.output.format()?;
     let (mut profile, own) = match &args.target {
         Target::Process(pid) => {
-            let look = || of_process(*pid).map_err(|error| error.to_string());
+            let watched = Watched::of(*pid);
+            let look = || {
+                of_process(*pid).map_err(|error| match watched.has_ended() {
+                    true => watched.ended(),
+                    false => error.to_string(),
+                })
+            };
             let mut profile = look()?;
             if let Some(seconds) = args.over {
                 let first = Instant::now();

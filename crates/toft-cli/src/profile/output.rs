@@ -1,6 +1,5 @@
 //! In which form a profile goes where.
 
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use toft_profile::format::{Format, Shown, text};
 
 use crate::run::say;
 use crate::style::Style;
-use crate::words::print;
+use crate::words::{agrees, is_standard, print, write};
 
 /// What every verb that shows a profile takes.
 #[derive(Args, Debug)]
@@ -18,7 +17,7 @@ pub struct Output {
     /// Print one JSON object, with every call site (the same as --format json)
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write to a file; its ending tells the form: .pb.gz, .svg, .html, .folded, .json, .txt, .toft
+    /// Write to a file, or with - to stdout; its ending tells the form: .pb.gz, .svg, .html, .folded, .json, .txt, .toft
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The form: a table; JSON; pprof's; stacks a line each; a flame graph; a page to search and drill down in; or a
@@ -38,16 +37,17 @@ pub struct Output {
 }
 
 impl Output {
-    /// The form that is asked for; the reason where it cannot be told.
+    /// The form that is asked for: by name, or else by the file's ending. The reason where it cannot be told, or where
+    /// the two differ.
     pub fn format(&self) -> Result<Format, String> {
-        if self.json {
-            return Ok(Format::Json);
-        }
         let known = |word: &str| Format::ALL.iter().find(|(name, _)| *name == word);
-        if let Some((_, format)) = self.format.as_deref().and_then(known) {
-            return Ok(*format);
+        let named = self.format.as_deref().and_then(known).map(|(_, format)| *format);
+        if let Some(format) = named.or(self.json.then_some(Format::Json)) {
+            self.output.as_deref().map_or(Ok(()), |path| agrees(path, format))?;
+            return Ok(format);
         }
-        let Some(path) = &self.output else { return Ok(Format::Text) };
+        let path = self.output.as_deref().filter(|path| !is_standard(path));
+        let Some(path) = path else { return Ok(Format::Text) };
         Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
             format!(
                 "{}: its ending does not tell the form: say --format pprof, folded, flame, html, json, text or toft",
@@ -76,10 +76,9 @@ impl Output {
         if self.stacks && profile.sampled.is_none() {
             return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
         }
-        if let Some(path) = &self.output {
+        if let Some(path) = self.output.as_deref().filter(|path| !is_standard(path)) {
             // Whoever writes a file wants it whole.
-            fs::write(path, format.write_view(profile, self.stacks))
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            write(path, &format.write_view(profile, self.stacks))?;
             say(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
             return Ok(());
         }

@@ -1,14 +1,15 @@
 //! `toft report`: a saved profile, in any form.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toft_profile::Profile;
+use toft_profile::format::Format;
 
 use super::names::Names;
 use super::output::Output;
 use crate::run::{REFUSED, say};
+use crate::words;
 
 const HELP: &str = "\
 Examples:
@@ -29,13 +30,20 @@ Exit status: 0, or 125 if the file is no profile; then one line says why.";
 pub struct View {
     #[command(flatten)]
     output: Output,
-    /// The profile
+    /// The profile, or - for standard input
     file: PathBuf,
 }
 
 /// The verb.
 pub fn report(args: &View) -> i32 {
-    match show(args) {
+    let format = match args.output.format() {
+        Ok(format) => format,
+        Err(why) => {
+            say(&why);
+            return words::USAGE;
+        }
+    };
+    match show(args, format) {
         Ok(()) => 0,
         Err(why) => {
             say(&why);
@@ -44,8 +52,7 @@ pub fn report(args: &View) -> i32 {
     }
 }
 
-fn show(args: &View) -> Result<(), String> {
-    let format = args.output.format()?;
+fn show(args: &View, format: Format) -> Result<(), String> {
     let mut profile = read(&args.file)?;
     if format.wants_names() {
         Names::new(args.output.folders(std::iter::empty())).give(&mut profile);
@@ -56,7 +63,6 @@ fn show(args: &View) -> Result<(), String> {
 
 /// Reads a saved profile; the reason names the file.
 pub fn read(path: &Path) -> Result<Profile, String> {
-    let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let bytes = fs::read(path).map_err(|error| told(&error))?;
-    Profile::from_json(&bytes).map_err(|error| told(&error))
+    let bytes = words::read(path, words::FILE_MOST)?;
+    Profile::from_json(&bytes).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -9,7 +9,7 @@ use toft_profile::{Diff, Owner, Profile, Row};
 use super::owned::Owned;
 
 pub use paint::draw;
-pub(super) use paint::{right, signed};
+pub(super) use paint::{cells, fitting, signed, table};
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

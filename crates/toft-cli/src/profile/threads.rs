@@ -62,11 +62,11 @@ fn page(profile: &Profile, owners: &[Owner], width: usize) -> String {
         bytes(large)
     );
     let _ = writeln!(page, "{}\n", fit(&second, width));
-    let waits = owners.iter().any(|owner| owner.quarantined_bytes > 0);
+    let waits = owners.iter().any(|owner| owner.heap.quarantined_bytes > 0);
     let head = format!(
         "{:>10} {:>10} {:>10} {:>11}{} {:>6}  thread",
         "live",
-        "free",
+        "free (RSS)",
         "claimed",
         "uncollected",
         if waits { "  quarantine" } else { "" },
@@ -76,12 +76,16 @@ fn page(profile: &Profile, owners: &[Owner], width: usize) -> String {
     for owner in owners {
         let line = format!(
             "{:>10} {:>10} {:>10} {:>11}{} {:>6}  {}",
-            bytes(owner.live_bytes),
-            bytes(owner.free_bytes),
-            bytes(owner.claimed_bytes),
-            bytes(owner.uncollected_bytes),
-            if waits { format!(" {:>11}", bytes(owner.quarantined_bytes)) } else { String::new() },
-            count(owner.slabs),
+            bytes(owner.heap.live_bytes),
+            bytes(owner.heap.resident.free()),
+            bytes(owner.heap.resident.claimed),
+            bytes(owner.heap.remote_bytes),
+            if waits {
+                format!(" {:>11}", bytes(owner.heap.quarantined_bytes))
+            } else {
+                String::new()
+            },
+            count(owner.heap.slabs),
             owner.words()
         );
         let _ = writeln!(page, "{}", fit(&line, width));
@@ -91,14 +95,16 @@ fn page(profile: &Profile, owners: &[Owner], width: usize) -> String {
 
 fn object(profile: &Profile, owners: &[Owner]) -> Value {
     let owner = |owner: &Owner| {
+        let Owner { heap, task } = owner;
         json!({
-            "heap": owner.heap, "running": owner.running,
-            "thread": owner.thread.as_ref().map(|task| task.number),
-            "name": owner.thread.as_ref().map(|task| &task.name),
-            "state": owner.thread.as_ref().map(|task| task.state.to_string()),
-            "slabs": owner.slabs, "live_bytes": owner.live_bytes, "live_blocks": owner.live_blocks,
-            "free_bytes": owner.free_bytes, "claimed_bytes": owner.claimed_bytes,
-            "uncollected_bytes": owner.uncollected_bytes, "quarantined_bytes": owner.quarantined_bytes,
+            "heap": heap.heap, "running": heap.running,
+            "thread": task.as_ref().map(|task| task.number),
+            "name": task.as_ref().map(|task| &task.name),
+            "state": task.as_ref().map(|task| task.state.to_string()),
+            "slabs": heap.slabs, "live_bytes": heap.live_bytes, "live_blocks": heap.live_blocks,
+            "free_bytes": heap.free_bytes, "free_resident_bytes": heap.resident.free(),
+            "claimed_bytes": heap.claimed_bytes, "uncollected_bytes": heap.remote_bytes,
+            "quarantined_bytes": heap.quarantined_bytes, "resident_bytes": heap.resident.sum(),
         })
     };
     json!({

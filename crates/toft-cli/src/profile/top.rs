@@ -15,6 +15,7 @@ use super::heap::of_process;
 use super::names::Names;
 use super::screen::{Screen, draw};
 use crate::run::{REFUSED, say};
+use crate::watch::Watched;
 use crate::words::print_on;
 
 const HELP: &str = "\
@@ -27,7 +28,7 @@ Keys: up and down choose a site, Enter looks into it, Esc goes back; s sorts by 
 / keeps sites whose name has these letters; t shows which thread owns how much; z counts growth from now; space holds the
 picture; q ends.
 
-Exit status: 0, or 125 if the process cannot be looked at.";
+Exit status: 0, also when the process ends while it is watched; 125 if it cannot be looked at.";
 
 /// Watch who has how much live memory in a running process, and who grows.
 ///
@@ -66,7 +67,12 @@ pub fn top(args: &Top) -> i32 {
         ))
     };
     match done {
-        Ok(()) => 0,
+        Ok(Stop::Asked) => 0,
+        // As of every verb that watches.
+        Ok(Stop::Ended(why)) => {
+            say(&why);
+            0
+        }
         Err(why) => {
             say(&why);
             REFUSED
@@ -74,9 +80,17 @@ pub fn top(args: &Top) -> i32 {
     }
 }
 
+/// Why nothing more is shown.
+enum Stop {
+    /// By a key, by --count, or for want of a reader.
+    Asked,
+    /// The process has ended; in words.
+    Ended(String),
+}
+
 /// Looks, and gives names.
 struct Looker {
-    pid: i32,
+    process: Watched,
     names: Names,
 }
 
@@ -84,23 +98,37 @@ impl Looker {
     fn of(args: &Top) -> Looker {
         let root = PathBuf::from(format!("/proc/{}/root", args.pid));
         let folders = args.symbols.iter().cloned().chain([root]).collect();
-        Looker { pid: args.pid, names: Names::new(folders) }
+        Looker { process: Watched::of(args.pid), names: Names::new(folders) }
+    }
+
+    /// Looks again; none where the process has ended since the first look.
+    fn look_again(&mut self) -> Result<Option<Profile>, String> {
+        match self.look() {
+            Err(_) if self.process.has_ended() => Ok(None),
+            // Another process may have its number.
+            Ok(_) if self.process.has_ended() => Ok(None),
+            looked => looked.map(Some),
+        }
+    }
+
+    fn ended(&self) -> Stop {
+        Stop::Ended(self.process.ended())
     }
 
     fn look(&mut self) -> Result<Profile, String> {
-        let mut profile = of_process(self.pid).map_err(|error| error.to_string())?;
+        let mut profile = of_process(self.process.pid()).map_err(|error| error.to_string())?;
         self.names.give(&mut profile);
         Ok(profile)
     }
 }
 
-fn lines(args: &Top) -> Result<(), String> {
+fn lines(args: &Top) -> Result<Stop, String> {
     let mut looker = Looker::of(args);
     let (mut before, mut then) = (looker.look()?, Instant::now());
     let mut left = args.count.unwrap_or(u64::MAX).saturating_sub(1);
     while left > 0 {
         sleep(Duration::from_secs_f64(args.interval));
-        let now = looker.look()?;
+        let Some(now) = looker.look_again()? else { return Ok(looker.ended()) };
         let seconds = then.elapsed().as_secs_f64();
         then = Instant::now();
         let diff = Diff { seconds: Some(seconds), ..Diff::of(&before, &now) };
@@ -114,15 +142,15 @@ fn lines(args: &Top) -> Result<(), String> {
             line.insert("resident".into(), json!(now.resident));
         }
         if !print_on(format!("{line}\n").as_bytes())? {
-            return Ok(());
+            return Ok(Stop::Asked);
         }
         before = now;
         left -= 1;
     }
-    Ok(())
+    Ok(Stop::Asked)
 }
 
-fn picture(args: &Top) -> Result<(), String> {
+fn picture(args: &Top) -> Result<Stop, String> {
     let mut looker = Looker::of(args);
     // Before the terminal is taken: what is wrong is then told as everywhere.
     let mut screen = Screen::new(looker.look()?, threads(args.pid));
@@ -137,7 +165,7 @@ fn watch(
     looker: &mut Looker,
     screen: &mut Screen,
     terminal: &mut ratatui::DefaultTerminal,
-) -> Result<(), String> {
+) -> Result<Stop, String> {
     let failed = |error: io::Error| error.to_string();
     let interval = Duration::from_secs_f64(args.interval);
     let mut looked = Instant::now();
@@ -151,10 +179,12 @@ fn watch(
                 && key.kind == KeyEventKind::Press
             {
                 if !pressed(screen, key) {
-                    return Ok(());
+                    return Ok(Stop::Asked);
                 }
-                if key.code == KeyCode::Char('t') {
-                    look_at_threads(args.pid, screen)?;
+                if key.code == KeyCode::Char('t')
+                    && let Err(why) = look_at_threads(args.pid, screen)
+                {
+                    return if looker.process.has_ended() { Ok(looker.ended()) } else { Err(why) };
                 }
             }
             continue;
@@ -162,14 +192,16 @@ fn watch(
         next = Instant::now() + interval;
         left -= 1;
         if left == 0 {
-            return Ok(());
+            return Ok(Stop::Asked);
         }
         if !screen.is_held() {
-            let now = looker.look()?;
+            let Some(now) = looker.look_again()? else { return Ok(looker.ended()) };
             let seconds = looked.elapsed().as_secs_f64();
             looked = Instant::now();
             screen.show(now, threads(args.pid), seconds);
-            look_at_threads(args.pid, screen)?;
+            if let Err(why) = look_at_threads(args.pid, screen) {
+                return if looker.process.has_ended() { Ok(looker.ended()) } else { Err(why) };
+            }
         }
     }
 }

@@ -54,7 +54,8 @@ pub(super) fn tell(vetted: &Vetted, scope: Scope, force: bool) {
             (Effect::Refuse, true) => "; started anyway, as --force asks",
             (Effect::Warn, _) => "",
         };
-        say(&format!("{} {}: {}{end}", vetted.binary.display(), finding.what, finding.so));
+        let of = finding.of.as_deref().unwrap_or(&vetted.binary);
+        say(&format!("{} {}: {}{end}", of.display(), finding.what, finding.so));
         if finding.effect == Effect::Refuse {
             // What else there is to say does not matter any more.
             return;

@@ -9,7 +9,9 @@ use std::path::Path;
 use object::elf::{FileHeader64, PT_INTERP};
 use object::endian::Endianness;
 use object::read::elf::{ElfFile, ProgramHeader};
-use object::read::{Object, ObjectSymbol, ObjectSymbolTable, ReadCache};
+use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
+
+use super::allocator::{self, Symbols};
 
 /// The shape of the file.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,10 +39,12 @@ pub struct Facts {
     pub sanitizer: Option<String>,
     /// It exports `malloc`: the executable comes first in symbol search, before any preloaded library.
     pub exports_malloc: bool,
-    /// The symbol that shows an allocator linked in.
+    /// What shows that an allocator is linked in.
     pub own_malloc: Option<String>,
     /// The libraries it is linked against.
     pub needed: Vec<String>,
+    /// It calls `dlmopen`, by which it may have a second C library.
+    pub calls_dlmopen: bool,
 }
 
 /// Why there are no facts.
@@ -80,6 +84,7 @@ pub fn read(path: &Path) -> Result<Facts, Unreadable> {
         exports_malloc: false,
         own_malloc: None,
         needed: Vec::new(),
+        calls_dlmopen: false,
     };
     // The class first: x32 programs have the machine number of x86-64.
     if ident[4] == object::elf::ELFCLASS32.0 {
@@ -132,6 +137,7 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
         .any(|name| elf.section_by_name(name).is_some());
     facts.sanitizer = facts.needed.iter().find(|soname| sanitizer_library(soname)).cloned();
 
+    let mut symbols = Symbols::default();
     for (table, exported) in [(elf.dynamic_symbol_table(), true), (elf.symbol_table(), false)] {
         let Some(table) = table else { continue };
         for symbol in table.symbols() {
@@ -143,15 +149,23 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
                 facts.sanitizer = Some(String::from_utf8_lossy(name).into_owned());
             }
             if !symbol.is_definition() {
+                symbols.imported(name);
+                facts.calls_dlmopen |= name == b"dlmopen";
                 continue;
             }
+            symbols.defined(name);
             if name == b"malloc" {
                 facts.exports_malloc |= exported;
             }
-            if facts.own_malloc.is_none() && allocator_symbol(name) {
-                facts.own_malloc = Some(allocator_name(name));
-            }
         }
+    }
+    facts.own_malloc = symbols.found();
+    if facts.own_malloc.is_none()
+        && elf.symbol_table().is_none_or(|table| table.symbols().next().is_none())
+        && let Some(constants) = elf.section_by_name(".rodata")
+    {
+        let found = constants.data().ok().and_then(allocator::in_constants);
+        facts.own_malloc = found.map(str::to_owned);
     }
     Ok(())
 }
@@ -172,35 +186,4 @@ fn sanitizer_library(soname: &str) -> bool {
     ]
     .iter()
     .any(|name| soname.starts_with(name))
-}
-
-/// Definitions that only an allocator has.
-fn allocator_symbol(name: &[u8]) -> bool {
-    const EXACT: [&[u8]; 10] = [
-        b"malloc",
-        b"je_malloc",
-        b"_rjem_malloc",
-        b"mi_malloc",
-        b"tc_malloc",
-        b"rpmalloc",
-        b"sn_malloc",
-        b"scalable_malloc",
-        b"moz_arena_malloc",
-        b"dlmalloc",
-    ];
-    EXACT.contains(&name) || partition_alloc(name)
-}
-
-/// Chromium's allocator: its C++ names contain its namespace, length first as the ABI writes them.
-fn partition_alloc(name: &[u8]) -> bool {
-    const SPACE: &[u8] = b"15partition_alloc";
-    name.starts_with(b"_Z") && name.windows(SPACE.len()).any(|part| part == SPACE)
-}
-
-fn allocator_name(name: &[u8]) -> String {
-    if partition_alloc(name) {
-        "PartitionAlloc".into()
-    } else {
-        String::from_utf8_lossy(name).into_owned()
-    }
 }

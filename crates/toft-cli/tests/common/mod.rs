@@ -93,3 +93,17 @@ pub fn copy(from: &str, to: &Path) {
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
+
+/// What `toft WORDS` shows in a terminal of so many columns, which `script` makes; without colours.
+pub fn in_terminal(place: &Path, words: &[&str], columns: u16) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let toft = env!("CARGO_BIN_EXE_toft");
+    let line = format!("stty rows 24 cols {columns}; exec {toft} {} 2>/dev/null", quoted.join(" "));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(place);
+    script.env("SHELL", "/bin/sh").env("TERM", "dumb").env_remove("COLUMNS");
+    script.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    let output =
+        script.stdin(Stdio::null()).output().expect("the tests need script, of util-linux");
+    stdout(&output).replace('\r', "")
+}

@@ -1,6 +1,6 @@
 //! What a core file says of itself: its headers, and the notes of the process and its files.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::path::Path;
 use super::{Core, Mapped, Segment, read_at};
 use crate::Error;
 use crate::module::Notes;
+use crate::regular;
 
 /// The most bytes of notes, and of program headers, that are believed.
 const TABLE_MOST: u64 = 256 << 20;
@@ -25,11 +26,8 @@ impl Core {
         let name = path.display().to_string();
         let bad = |why: &str| Error::BadCore(name.clone(), why.to_owned());
         let failed = |error: io::Error| Error::BadCore(name.clone(), error.to_string());
-        let file = File::open(path).map_err(failed)?;
+        let file = regular::open(path).map_err(failed)?;
         let about: Metadata = file.metadata().map_err(failed)?;
-        if !about.is_file() {
-            return Err(bad("not a file"));
-        }
         let mut header = [0; 64];
         let got = read_at(&file, 0, &mut header);
         match header.get(..6).filter(|_| got == 64) {

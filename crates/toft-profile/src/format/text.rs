@@ -18,7 +18,7 @@ pub struct Shown {
 
 impl Default for Shown {
     fn default() -> Shown {
-        Shown { width: 100, top: 0, inlined: true }
+        Shown { width: usize::MAX, top: 0, inlined: true }
     }
 }
 

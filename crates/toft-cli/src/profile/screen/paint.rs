@@ -79,12 +79,37 @@ pub(in crate::profile) fn signed(value: f64) -> String {
 /// Columns of the table's figures: with what stands between them they leave 25 of 80 for the call site.
 const WIDTHS: [u16; 5] = [10, 10, 10, 11, 9];
 
+/// The least room for a name. Figures give way to it, and are never cut.
+const NAME_LEAST: u16 = 20;
+
+/// Which columns of figures fit beside a name, where those that `first` names go first; and the room that is left for it.
+pub(in crate::profile) fn fitting(
+    widths: &[u16],
+    first: &[usize],
+    room: u16,
+) -> (Vec<usize>, usize) {
+    let mut kept: Vec<usize> = (0..widths.len()).collect();
+    let taken = |kept: &[usize]| kept.iter().map(|&column| widths[column] + 1).sum::<u16>();
+    for gone in first {
+        if taken(&kept) + NAME_LEAST <= room {
+            break;
+        }
+        kept.retain(|column| column != gone);
+    }
+    let left = room.saturating_sub(taken(&kept));
+    (kept, left.into())
+}
+
+/// Columns in the order in which they give way.
+const GIVE_WAY: [usize; 4] = [2, 4, 1, 3];
+
 /// Paints everything.
 pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(4), Constraint::Min(1), Constraint::Length(1)])
             .areas(frame.area());
     let [first, second, third] = screen.head();
+    let [first, second, third] = [first, second, third].map(|line| fit(&line, head.width.into()));
     let lines = vec![Line::from(first).bold(), Line::from(second), Line::from(third)];
     frame.render_widget(Paragraph::new(lines), head);
     let foot_text = fit(&screen.foot(), foot.width.into());
@@ -97,43 +122,56 @@ pub fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         return;
     }
     let shown = screen.shown();
-    let room = usize::from(body.width)
-        .saturating_sub(WIDTHS.iter().map(|&width| usize::from(width) + 1).sum())
-        .max(20);
+    let (columns, room) = fitting(&WIDTHS, &GIVE_WAY, body.width);
     let lines = shown.iter().map(|item| {
         let mark = if item.row.share == Share::Shared { "~" } else { "" };
-        Cells::new([
-            right(bytes(item.row.bytes)),
-            right(bytes(item.rate.round() as u64)),
-            right(count(item.calls.round() as u64)),
-            right(signed(item.growth as f64)),
-            right(count(item.row.objects)),
-            Cell::from(fit(&format!("{mark}{}", item.name), room)),
-        ])
+        let figures = [
+            bytes(item.row.bytes),
+            bytes(item.rate.round() as u64),
+            count(item.calls.round() as u64),
+            signed(item.growth as f64),
+            count(item.row.objects),
+        ];
+        cells(figures, &columns, fit(&format!("{mark}{}", item.name), room))
     });
     let title = |sort: Sort, text: &str| {
         let sorted = if sort == screen.sort { if screen.turned { "^" } else { "v" } } else { "" };
         if sorted.is_empty() { text.to_owned() } else { format!("{sorted} {text}") }
     };
-    let heads = Cells::new([
-        right(title(Sort::Live, "live")),
-        right(title(Sort::Rate, "alloc/s")),
-        right(title(Sort::Calls, "calls/s")),
-        right(title(Sort::Growth, "growth")),
-        right(title(Sort::Blocks, "blocks")),
-        Cell::from(title(Sort::Name, "call site")),
-    ]);
-    let widths = WIDTHS.map(Constraint::Length).into_iter().chain([Constraint::Min(20)]);
-    let table = Table::new(lines, widths)
-        .header(heads.style(Style::new().add_modifier(Modifier::BOLD)))
-        .column_spacing(1)
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let heads = [
+        title(Sort::Live, "live"),
+        title(Sort::Rate, "alloc/s"),
+        title(Sort::Calls, "calls/s"),
+        title(Sort::Growth, "growth"),
+        title(Sort::Blocks, "blocks"),
+    ];
+    let heads = cells(heads, &columns, title(Sort::Name, "call site"));
+    let table = table(heads, lines, columns.iter().map(|&column| WIDTHS[column]));
     let mut state = TableState::new().with_selected(Some(screen.place()));
     frame.render_stateful_widget(table, body, &mut state);
 }
 
-pub(in crate::profile) fn right(text: String) -> Cell<'static> {
-    Cell::from(Line::from(text).right_aligned())
+/// A line of a table: those figures that have a column, and a name.
+pub(in crate::profile) fn cells(
+    figures: [String; 5],
+    columns: &[usize],
+    name: String,
+) -> Cells<'static> {
+    let right = |&column: &usize| Cell::from(Line::from(figures[column].clone()).right_aligned());
+    Cells::new(columns.iter().map(right).chain([Cell::from(name)]))
+}
+
+/// A table of columns of figures, and a name behind them.
+pub(in crate::profile) fn table<'a>(
+    heads: Cells<'a>,
+    lines: impl IntoIterator<Item = Cells<'a>>,
+    widths: impl Iterator<Item = u16>,
+) -> Table<'a> {
+    let widths = widths.map(Constraint::Length).chain([Constraint::Min(0)]);
+    Table::new(lines, widths)
+        .header(heads.style(Style::new().add_modifier(Modifier::BOLD)))
+        .column_spacing(1)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
 /// A site: where it is, its rates, and its slots.
@@ -180,12 +218,13 @@ fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
             Share::Alone => "no other site seen",
             Share::Shared => "shared with other sites",
         };
-        lines.push(Line::from(format!(
+        let line = format!(
             "{:>11} {:>11} {slot:>11}  {} ({shared})",
             bytes(row.bytes),
             count(row.objects),
             row.partition
-        )));
+        );
+        lines.push(Line::from(fit(&line, width)));
     }
     lines
 }

@@ -1,0 +1,203 @@
+//! Programs that bring their own malloc get no all-clear, and programs that do not are not taken for such.
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::*;
+
+/// A Rust program with this global allocator.
+fn rust(directory: &Path, name: &str, allocator: &str, flags: &[&str]) -> PathBuf {
+    let source = directory.join(format!("{name}.rs"));
+    let body = "fn main() { let v: Vec<u32> = (0..1000).collect(); println!(\"{}\", v.len()); }";
+    std::fs::write(&source, format!("{allocator}\n{body}\n")).unwrap();
+    let program = directory.join(name);
+    let output = Command::new("rustc")
+        .args(["--edition=2021", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .args(flags)
+        .output()
+        .expect("the tests need rustc");
+    assert!(output.status.success(), "{}", stderr(&output));
+    program
+}
+
+/// Hands out what a mapping has, as an allocator that is linked in does.
+const OWN: &str = r#"
+use std::alloc::{GlobalAlloc, Layout};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+extern "C" { fn mmap(a: *mut u8, l: usize, p: i32, f: i32, d: i32, o: i64) -> *mut u8; }
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+struct Own;
+unsafe impl GlobalAlloc for Own {
+    unsafe fn alloc(&self, l: Layout) -> *mut u8 {
+        if NEXT.load(Relaxed) == 0 {
+            NEXT.store(mmap(std::ptr::null_mut(), 1 << 26, 3, 0x4022, -1, 0) as usize, Relaxed);
+        }
+        let n = NEXT.fetch_add(l.size() + l.align(), Relaxed);
+        ((n + l.align() - 1) & !(l.align() - 1)) as *mut u8
+    }
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+#[global_allocator]
+static OWN: Own = Own;
+"#;
+
+/// Counts, and has all from the C library.
+const COUNTING: &str = r#"
+use std::alloc::{GlobalAlloc, Layout, System};
+struct Counting;
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, l: Layout) -> *mut u8 { System.alloc(l) }
+    unsafe fn dealloc(&self, p: *mut u8, l: Layout) { System.dealloc(p, l) }
+}
+#[global_allocator]
+static COUNTING: Counting = Counting;
+"#;
+
+/// That each option which promises an answer ends with 124 and says why, and that none is taken for an all-clear.
+#[track_caller]
+fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
+    let profile = directory.join("profile.toft");
+    for options in
+        [&["--leaks"][..], &["--leaks", "--strict"], &["--strict"], &["--profile", text(&profile)]]
+    {
+        let output = run(options, &[program]);
+        let page = stderr(&output);
+        assert_eq!(output.status.code(), Some(124), "{options:?}: {page}");
+        let line = format!(
+            "toft: {file} brings its own malloc: what it allocated there was not looked at\n"
+        );
+        assert!(page.contains(&line), "{options:?}: {page}");
+        assert!(!page.contains("no leaks"), "{options:?}: {page}");
+    }
+    // Without them it is a warning.
+    let output = run(&[], &[program]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let page = stderr(&output);
+    assert!(page.contains(&format!("toft: {file} brings its own malloc (")), "{page}");
+    assert!(!page.contains("was not looked at"), "{page}");
+}
+
+#[track_caller]
+fn assert_all_clear(program: &Path) {
+    let output = run(&["--leaks", "--strict"], &[text(program)]);
+    let page = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{}: {page}", program.display());
+    assert_eq!(page.lines().count(), 1, "{}: {page}", program.display());
+    assert!(page.starts_with("toft: no leaks"), "{}: {page}", program.display());
+    assert!(!page.contains("anonymous"), "{}: {page}", program.display());
+}
+
+#[test]
+fn a_rust_program_with_a_global_allocator_of_its_own_gets_no_all_clear() {
+    let directory = directory();
+    for (name, flags) in [("plain", &[][..]), ("fast", &["-O"])] {
+        let program = rust(directory.path(), name, OWN, flags);
+        assert_no_all_clear(directory.path(), text(&program), text(&program));
+    }
+}
+
+#[test]
+fn rust_programs_that_have_their_memory_from_libc_are_cleared() {
+    let directory = directory();
+    for (name, allocator, flags) in [
+        ("default", "", &[][..]),
+        ("default-fast", "", &["-O", "-Clto=fat", "-Ccodegen-units=1"]),
+        ("default-bare", "", &["-O", "-Cstrip=symbols"]),
+        ("counting", COUNTING, &[]),
+        ("counting-fast", COUNTING, &["-O", "-Clto=fat", "-Ccodegen-units=1"]),
+    ] {
+        assert_all_clear(&rust(directory.path(), name, allocator, flags));
+    }
+}
+
+#[test]
+fn programs_in_c_with_names_like_an_allocators_are_cleared() {
+    let directory = directory();
+    let source = "#include <stdlib.h>\n\
+        int mi_option(void) { return 0; }\nvoid *mi_malloc(int n) { return malloc(n); }\n\
+        int my_malloc(void) { return 0; }\nvoid my_free(void) {}\nint je_freeze(void) { return 0; }\n\
+        int main(void) { free(mi_malloc(10)); return mi_option(); }";
+    assert_all_clear(&compile(directory.path(), "names", source, &[]));
+    assert_all_clear(&compile(directory.path(), "stripped", source, &["-s"]));
+}
+
+#[test]
+fn a_stripped_program_is_known_by_what_its_allocator_says() {
+    let directory = directory();
+    let source = "#include <stdio.h>\n\
+        int main(int n, char **v) { if (n > 5) fputs(\"mimalloc: error: \", stderr); (void)v; return 0; }";
+    let program = compile(directory.path(), "bare", source, &["-s"]);
+    assert_no_all_clear(directory.path(), text(&program), text(&program));
+}
+
+/// A browser's wrapper: the shell script ends as the binary, which brings its own malloc.
+#[test]
+fn a_script_that_ends_as_such_a_program_is_told_and_gets_no_all_clear() {
+    let directory = directory();
+    let source = "void *mi_malloc(unsigned long n) { return (void *)n; }\n\
+        void mi_free(void *p) { (void)p; }\nint main(void) { return 0; }";
+    let program = compile(directory.path(), "browser", source, &[]);
+    let folder = directory.path().display();
+    let wrapper = format!(
+        "#!/bin/sh\nAPPNAME=browser\nLIBDIR={folder}\nif true; then\n  exec $LIBDIR/$APPNAME $FLAGS \"$@\"\nfi\n"
+    );
+    let script = file(directory.path(), "wrapper", wrapper.as_bytes(), 0o755);
+    assert_no_all_clear(directory.path(), text(&script), text(&program));
+}
+
+/// The real one; it is not started.
+#[test]
+fn the_browser_is_told_through_its_wrapper() {
+    let output = run(&["--dry-run"], &["chromium"]);
+    let page = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{page}");
+    let line = "brings its own malloc and exports it: its own wins over a preloaded one";
+    assert!(page.contains(line), "{page}");
+    assert!(page.lines().any(|text| text.contains("/chromium brings")), "{page}");
+}
+
+/// A virtual machine's heap is no malloc: the answer is about what came from malloc, and says of how much it is not.
+#[test]
+fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_looked_at() {
+    let directory = directory();
+    let source = "#include <stdlib.h>\n#include <string.h>\n#include <sys/mman.h>\n\
+        int main(int n, char **v) { (void)v; size_t bytes = (n > 1 ? 200 : 1) << 20;\n\
+        char *p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n\
+        memset(p, 1, bytes); free(malloc(100)); return 0; }";
+    let program = compile(directory.path(), "machine", source, &[]);
+    assert_all_clear(&program);
+    let output = run(&["--leaks", "--strict"], &[text(&program), "much"]);
+    let page = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{page}");
+    assert!(page.starts_with("toft: no leaks"), "{page}");
+    assert!(page.contains("MiB of other anonymous memory were not looked at"), "{page}");
+}
+
+/// `free` of another namespace's C library gets a block of Toft's; the twin gives it one of its own.
+#[test]
+fn a_block_that_another_namespaces_libc_frees_is_explained() {
+    let directory = directory();
+    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        int main(int n, char **v) { (void)v;\n\
+        void *libc = dlmopen(LM_ID_NEWLM, \"libc.so.6\", RTLD_NOW);\n\
+        void *(*theirs)(size_t) = dlsym(libc, \"malloc\");\n\
+        void (*release)(void *) = dlsym(libc, \"free\");\n\
+        char *p = n > 1 ? calloc(1000, 1000) : theirs(100); release(p); return 0; }";
+    // What lies before the block decides how it ends.
+    let ends = [Some(libc::SIGABRT), Some(libc::SIGSEGV)];
+    let program = compile(directory.path(), "crosses", source, &["-ldl"]);
+    assert_clean(&run(&[], &[text(&program)]));
+    let output = run(&[], &[text(&program), "cross"]);
+    let page = stderr(&output);
+    assert!(ends.contains(&output.status.signal()), "{page}");
+    assert!(page.contains(" calls dlmopen: if free() ended it"), "{page}");
+    // A program that aborts, and has no second C library, is not told anything.
+    let source = "#include <stdlib.h>\nint main(void) { abort(); }";
+    let output = run(&[], &[text(&compile(directory.path(), "aborts", source, &[]))]);
+    assert_eq!((output.status.signal(), stderr(&output).as_str()), (Some(6), ""));
+}
