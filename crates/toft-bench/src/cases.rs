@@ -2,6 +2,7 @@
 //! its cases: a name, the numbers, what a quick run replaces in them, and what is compared. To add a
 //! row is to add four lines there.
 
+use crate::family::Group;
 use crate::host::scripted::Program;
 use crate::metrics::{About, Metric, metric};
 use crate::params::Params;
@@ -14,6 +15,10 @@ use std::sync::{LazyLock, Mutex};
 pub struct Case {
     /// The row's name.
     pub name: String,
+    /// The family that it votes in, unless that is its workload.
+    pub family: Option<String>,
+    /// The group of that family, unless that is its workload's.
+    pub group: Option<Group>,
     /// The numbers.
     pub full: Params,
     /// What `--quick` replaces in them.
@@ -38,6 +43,8 @@ impl Case {
 pub struct Listed {
     /// One line: what it does, and what is an operation.
     pub about: String,
+    /// The group of its families.
+    pub group: Group,
     /// Its rows.
     pub cases: Vec<Case>,
     /// The program that it is, for those that are a script for another program.
@@ -48,6 +55,7 @@ pub struct Listed {
 #[serde(deny_unknown_fields)]
 struct File {
     about: String,
+    group: Group,
     program: Option<Program>,
     case: Vec<Row>,
 }
@@ -56,6 +64,8 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Row {
     name: String,
+    family: Option<String>,
+    group: Option<Group>,
     full: String,
     #[serde(default)]
     quick: String,
@@ -84,11 +94,13 @@ impl Listed {
                 quick: numbers(&row.quick)?,
                 metrics: metrics.collect::<Result<_, String>>()?,
                 name: row.name.clone(),
+                family: row.family,
+                group: row.group,
                 slow: row.slow,
             })
         });
         let cases = cases.collect::<Result<_, String>>()?;
-        Ok(Self { about: file.about, cases, program: file.program })
+        Ok(Self { about: file.about, group: file.group, cases, program: file.program })
     }
 }
 
@@ -112,12 +124,15 @@ mod tests {
 
     #[test]
     fn a_row_is_read_and_what_is_wrong_is_named() {
-        let text = "about = \"x\"\n[[case]]\nname = \"a\"\nfull = \"ops=2k\"\nmetrics = [\"ns\"]\n";
+        let text = "about = \"x\"\ngroup = \"own\"\n[[case]]\nname = \"a\"\nfull = \"ops=2k\"\nmetrics = [\"ns\"]\n";
         let read = Listed::parse(text).unwrap();
         assert_eq!((read.cases[0].full.get("ops", 0), read.cases[0].metrics[0].key), (2000, "ns"));
-        for (from, to, named) in
-            [("ops=2k", "ops", "`ops`"), ("ns", "noise", "noise"), ("about", "abuot", "abuot")]
-        {
+        for (from, to, named) in [
+            ("ops=2k", "ops", "`ops`"),
+            ("ns", "noise", "noise"),
+            ("about", "abuot", "abuot"),
+            ("own", "other", "other"),
+        ] {
             let error = Listed::parse(&text.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(named), "{error}");
         }

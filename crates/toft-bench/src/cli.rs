@@ -1,6 +1,7 @@
 //! The command line: of the program `toft-bench`, and of the verb `bench` of others.
 
 use crate::baseline::Comparison;
+use crate::family::Scope;
 use crate::inside::Inside;
 use crate::machine::Machine;
 use crate::measured::Measured;
@@ -15,7 +16,9 @@ use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
 use crate::workloads::On;
-use crate::{bars, callgrind, child, cost, misuse, peer_build, smallbin, table, workloads};
+use crate::{
+    bars, callgrind, child, cost, misuse, peer_build, published, smallbin, table, workloads,
+};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -57,9 +60,9 @@ enum Sub {
         #[arg(long)]
         again: bool,
     },
-    /// Draw what a run with --json wrote
+    /// Draw what a run with --output wrote
     Report {
-        /// The file that --json wrote
+        /// The file that --output wrote
         file: PathBuf,
         /// Write a page with every plot and the whole table to this file
         #[arg(
@@ -134,9 +137,8 @@ struct Run {
     /// Show these, too, for example cpu_seconds,minor_faults
     #[arg(long, value_delimiter = ',', value_name = "METRIC", value_parser = known_metric)]
     metrics: Vec<Metric>,
-    /// Write every sample to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    samples: Samples,
     /// Compare with the JSON file of an earlier run; exit status 1 when a figure became worse
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -152,13 +154,63 @@ struct Run {
     /// Measure what the bars ask for and say which are met; exit status 1 when one is missed
     #[arg(long)]
     bars: bool,
+    /// Measure the cases that have a published program, and print the figures of that beside them
+    #[arg(long, conflicts_with = "bars")]
+    published: bool,
     /// Measure this program instead of workloads
     #[arg(
         last = true,
         value_name = "PROGRAM",
-        conflicts_with_all = ["workloads", "numbers", "quick", "callgrind", "bars"]
+        conflicts_with_all = ["workloads", "numbers", "quick", "callgrind", "bars", "published"]
     )]
     program: Vec<OsString>,
+}
+
+/// Where what was measured goes, besides the tables.
+#[derive(Args, Debug)]
+pub(crate) struct Samples {
+    /// Print one JSON object with every sample, in place of the tables
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+    /// Write that object to a file, and print the tables; - is stdout, as --json
+    #[arg(short, long, value_name = "FILE", value_parser = json_file)]
+    output: Option<PathBuf>,
+}
+
+impl Samples {
+    /// Keeps the tables from stdout, if the object goes there. To be called before anything is printed.
+    pub(crate) fn begin(&self) {
+        if self.are_printed() {
+            crate::out::keep_for_one();
+        }
+    }
+
+    fn are_printed(&self) -> bool {
+        self.json || self.output.as_ref().is_some_and(|path| path.as_os_str() == "-")
+    }
+
+    /// Returns true if anything is to be written.
+    pub(crate) fn wanted(&self) -> bool {
+        self.json || self.output.is_some()
+    }
+
+    /// Writes the object.
+    pub(crate) fn write(&self, text: &str) -> Result<(), String> {
+        match &self.output {
+            Some(path) if !self.are_printed() => write(path, text),
+            _ => {
+                crate::out::one(text.trim_end());
+                Ok(())
+            }
+        }
+    }
+}
+
+fn json_file(text: &str) -> Result<PathBuf, String> {
+    match [".html", ".htm", ".svg", ".txt"].iter().find(|ending| text.ends_with(**ending)) {
+        Some(ending) => Err(format!("samples are JSON, and not {ending} (--html writes a page)")),
+        None => Ok(text.into()),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -252,6 +304,7 @@ pub fn work_of(words: &[OsString]) -> Result<u8, String> {
 }
 
 fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
+    run.samples.begin();
     // What is wrong with a file should be said before hours of measuring.
     let baseline = run.baseline.as_deref().map(Record::read).transpose()?;
     if let Some(file) = &run.trace {
@@ -262,7 +315,9 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         callgrind::is_there()?;
     }
     let experiment = smallbin::is_asked(&run.workloads)?;
-    let mut peers = choose_peers(&run.peers, run.quick, mount)?;
+    let named =
+        if run.published && run.peers.is_empty() { &published::peers() } else { &run.peers };
+    let mut peers = choose_peers(named, run.quick, mount)?;
     if experiment {
         peers = smallbin::peers(peers, !run.peers.is_empty())?;
     }
@@ -306,13 +361,14 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     let numbers = |result: &Measured| runner::numbers(result.job.case, &plan);
     let rounds = (plan.runs, plan.quick, took);
     let record = Record::of(&machine, rounds, &peers, &measured, numbers, table::ours(&peers));
-    if let Some(path) = &run.json {
-        write(path, &record.text()?)?;
+    if run.samples.wanted() {
+        run.samples.write(&record.text()?)?;
     }
     let report = || {
         let (machine, peers, measured) = (machine.clone(), peers.clone(), measured.clone());
-        let (date, quick, unknown) = (record.date.clone(), Some(run.quick), Vec::new());
-        Report { machine, peers, measured, date, quick, unknown }
+        let (date, quick) = (record.date.clone(), Some(run.quick));
+        let (unknown, changed) = (Vec::new(), Vec::new());
+        Report { machine, peers, measured, date, quick, unknown, changed }
     };
     if let Some(path) = &run.html {
         let report = report();
@@ -336,6 +392,9 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
         crate::outln!("{}", bars::draw(&verdicts));
         status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
     }
+    if run.published {
+        crate::outln!("{}", published::draw(&measured, &peers));
+    }
     if let Some(baseline) = baseline {
         status = status.max(compare(&record, &baseline, run.threshold)?);
     }
@@ -351,6 +410,8 @@ fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
         smallbin::CASES.iter().map(ToString::to_string).collect()
     } else if run.bars && run.workloads.is_empty() {
         bars::cases()
+    } else if run.published && run.workloads.is_empty() {
+        published::cases()
     } else {
         run.workloads.clone()
     };
@@ -390,8 +451,19 @@ fn show(measured: &[Measured], peers: &[Peer]) {
     }
     // Of a single case the table says it all.
     if measured.len() > 1 && peers.len() > 1 {
-        crate::outln!("{}", Standing::of(measured, peers).draw());
+        let standings = Standing::all(measured, peers);
+        for standing in &standings {
+            crate::outln!("{}", standing.draw());
+        }
+        for standing in standings.iter().filter(|one| is_whole(one)) {
+            crate::outln!("{}", standing.draw_families());
+        }
     }
+}
+
+/// The headline and our own shapes have the families of the other two.
+fn is_whole(standing: &Standing) -> bool {
+    matches!(standing.over, Scope::Headline | Scope::Own)
 }
 
 fn compare(new: &Record, old: &Record, threshold: f64) -> Result<u8, String> {
@@ -414,10 +486,11 @@ fn write_readme(path: &Path, record: &Record, report: &Report) -> Result<(), Str
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let kept = report::kept(record, report).lines()?;
-    let report = Report::parse(&kept)?;
+    let report = Report::parse(&kept)?.of_today();
     let section = report::section(&report, FOLDER);
-    let text =
-        report::placed(&text, &section).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = report::placed(&text, &section)
+        .and_then(|text| report::claimed(&text, &report::claim(&report)))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     let plot = picture(&report)?;
     let folder = path.parent().unwrap_or(Path::new("")).join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

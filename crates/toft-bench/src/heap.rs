@@ -89,6 +89,22 @@ pub fn take<H: Heap>(heap: H, size: usize) -> *mut u8 {
     touched(heap.malloc(size), size)
 }
 
+/// Allocates and writes every byte, one after the other, as published benchmarks do.
+#[inline(always)]
+pub fn take_filled<H: Heap>(heap: H, size: usize) -> *mut u8 {
+    filled(take(heap, size), size)
+}
+
+/// Writes every byte of a fresh block.
+#[inline(always)]
+pub(crate) fn filled(block: *mut u8, size: usize) -> *mut u8 {
+    for at in 0..size {
+        // SAFETY: the caller's block is live and `size` bytes long.
+        unsafe { block.add(at).write(at as u8) };
+    }
+    launder(block)
+}
+
 /// Touches the first and the last byte of a fresh block; see [`take`].
 #[inline(always)]
 pub(crate) fn touched(block: *mut u8, size: usize) -> *mut u8 {

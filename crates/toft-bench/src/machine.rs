@@ -1,6 +1,7 @@
 //! What a figure must carry: where and on what it was measured.
 
 use crate::peers::{Peer, libc_version};
+use crate::releases;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
@@ -40,10 +41,6 @@ impl Machine {
     /// The header of the tables.
     #[must_use]
     pub fn header(&self, peers: &[Peer], runs: usize, quick: bool) -> String {
-        let versions: Vec<String> = peers
-            .iter()
-            .map(|peer| format!("{} {}", peer.name, peer.version).trim_end().to_owned())
-            .collect();
         format!(
             "{} x {}, Linux {}, THP {}, glibc {}, revision {}\npeers: {}\n{runs} interleaved {}{}",
             self.cpus,
@@ -52,7 +49,7 @@ impl Machine {
             self.thp,
             self.libc,
             self.revision,
-            versions.join(", "),
+            releases::line(peers),
             if runs == 1 { "round" } else { "rounds" },
             if quick { ", quick (too short for claims)" } else { "" },
         )
@@ -112,7 +109,7 @@ mod tests {
             "THP",
             "glibc 2.",
             "revision",
-            "aalloc 1.2",
+            "aalloc 1.2, unknown",
             "5 interleaved rounds",
             "quick",
         ] {

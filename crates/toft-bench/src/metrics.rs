@@ -137,6 +137,8 @@ pub const LEFT: Metric = memory("left_mb", "MB left, 2 s");
 pub const WOKEN: Metric = cause("woken", "times woken");
 /// Page faults without disk in a round of the steady state.
 pub const FAULTS_PER_ROUND: Metric = cause("faults_per_round", "faults/round");
+/// Page faults without disk of a child, from the fork to its end.
+pub const FAULTS_PER_CHILD: Metric = cause("faults_per_child", "faults/child");
 /// System calls of all threads in a round of the steady state, counted in a run that is not timed.
 pub const CALLS_PER_ROUND: Metric = cause("syscalls_per_round", "system calls/round");
 /// Page faults in the second and later uses of memory that had been freed.
@@ -206,6 +208,7 @@ pub const METRICS: &[Metric] = &[
     LEFT,
     WOKEN,
     FAULTS_PER_ROUND,
+    FAULTS_PER_CHILD,
     CALLS_PER_ROUND,
     REFAULTS,
     PURGED,

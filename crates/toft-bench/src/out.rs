@@ -3,10 +3,30 @@
 use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::process::exit;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether stdout is for one object alone. Set before anything is printed, by the only thread that prints.
+static KEPT: AtomicBool = AtomicBool::new(false);
+
+/// From here on stdout has nothing but what [`one`] prints.
+pub fn keep_for_one() {
+    KEPT.store(true, Relaxed);
+}
+
+/// Prints what stdout was kept for.
+pub fn one(text: &str) {
+    print(format_args!("{text}"));
+}
 
 /// Prints a line. Where nobody reads any more the process ends as if all had been said, and where it cannot be written it
 /// says so and ends with 2.
 pub fn line(text: Arguments<'_>) {
+    if !KEPT.load(Relaxed) {
+        print(text);
+    }
+}
+
+fn print(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
     match out.write_fmt(text).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Ok(()) => {}

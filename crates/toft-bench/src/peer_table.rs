@@ -2,6 +2,7 @@
 
 use crate::mount::Mount;
 use crate::peers::Recipe;
+use crate::releases::released;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ pub struct Listed {
     pub installed: bool,
     /// The version that is there.
     pub version: Option<String>,
+    /// When that was released.
+    pub released: Option<&'static str>,
     /// Its library; the system's malloc has none.
     pub library: Option<String>,
     /// `system`, `workspace`, `package` or `crate`.
@@ -41,6 +44,7 @@ pub fn list(recipes: &[Recipe], mount: Mount) -> Result<Vec<Listed>, String> {
                 name: recipe.name.clone(),
                 installed: found.is_some(),
                 library: library.map(|path| path.display().to_string()),
+                released: found.as_ref().map(released),
                 version: found.map(|peer| peer.version),
                 kind: recipe.kind(),
                 extra: recipe.extra,
@@ -60,6 +64,7 @@ pub fn draw(listed: &[Listed]) -> String {
         "peer",
         "installed",
         "version",
+        "released",
         "kind",
         "by default",
         "how to get it",
@@ -71,6 +76,7 @@ pub fn draw(listed: &[Listed]) -> String {
             &peer.name,
             word(peer.installed),
             peer.version.as_deref().unwrap_or("-"),
+            peer.released.unwrap_or("-"),
             peer.kind,
             word(!peer.extra),
             &peer.how,

@@ -48,6 +48,8 @@ impl Program {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let case = Case {
             name: words.join(" "),
+            family: Some(words.join(" ")),
+            group: None,
             full: Params::default(),
             quick: Params::default(),
             metrics: vec![SECONDS, CPU, PEAK, FAULTS],

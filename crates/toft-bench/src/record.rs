@@ -1,10 +1,12 @@
 //! What is kept of a run: the JSON file, written and read back.
 
+use crate::family::Group;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::outcome::Outcome;
 use crate::params::Params;
 use crate::peers::Peer;
+use crate::releases::released;
 use crate::standing::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,9 +40,12 @@ pub struct Record {
     pub peers: Vec<PeerRecord>,
     /// The cases, in the order of the table.
     pub cases: Vec<CaseRecord>,
-    /// How the peers stand over all of them.
+    /// How the peers stand over the headline, or over what there is of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Standing>,
+    /// How they stand over the groups that it is made of, and over our own shapes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Standing>,
 }
 
 /// A peer.
@@ -50,6 +55,9 @@ pub struct PeerRecord {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// When that was released: a day, `this revision` or `unknown`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub released: String,
 }
 
 /// A case on every peer.
@@ -59,6 +67,12 @@ pub struct CaseRecord {
     pub case: String,
     /// Its workload.
     pub workload: String,
+    /// The family that it votes in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub family: String,
+    /// The group of its family.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
     /// The numbers that it was run with.
     #[serde(default)]
     pub numbers: Vec<String>,
@@ -120,11 +134,16 @@ impl Record {
         numbers: impl Fn(&Measured) -> Params,
         ours: Option<usize>,
     ) -> Self {
-        let peer =
-            |peer: &Peer| PeerRecord { name: peer.name.clone(), version: peer.version.clone() };
+        let peer = |peer: &Peer| PeerRecord {
+            name: peer.name.clone(),
+            version: peer.version.clone(),
+            released: released(peer).to_owned(),
+        };
         let case = |result: &Measured| CaseRecord {
             case: result.job.case.name.clone(),
             workload: result.job.workload().to_owned(),
+            family: result.job.family().to_owned(),
+            group: Some(result.job.group()),
             numbers: numbers(result).words(),
             metrics: result.job.case.metrics.iter().map(|metric| metric.key.to_owned()).collect(),
             peers: peers.iter().map(|peer| peer.name.clone()).zip(series(result)).collect(),
@@ -139,7 +158,8 @@ impl Record {
             took_seconds: (took.as_secs_f64() * 1000.0).round() / 1000.0,
             peers: peers.iter().map(peer).collect(),
             cases: measured.iter().map(case).collect(),
-            summary: Some(Standing::of(measured, peers)),
+            summary: Some(Standing::first(measured, peers)),
+            groups: Standing::all(measured, peers).into_iter().skip(1).collect(),
         }
     }
 

@@ -38,6 +38,45 @@ impl Rng {
     }
 }
 
+/// A linear congruential generator whose draws are shuffled through a table, after Bays and Durham.
+/// It needs two divisions a draw; published benchmarks of the nineties use its kind.
+#[derive(Clone, Debug)]
+pub struct Shuffled {
+    table: [u32; Self::TABLE],
+    state: u64,
+    last: u32,
+}
+
+impl Shuffled {
+    const TABLE: usize = 97;
+    const MODULUS: u64 = 714_025;
+    const FACTOR: u64 = 1366;
+    const STEP: u64 = 150_889;
+
+    /// A generator for `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut state = seed % Self::MODULUS;
+        let mut draw = || {
+            state = (Self::FACTOR * state + Self::STEP) % Self::MODULUS;
+            state as u32
+        };
+        let table = [0; Self::TABLE].map(|_: u32| draw());
+        let last = draw();
+        Self { table, state, last }
+    }
+
+    /// A number below `bound`, which is at most 714 025.
+    #[inline(always)]
+    pub fn below(&mut self, bound: usize) -> usize {
+        let place = &mut self.table[self.last as usize % Self::TABLE];
+        self.last = *place;
+        self.state = (Self::FACTOR * self.state + Self::STEP) % Self::MODULUS;
+        *place = self.state as u32;
+        self.last as usize % bound
+    }
+}
+
 #[inline(always)]
 fn scale(bits32: u64, bound: usize) -> usize {
     ((bits32 * bound as u64) >> 32) as usize
@@ -46,6 +85,18 @@ fn scale(bits32: u64, bound: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shuffled_draws_are_even_and_follow_their_seed() {
+        let draws = |seed| {
+            let mut rng = Shuffled::new(seed);
+            (0..100_000).map(|_| rng.below(1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(draws(1), draws(1));
+        assert_ne!(draws(1), draws(2));
+        let low = draws(3).iter().filter(|&&draw| draw < 250).count();
+        assert!((24_000..26_000).contains(&low), "{low}");
+    }
 
     #[test]
     fn draws_stay_in_range_and_reach_both_ends() {

@@ -2,6 +2,7 @@
 
 use crate::cases::Case;
 use crate::child::{self, Limits};
+use crate::family::Group;
 use crate::host::{self, HostWorkload};
 use crate::measured::{Measured, Series, moved};
 use crate::metrics::{CALLS_PER_ROUND, Metric};
@@ -43,6 +44,23 @@ impl Job {
             Of::Host(workload) => workload.name,
             Of::Program(_) => "program",
         }
+    }
+
+    /// The family that it votes in.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        self.case.family.as_deref().unwrap_or_else(|| self.workload())
+    }
+
+    /// The group of its family.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        let whole = || match self.of {
+            Of::Inside(workload) => workload.listed().group,
+            Of::Host(workload) => workload.listed().group,
+            Of::Program(_) => Group::Program,
+        };
+        self.case.group.unwrap_or_else(whole)
     }
 
     /// The same job with metrics after its own. The rows are few and live as long as the program.

@@ -209,7 +209,7 @@ fn a_run_is_compared_with_its_baseline() {
     let (path, name) = file("baseline.json");
     let words = ["--quick", "--runs", "3", "--peers", "glibc", "--workload", "pair-64"];
     let more = ["--set", "ops=20k"];
-    let first = bench(&[&words[..], &more, &["--json", &name]].concat());
+    let first = bench(&[&words[..], &more, &["--output", &name]].concat());
     assert!(first.status.success(), "{first:?}");
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let against = |ns: f64, extra: &[&str]| {

@@ -18,7 +18,7 @@ fn text(output: &Output) -> String {
 fn samples(case: &str, metric: &str, more: &[&str], file: &str) -> Vec<f64> {
     let json = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
     let mut words = vec!["--quick", "--runs", "3", "--peers", "glibc", "--workloads", case];
-    words.extend(["--json", json.to_str().unwrap()]);
+    words.extend(["--output", json.to_str().unwrap()]);
     words.extend(more);
     text(&bench(&words));
     let whole: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
@@ -110,7 +110,7 @@ fn a_run_ends_with_how_the_peers_stand_over_all_cases() {
     let json = library.with_extension("json");
     let run = |cases: &str| {
         let words = ["--quick", "--peers", &peers, "--workloads", cases, "--set", "ops=10k"];
-        text(&bench(&[&words[..], &["--json", json.to_str().unwrap()]].concat()))
+        text(&bench(&[&words[..], &["--output", json.to_str().unwrap()]].concat()))
     };
     let table = run("pair-64,replace-1k");
     assert!(table.contains("3 interleaved rounds, quick"), "{table}");

@@ -71,7 +71,7 @@ fn the_table_is_written_again_of_what_is_kept() {
 #[test]
 fn a_class_is_run_and_every_run_is_in_the_file() {
     let json = folder("misuse run").join("run.json");
-    let words = ["--only", "11,26", "--peers", "glibc", "--json", json.to_str().unwrap()];
+    let words = ["--only", "11,26", "--peers", "glibc", "--output", json.to_str().unwrap()];
     let output = misuse(&words);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
@@ -115,7 +115,7 @@ fn a_run_that_is_stopped_goes_on_where_it_was() {
     );
     std::fs::write(&file, read(&file) + &line + "\n").unwrap();
     let json = cache.join("run.json");
-    let went_on = run(&["--json", json.to_str().unwrap()]);
+    let went_on = run(&["--output", json.to_str().unwrap()]);
     assert!(went_on.status.success(), "{}", text(&went_on.stderr));
     assert!(text(&went_on.stderr).contains("1 of 60 were done by a run that was stopped"));
     assert!(read(&json).contains("late planted"), "what was kept was run again");
@@ -123,7 +123,7 @@ fn a_run_that_is_stopped_goes_on_where_it_was() {
     // And whoever wants to begin anew does.
     run(&["--minutes", "0"]);
     std::fs::write(&file, read(&file) + &line + "\n").unwrap();
-    let anew = run(&["--again", "--json", json.to_str().unwrap()]);
+    let anew = run(&["--again", "--output", json.to_str().unwrap()]);
     assert!(anew.status.success() && !read(&json).contains("planted"));
 }
 

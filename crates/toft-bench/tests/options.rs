@@ -55,7 +55,7 @@ fn metrics_become_rows_and_every_outcome_has_them() {
         "ops=10k",
         "--set",
         "count=3",
-        "--json",
+        "--output",
         path.to_str().unwrap(),
     ];
     let without = page(&bench(&words));
@@ -95,7 +95,7 @@ fn faults_grow_with_the_memory_that_is_touched() {
             "ops=100",
             "--set",
             slots,
-            "--json",
+            "--output",
             path.to_str().unwrap(),
         ];
         assert!(bench(&words).status.success());
@@ -119,7 +119,7 @@ fn the_table_and_the_json_have_the_interval() {
         "pair-64",
         "--set",
         "ops=10k",
-        "--json",
+        "--output",
         path.to_str().unwrap(),
     ]);
     let table = page(&output);
@@ -147,7 +147,7 @@ fn any_program_is_measured_on_each_peer() {
         "3",
         "--peers",
         &peers,
-        "--json",
+        "--output",
         path.to_str().unwrap(),
         "--",
         "sh",
@@ -182,7 +182,7 @@ fn the_peak_of_a_program_is_its_own() {
     assert!(built.expect("the tests need gcc").status.success());
     let json_path = path.to_str().unwrap();
     let program = large.to_str().unwrap();
-    let output = bench(&["--runs", "1", "--peers", "glibc", "--json", json_path, "--", program]);
+    let output = bench(&["--runs", "1", "--peers", "glibc", "--output", json_path, "--", program]);
     assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
     let peak = json(&path)["cases"][0]["peers"]["glibc"][0]["metrics"]["peak_mb"].as_f64().unwrap();
     assert!((40.0..60.0).contains(&peak), "{peak}");
@@ -248,7 +248,7 @@ fn callgrind_counts_the_instructions_of_an_operation() {
             "pair-64,spawn-true",
             "--set",
             "ops=2000",
-            "--json",
+            "--output",
             path.to_str().unwrap(),
         ];
         let output = bench(&[&words[..], more].concat());
@@ -289,7 +289,7 @@ fn without_valgrind_callgrind_says_what_to_install() {
 fn system_calls_of_a_round_are_counted_from_outside() {
     let calls = |peer: &str, name: &str| {
         let path = temporary(name);
-        let words = ["--runs", "1", "--workload", "thrash", "--peers", peer, "--json"];
+        let words = ["--runs", "1", "--workload", "thrash", "--peers", peer, "--output"];
         let numbers = ["objects=512", "rounds=4", "low=200000", "high=200001"];
         let set = numbers.iter().flat_map(|number| ["--set", number]);
         let words: Vec<&str> =
@@ -332,7 +332,7 @@ fn a_quick_run_leaves_the_slow_out_unless_they_are_named() {
 fn the_small_bin_experiment_is_one_command() {
     let (json_file, html_file) = (temporary("smallbin.json"), temporary("smallbin.html"));
     let mut words = vec!["--workload", "smallbin", "--quick", "--runs", "1", "--set", "ops=100"];
-    words.extend(["--peers", "glibc", "--json", json_file.to_str().unwrap()]);
+    words.extend(["--peers", "glibc", "--output", json_file.to_str().unwrap()]);
     words.extend(["--html", html_file.to_str().unwrap()]);
     let output = bench(&words);
     let page = page(&output);

@@ -27,7 +27,7 @@ fn run(name: &str) -> (PathBuf, PathBuf) {
     let cases = "pair-16,pair-64,pair-1k,replace-100k";
     let mut words = vec!["--quick", "--runs", "2", "--workloads", cases, "--set", "ops=10k"];
     words.extend(["--peers", &peers, "--html", html.to_str().unwrap()]);
-    words.extend(["--json", json.to_str().unwrap()]);
+    words.extend(["--output", json.to_str().unwrap()]);
     done(&words);
     (html, json)
 }
@@ -117,8 +117,9 @@ fn a_browser_finds_every_plot_and_every_row() {
     // One for the means, two against the others, one over sizes, and one for each figure.
     assert_eq!(count("<figure class=\"plot"), 1 + 2 + 1 + 5, "{dom}");
     assert_eq!(count("<tr class=\"result\""), 5, "{dom}");
-    // The script has run: it makes a button of the head of each column, 10 and 7.
-    assert_eq!(count("<button>"), 10 + 7, "{dom}");
+    // The script has run: it makes a button of the head of each column, of the means, the families
+    // (its name, its cases and three peers) and the cases.
+    assert_eq!(count("<button>"), 10 + 5 + 7, "{dom}");
     // How all of them stand: its own name in the head, and a row for each.
     assert_eq!(count("time × glibc</button>"), 1, "{dom}");
     // A browser reads the name as text, and writes it as such.

@@ -16,14 +16,15 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("local", "threads=2 slots=100 ops=1000", 2000..=2000),
     ("handover", "threads=4 ops=3001", 6002..=6002),
     ("handover", "threads=2 ops=10001 batch=64", 10001..=10001),
-    ("larson", "threads=2 slots=100 rounds=3 ops=500", 3000..=3000),
-    ("mstress", "threads=2 rounds=2 ops=2000", 3500..=4500),
-    ("xmalloc", "threads=4 batches=20", 4840..=4840),
+    ("larson", "threads=2 slots=100 low=8 high=100 rounds=3 ops=500", 3000..=3000),
+    ("mstress", "threads=2 rounds=2 scale=10", 9000..=9000),
+    ("xmalloc", "threads=4 batches=20", 81_940..=81_940),
     ("leak", "count=5 blocks=20", 5..=5),
     ("batch", "blocks=100 repeat=3 order=2", 300..=300),
     ("batch", "blocks=100 repeat=3 entry=1", 300..=300),
     ("batch", "blocks=100 repeat=3 entry=2", 300..=300),
     ("batch", "blocks=100 repeat=3 entry=3", 300..=300),
+    ("malloc-large", "slots=3 low=1k high=9k ops=20", 20..=20),
     ("large", "slots=5 ops=30 stride=4096", 30..=30),
     ("cfrac", "p=1000000007 q=9999999967 base=40", 500..=100_000),
     ("espresso", "functions=2 variables=8 cubes=20", 2..=2),
@@ -49,6 +50,7 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("simple-malloc", "scenario=3 size=64 count=30 ops=100 calloc=1", 120..=120),
     ("simple-malloc", "scenario=0 size=64 count=0 ops=100", 6600..=6600),
     ("malloc-thread", "threads=3 ops=2000", 6000..=6000),
+    ("malloc-thread", "threads=2 ops=2000 fill=1", 4000..=4000),
     ("malloc-tcache", "slots=1 ops=1000", 1000..=1000),
     ("malloc-tcache", "slots=4 ops=1001", 1001..=1001),
     ("malloc-tcache", "slots=28 burst=7 ops=1000", 1001..=1001),
@@ -68,8 +70,8 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("cache-scratch", "threads=1 rounds=50 writes=10", 50..=50),
     ("cache-scratch", "threads=8 rounds=50 writes=10", 400..=400),
     ("cache-thrash", "threads=2 rounds=50 writes=10", 100..=100),
-    ("rptest", "threads=2 ops=10k slots=100 law=0 drain_every=3k", 20_000..=20_000),
-    ("rptest", "threads=3 ops=10k slots=100 law=1 cross=1", 30_000..=30_000),
+    ("rptest", "threads=1 loops=5 slots=100", 1000..=3000),
+    ("rptest", "threads=3 loops=10 slots=100 cross=1", 8000..=30_000),
     ("alloc-test", "threads=2 ops=2000 slots=100 exponent=12", 4000..=4000),
     ("barnes", "bodies=200 steps=3", 3..=3),
     ("churn", "slots=2000 ops=10000 settle_ms=10 calls=0 touch=1 purge=1", 12_125..=12_125),
@@ -81,11 +83,13 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
         "slots=100 ops=2000 every_ns=1000 bursts=2 burst_bytes=65536 pause_us=10",
         2000..=2000,
     ),
+    ("fork", "count=3 work=0 blocks=300", 3..=3),
+    ("fork", "count=3 work=20 blocks=300", 3..=3),
     ("sites", "sites=500 window=100 pass=4 slots=300 rounds=8", 2400..=2400),
 ];
 
 /// Workloads of which an operation is one call of any kind, and not a block.
-const CALLS: &[&str] = &["random-actions", "ar-malloc", "threaded"];
+const CALLS: &[&str] = &["random-actions", "ar-malloc", "threaded", "rptest"];
 
 /// The counts of the probe belong to the process, so one test does all workloads in turn.
 #[test]

@@ -113,7 +113,7 @@ fn bench(
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.args(["--workloads", &cases.join(","), "--peers", &peers.join(",")]);
-    command.arg("--json").arg(json).args(more).args(quick.then_some("--quick"));
+    command.arg("--output").arg(json).args(more).args(quick.then_some("--quick"));
     // Its table has a column for each of many peers; the page has better ones.
     let status = command.stdout(Stdio::null()).status().map_err(|error| error.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("the bench ended with {status}")) }

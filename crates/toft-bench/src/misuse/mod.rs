@@ -23,6 +23,7 @@ pub mod trial;
 pub mod unfinished;
 pub mod verdict;
 
+use crate::cli::Samples;
 use crate::cli::write;
 use crate::mount::{HARDENED, Mount, choose_peers};
 use crate::peer_cache::Cache;
@@ -65,18 +66,17 @@ pub struct Options {
     /// Begin anew where an earlier run of the same was stopped
     #[arg(long)]
     again: bool,
-    /// Write the verdict of every run to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    samples: Samples,
     /// Write the table into this README, between its marks, and what it is made of into docs/figures
     /// beside it
     #[arg(long, value_name = "FILE", conflicts_with = "only")]
     readme: Option<PathBuf>,
-    /// Run nothing, and take what an earlier run wrote with --json
+    /// Run nothing, and take what an earlier run wrote with --output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "hardened", "again"])]
     from: Option<PathBuf>,
     /// List the classes and their cases
-    #[arg(long, conflicts_with_all = ["json", "readme", "from"])]
+    #[arg(long, conflicts_with_all = ["json", "output", "readme", "from"])]
     list: bool,
 }
 
@@ -86,6 +86,7 @@ pub struct Options {
 /// What kept it from running.
 pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
     let classes = chosen(&options.only)?;
+    options.samples.begin();
     if options.list {
         classes.iter().for_each(list);
         return Ok(0);
@@ -97,8 +98,8 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
             None => return Ok(UNFINISHED),
         },
     };
-    if let Some(path) = &options.json {
-        write(path, &record.text())?;
+    if options.samples.wanted() {
+        options.samples.write(&record.text())?;
     }
     crate::outln!("{}", table::draw(&record));
     for line in &deviations {

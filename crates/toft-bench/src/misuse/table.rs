@@ -1,8 +1,10 @@
 //! The table, class by class: for a terminal, and for a README.
 
-use super::record::{Counts, Record};
+use super::record::{Counts, PeerRecord, Record};
 use super::verdict::{VERDICTS, Verdict};
 use crate::marks::Marks;
+use crate::peers::Peer;
+use crate::releases;
 use comfy_table::{ContentArrangement, Table, presets};
 use std::fmt::Write;
 
@@ -95,11 +97,12 @@ pub fn section(record: &Record) -> String {
 
 fn provenance(record: &Record) -> String {
     let machine = &record.machine;
-    let versions: Vec<String> = record
-        .peers
-        .iter()
-        .map(|peer| format!("{} {}", peer.name, peer.version).trim().to_owned())
-        .collect();
+    let peer = |one: &PeerRecord| Peer {
+        name: one.name.clone(),
+        library: None,
+        version: one.version.clone(),
+    };
+    let peers: Vec<Peer> = record.peers.iter().map(peer).collect();
     let alarms: Vec<String> = record
         .peers
         .iter()
@@ -123,7 +126,7 @@ fn provenance(record: &Record) -> String {
         machine.libc,
         machine.revision.trim_end_matches('+'),
         record.date,
-        versions.join(", "),
+        releases::line(&peers),
     )
 }
 
@@ -153,7 +156,7 @@ mod tests {
         for part in [
             "2 classes on 2 × A CPU: Linux 6.1, glibc 2.36; revision abc, 2026-01-31 12:00 UTC",
             "Every program without its fault ended well",
-            "Versions: toft 0.1, glibc 2.36.",
+            "Versions: toft 0.1, this revision; glibc 2.36, 2022-08-01.",
             "| | class | **toft** | glibc |",
             "| 1 | Do this | caught | 1 late, 3 missed |",
             "| 2 | Do \\| that | missed | – |",

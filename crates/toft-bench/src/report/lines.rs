@@ -1,38 +1,38 @@
-//! The plot of a family: a line for each peer, named at its end.
+//! The plot of a sweep: a line for each peer, named at its end.
 
 use super::Report;
 use super::chart::{Chart, Line};
-use super::families::Family;
+use super::sweeps::Sweep;
 use crate::metrics::Better;
 use maud::{Markup, html};
 
 /// Draws it.
-pub(super) fn draw(report: &Report, family: &Family) -> Markup {
-    let better = match family.metric.better {
+pub(super) fn draw(report: &Report, sweep: &Sweep) -> Markup {
+    let better = match sweep.metric.better {
         Better::Less => "lower is better",
         Better::More => "higher is better",
     };
     let line = |peer: usize| Line {
         name: report.peers[peer].name.clone(),
         colour: report.colour(peer),
-        points: family
+        points: sweep
             .cases
             .iter()
-            .filter_map(|(at, result)| Some((*at as f64, result.summary(peer, &family.metric)?)))
+            .filter_map(|(at, result)| Some((*at as f64, result.summary(peer, &sweep.metric)?)))
             .collect(),
     };
     let chart = Chart {
-        title: format!("{} over {}, a line for each allocator", family.workload, family.axis),
+        title: format!("{} over {}, a line for each allocator", sweep.workload, sweep.axis),
         hint: better.into(),
-        across: family.axis.into(),
-        at: family.cases.iter().map(|(at, _)| *at as f64).collect(),
+        across: sweep.axis.into(),
+        at: sweep.cases.iter().map(|(at, _)| *at as f64).collect(),
         ratios: false,
         lines: (0..report.peers.len()).map(line).collect(),
     };
     html! {
         figure.plot {
             figcaption {
-                b { (family.workload) " over " (family.axis) ", " (family.metric.unit) } " "
+                b { (sweep.workload) " over " (sweep.axis) ", " (sweep.metric.unit) } " "
                 span.hint { (better) }
             }
             (chart.drawing())
@@ -59,8 +59,8 @@ mod tests {
         };
         let cases = [case(10.0), case(20.0), case(20.0)];
         let cases = [2, 4, 8].into_iter().zip(&cases).collect();
-        let family = Family { workload: "handover", axis: "threads", metric: MOPS, cases };
-        let drawn = draw(&report, &family).into_string();
+        let sweep = Sweep { workload: "handover", axis: "threads", metric: MOPS, cases };
+        let drawn = draw(&report, &sweep).into_string();
         assert_eq!(drawn.matches("<polyline").count(), 2);
         assert_eq!(drawn.matches("<circle").count(), 6);
         assert!(drawn.contains(r#"points="40.0,134.0 185.0,10.0 330.0,10.0""#), "{drawn}");

@@ -3,9 +3,9 @@
 
 mod bars;
 pub mod chart;
+mod claim;
 mod compare;
 pub mod dots;
-mod families;
 mod lines;
 mod page;
 mod place;
@@ -14,13 +14,16 @@ mod readme;
 mod scale;
 mod scatter;
 mod summary;
+mod sweeps;
 mod table;
 
+use crate::cases::Case;
 use crate::machine::Machine;
 use crate::measured::{Measured, Series};
 use crate::peers::Peer;
 use crate::runner;
 use crate::standing::Standing;
+pub use claim::{claim, claim_of, claimed};
 pub use readme::{kept, placed, section, section_of};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -40,6 +43,8 @@ pub struct Report {
     pub quick: Option<bool>,
     /// Cases of the file that this program does not have, and so cannot say the units of.
     pub unknown: Vec<String>,
+    /// Cases that ran with other numbers than they have in this program: they measured other work.
+    pub changed: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -61,11 +66,13 @@ struct Named {
 #[derive(Deserialize)]
 struct Row {
     case: String,
+    #[serde(default)]
+    numbers: Vec<String>,
     peers: Map<String, Value>,
 }
 
 impl Report {
-    /// Reads the text of a file that `--json` wrote.
+    /// Reads the text of a file that `--output` wrote.
     ///
     /// # Errors
     /// Says what is wrong with it.
@@ -74,7 +81,7 @@ impl Report {
         let peer = |named: Named| Peer { name: named.name, library: None, version: named.version };
         let peers: Vec<Peer> = file.peers.into_iter().map(peer).collect();
         let jobs = runner::jobs();
-        let (mut measured, mut unknown) = (Vec::new(), Vec::new());
+        let (mut measured, mut unknown, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for mut row in file.cases {
             let Some(job) = jobs.iter().find(|job| job.case.name == row.case) else {
                 unknown.push(row.case);
@@ -83,13 +90,24 @@ impl Report {
             let mut read = |peer: &Peer| series(row.peers.remove(&peer.name));
             let series: Result<Vec<Series>, String> = peers.iter().map(&mut read).collect();
             let series = series.map_err(|error| format!("case {}: {error}", row.case))?;
+            if !has_numbers(job.case, &row.numbers) {
+                changed.push(row.case);
+            }
             measured.push(Measured { job: *job, series });
         }
         let File { machine, date, quick, .. } = file;
-        Ok(Self { machine, peers, measured, date, quick, unknown })
+        Ok(Self { machine, peers, measured, date, quick, unknown, changed })
     }
 
-    /// Reads a file that `--json` wrote.
+    /// Without the cases that measured other work than they do now.
+    #[must_use]
+    pub fn of_today(mut self) -> Self {
+        let changed = &self.changed;
+        self.measured.retain(|result| !changed.contains(&result.job.case.name));
+        self
+    }
+
+    /// Reads a file that `--output` wrote.
     ///
     /// # Errors
     /// Says what is wrong with it.
@@ -105,11 +123,11 @@ impl Report {
         page::draw(self)
     }
 
-    /// The plot for a README: time and peak memory of every peer over all cases, if there are two
+    /// The plot for a README: time and peak memory of every peer over the headline, if there are two
     /// peers that can be drawn.
     #[must_use]
     pub fn svg(&self) -> Option<String> {
-        scatter::picture(self, &Standing::of(&self.measured, &self.peers))
+        scatter::picture(self, &Standing::first(&self.measured, &self.peers))
     }
 
     /// The long plot: each case's ratio to the best peer, for Toft and the fast peers.
@@ -141,6 +159,13 @@ impl Report {
         let before = (0..peer).filter(|&other| !self.is_ours(other)).count();
         if self.is_ours(peer) { "ours".into() } else { format!("c{}", before % 9) }
     }
+}
+
+/// True if a case has these numbers in this program, at full length or in a quick run. A file that
+/// does not say its numbers cannot be told apart.
+fn has_numbers(case: &Case, numbers: &[String]) -> bool {
+    let quick = case.full.clone().with(&case.quick);
+    numbers.is_empty() || numbers == case.full.words() || numbers == quick.words()
 }
 
 /// What a peer did in a case: its outcomes, or `{"failed": "how"}`.

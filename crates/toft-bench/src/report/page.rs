@@ -1,6 +1,7 @@
 //! The page: one file that asks for nothing else, and is read without a script.
 
-use super::{Report, bars, families, lines, scatter, summary, table};
+use super::{Report, bars, lines, scatter, summary, sweeps, table};
+use crate::family::Scope;
 use crate::measured::Measured;
 use crate::metrics::About;
 use crate::runner::Of;
@@ -10,8 +11,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// Draws it.
 pub(super) fn draw(report: &Report) -> String {
     let title = summary::title(report);
-    let standing = Standing::of(&report.measured, &report.peers);
-    let families = families::of(report);
+    let groups = Standing::all(&report.measured, &report.peers);
+    let sweeps = sweeps::of(report);
     let workloads = by_workload(report);
     let page = html! {
         (DOCTYPE)
@@ -31,27 +32,33 @@ pub(super) fn draw(report: &Report) -> String {
                 }
                 nav {
                     a href="#summary" { "summary" }
-                    @if !families.is_empty() { a href="#families" { "threads and sizes" } }
+                    @if !sweeps.is_empty() { a href="#sweeps" { "threads and sizes" } }
                     a href="#cases" { "every case" }
                     a href="#table" { "the whole table" }
                 }
                 @if !report.peers.is_empty() {
                     h2 #summary { "Over all" }
                     p.dim {
-                        "Geometric means over the cases that both ended, with their number: time over those that "
-                        "are about speed, memory over all, by the peak of the process. × " (standing.base)
-                        " is relative to it, × best to whichever other allocator is best on each case, "
-                        "× tightest to whichever other fast one uses the least on each case. More than 1 "
-                        "is a loss."
+                        "Geometric means over families, each with one vote, the mean of its cases. The interval "
+                        "of 95 % is over families, whose number follows. Time is over the cases that are about "
+                        "speed, memory over all, by the peak of the process. × best is relative to whichever "
+                        "other allocator is best on each case, × tightest to whichever other fast one uses the "
+                        "least there. More than 1 is a loss."
                     }
-                    @if let Some(plot) = scatter::draw(&standing) { div.halves { (plot) } }
-                    (summary::means(report, &standing))
+                    @if let Some(plot) = groups.first().and_then(scatter::draw) { div.halves { (plot) } }
+                    @for standing in &groups {
+                        h3 { (standing.title()) }
+                        (summary::means(report, standing))
+                        @if !matches!(standing.over, Scope::Programs | Scope::Classic) {
+                            (summary::by_family(standing))
+                        }
+                    }
                     (standings(report))
                 }
-                @if !families.is_empty() {
-                    h2 #families { "Over threads and sizes" }
+                @if !sweeps.is_empty() {
+                    h2 #sweeps { "Over threads and sizes" }
                     p.dim { "Medians, with a line from the least sample to the largest." }
-                    div.halves { @for family in &families { (lines::draw(report, family)) } }
+                    div.halves { @for sweep in &sweeps { (lines::draw(report, sweep)) } }
                 }
                 h2 #cases { "Every case" }
                 p.dim {

@@ -1,13 +1,14 @@
-//! The section of a README that a run makes: the plot, how every peer stands over all cases, and
-//! where Toft is worst and where it is best. Nobody writes it by hand: a test makes it again.
+//! The section of a README that a run makes: a table for each group, and a row for each family. It is
+//! made of the recorded run, and a test makes it again.
 
 use super::Report;
+use super::claim::plural;
+use crate::family::Scope;
 use crate::marks::Marks;
-use crate::measured::Measured;
-use crate::metrics::{Metric, PEAK};
+use crate::metrics::PEAK;
 use crate::record::{Record, SeriesRecord};
-use crate::standing::{Against, Standing, WORSE, is_ours};
-use crate::table::plain;
+use crate::releases;
+use crate::standing::{Against, FamilyStanding, Standing, WORSE, is_ours};
 use std::fmt::Write;
 
 /// The marks between which the section stands.
@@ -16,9 +17,6 @@ const MARKS: Marks<'static> = Marks {
     begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
     end: "<!-- /figures -->",
 };
-
-/// The rows at each end of the comparison.
-const ENDS: usize = 8;
 
 /// The digits of a figure that is kept; more would be noise.
 const DIGITS: usize = 4;
@@ -31,8 +29,6 @@ pub fn kept(record: &Record, report: &Report) -> Record {
     // It would be that of the figures before they were rounded.
     kept.summary = None;
     let known = |name: &str| report.measured.iter().find(|result| result.job.case.name == name);
-    // What this program does not know any more it cannot draw.
-    kept.cases.retain(|case| known(&case.case).is_some());
     for case in &mut kept.cases {
         let pace = known(&case.case).and_then(|result| result.job.case.pace());
         let wanted = |key: &str| {
@@ -75,51 +71,58 @@ pub fn section_of(text: &str) -> Result<&str, String> {
 /// The section; `folder` is where the plots are.
 #[must_use]
 pub fn section(report: &Report, folder: &str) -> String {
-    let standing = Standing::of(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(report, &standing));
+    let standings = Standing::all(&report.measured, &report.peers);
+    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(report));
+    let base = standings.first().map_or("", |standing| &standing.base);
     let _ = writeln!(
         text,
-        "![Time and peak memory of every allocator, relative to {}]({folder}/peers.svg)\n",
-        standing.base
+        "![Time and peak memory of every allocator, relative to {base}]({folder}/peers.svg)"
     );
-    text.push_str(&means(&standing));
-    if let Some(ours) = report.ours() {
-        let name = &report.peers[ours].name;
-        let _ = writeln!(
-            text,
-            "\nWhere {name} is worst and where it is best against whichever other allocator is best on that \
-             case, of all cases ([every case]({folder}/cases.svg)):\n"
-        );
-        text.push_str(&ends(report, ours, "time", &|result| result.job.case.pace()));
-        text.push('\n');
-        text.push_str(&ends(report, ours, "peak memory", &|_| Some(PEAK)));
+    for (at, standing) in standings.iter().enumerate() {
+        let whole = !matches!(standing.over, Scope::Programs | Scope::Classic);
+        if at == 0 {
+            let _ = writeln!(text, "\n### {}\n", capital(&standing.title()));
+            text.push_str(&means(report, standing));
+            if standings.len() > 1 {
+                text.push_str("\n### Group by group\n\n");
+                text.push_str(&by_group(report, &standings));
+            }
+        }
+        if whole {
+            let title = capital(&standing.title());
+            let _ = writeln!(text, "\n<details><summary>{title}, family by family</summary>");
+            for (what, of) in [
+                ("Time", (|row| &row.time) as fn(&FamilyStanding) -> &Vec<Option<f64>>),
+                ("Peak memory", |row| &row.memory),
+            ] {
+                let _ = writeln!(text, "\n{what} relative to {base}:\n");
+                text.push_str(&by_family(report, standing, of));
+            }
+            text.push_str("\n</details>\n");
+        }
     }
+    let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
     text.push_str(MARKS.end);
     text
 }
 
-fn provenance(report: &Report, standing: &Standing) -> String {
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn provenance(report: &Report) -> String {
     let machine = &report.machine;
-    let versions: Vec<String> = report
-        .peers
-        .iter()
-        .map(|peer| format!("{} {}", peer.name, peer.version).trim().to_owned())
-        .collect();
     let changed = if machine.revision.ends_with('+') { " with changes" } else { "" };
-    let quick = match report.quick {
-        Some(true) => "\n**A quick run: its cases are too short for claims.**\n",
-        _ => "",
-    };
-    format!(
-        "{} cases, {} interleaved round{} on {} × {}: Linux {}, transparent huge pages {}, glibc {}; \
-         revision {}{changed}, {}. Less is better; a mean is geometric, over the cases that both \
-         allocators ended, whose number stands beside it. *Time* is relative to {base}, *peak memory* is \
-         that of the process, as the kernel counts it. *Best* and *tightest* are whichever other \
-         allocator is best on each single case, and whichever other fast one uses the least there.\n\n\
-         Versions: {}.\n{quick}",
-        report.measured.len(),
-        report.rounds(),
-        if report.rounds() == 1 { "" } else { "s" },
+    let mut text = format!(
+        "{}, {} on {} × {}: Linux {}, transparent huge pages {}, glibc {}; revision {}{changed}, {}. \
+         Less is better. A mean is geometric, and each family of cases has one vote in it: the mean of \
+         its sizes and numbers of threads. In brackets are its 95 % interval over families and their \
+         number. *Peak memory* is that of the process, as the kernel counts it. *Best* is whichever \
+         other allocator is best on each case, *tightest* whichever other fast one uses the least \
+         there.\n",
+        plural(report.measured.len(), "case", "cases"),
+        plural(report.rounds(), "interleaved round", "interleaved rounds"),
         machine.cpus,
         machine.cpu,
         machine.kernel,
@@ -127,29 +130,45 @@ fn provenance(report: &Report, standing: &Standing) -> String {
         machine.libc,
         machine.revision.trim_end_matches('+'),
         if report.date.is_empty() { "not dated" } else { &report.date },
-        versions.join(", "),
-        base = standing.base,
-    )
+    );
+    let left_out: Vec<&str> =
+        report.changed.iter().chain(&report.unknown).map(String::as_str).collect();
+    if !left_out.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n**The lab has changed since this run.** These cases measured other work than they do now, \
+             and are left out of everything here: {}.",
+            left_out.join(", ")
+        );
+    }
+    if report.quick == Some(true) {
+        text.push_str("\n**A quick run: its cases are too short for claims.**\n");
+    }
+    text
 }
 
-fn means(standing: &Standing) -> String {
+fn means(report: &Report, standing: &Standing) -> String {
     let base = &standing.base;
     let mut text = format!(
-        "| | time, × {base} | × best | above {WORSE} | worst | peak memory, × {base} | × tightest | \
-         above {WORSE} | worst | failed |\n|---|---|---|---|---|---|---|---|---|---|\n"
+        "| | version | released | time, × {base} | × best | above {WORSE} | worst case | peak memory, × {base} | \
+         × tightest | above {WORSE} | worst case | failed |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     );
-    let mean = |against: Option<&Against>| {
-        against.map_or("–".to_owned(), |a| format!("{:.2} ({})", a.mean, a.cases))
-    };
     let rest = |against: Option<&Against>| match against {
         Some(a) => format!("{} | {} | {}", mean(against), a.worse, a.worst.text()),
         None => "– | – | –".to_owned(),
     };
     for one in standing.fastest_first() {
         let name = if is_ours(&one.name) { format!("**{}**", one.name) } else { one.name.clone() };
+        let (version, released) = report
+            .peers
+            .iter()
+            .find(|peer| peer.name == one.name)
+            .map_or((String::new(), ""), |peer| {
+                (releases::version(peer), releases::released(peer))
+            });
         let _ = writeln!(
             text,
-            "| {name} | {} | {} | {} | {} | {} |",
+            "| {name} | {version} | {released} | {} | {} | {} | {} | {} |",
             mean(one.time.as_ref()),
             rest(one.time_to_best.as_ref()),
             mean(one.memory.as_ref()),
@@ -160,44 +179,70 @@ fn means(standing: &Standing) -> String {
     text
 }
 
-/// The cases at both ends of a comparison, the worst first.
-fn ends(
+/// A mean, its interval and its families.
+fn mean(against: Option<&Against>) -> String {
+    against.map_or("–".to_owned(), |one| match (one.low, one.high) {
+        (Some(low), Some(high)) if low < high => {
+            format!("{:.2} ({low:.2}–{high:.2}; {})", one.mean, one.families)
+        }
+        _ => format!("{:.2} ({})", one.mean, one.families),
+    })
+}
+
+/// The means of each group but the first, which has a table to itself: a row for each peer.
+fn by_group(report: &Report, standings: &[Standing]) -> String {
+    let groups = &standings[1..];
+    let mut text = "| | released |".to_owned();
+    for what in ["time", "peak memory"] {
+        for standing in groups {
+            let _ = write!(text, " {}, {what} |", standing.title());
+        }
+    }
+    let _ = writeln!(text, "\n|---|---|{}", "---|".repeat(2 * groups.len()));
+    for one in standings[0].fastest_first() {
+        let Some(peer) = report.peers.iter().position(|peer| peer.name == one.name) else {
+            continue;
+        };
+        let name = if is_ours(&one.name) { format!("**{}**", one.name) } else { one.name.clone() };
+        let _ = write!(text, "| {name} | {} |", releases::released(&report.peers[peer]));
+        for standing in groups {
+            let _ = write!(text, " {} |", mean(standing.peers[peer].time.as_ref()));
+        }
+        for standing in groups {
+            let _ = write!(text, " {} |", mean(standing.peers[peer].memory.as_ref()));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A row for each family that has such a figure, a column for each peer but the base.
+fn by_family(
     report: &Report,
-    ours: usize,
-    what: &str,
-    metric: &dyn Fn(&Measured) -> Option<Metric>,
+    standing: &Standing,
+    of: fn(&FamilyStanding) -> &Vec<Option<f64>>,
 ) -> String {
-    let rivals = || (0..report.peers.len()).filter(|&peer| !report.is_ours(peer));
-    let mut rows: Vec<(f64, String)> = report
-        .measured
-        .iter()
-        .filter_map(|result| {
-            let metric = metric(result)?;
-            let best = result.best(rivals(), &metric)?;
-            let cost = result.cost(ours, best, &metric)?.median;
-            let figure = |peer| Some(plain(result.summary(peer, &metric)?.median));
-            let row = format!(
-                "| {} | {} {} | {} {} | {cost:.2} |",
-                result.job.case.name,
-                figure(ours)?,
-                metric.unit.trim_end_matches(" peak"),
-                figure(best)?,
-                report.peers[best].name
-            );
-            (cost.is_finite() && cost > 0.0).then_some((cost, row))
-        })
-        .collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let mut text =
-        format!("| {what} | {} | best other | × |\n|---|---|---|---|\n", report.peers[ours].name);
-    let left = rows.len().saturating_sub(2 * ENDS);
-    for (place, (_, row)) in rows.iter().enumerate() {
-        if left > 0 && place == ENDS {
-            let _ = writeln!(text, "| *{left} cases between* | | | |");
+    let shown: Vec<usize> =
+        (0..report.peers.len()).filter(|&peer| report.peers[peer].name != standing.base).collect();
+    let mut text = "| family | cases |".to_owned();
+    for &peer in &shown {
+        let peer = &report.peers[peer];
+        let name =
+            if is_ours(&peer.name) { format!("**{}**", peer.name) } else { peer.name.clone() };
+        let _ = write!(text, " {name} {} |", releases::released(peer));
+    }
+    let _ = writeln!(text, "\n|---|---|{}", "---|".repeat(shown.len()));
+    for row in &standing.families {
+        let figures = of(row);
+        if shown.iter().all(|&peer| figures[peer].is_none()) {
+            continue;
         }
-        if left == 0 || place < ENDS || place >= rows.len() - ENDS {
-            let _ = writeln!(text, "{row}");
+        let _ = write!(text, "| {} | {} |", row.family, row.cases);
+        for &peer in &shown {
+            let figure = figures[peer].map_or("–".to_owned(), |figure| format!("{figure:.2}"));
+            let _ = write!(text, " {figure} |");
         }
+        text.push('\n');
     }
     text
 }
@@ -217,45 +262,41 @@ mod tests {
     }
 
     #[test]
-    fn the_section_says_where_it_was_measured_and_shows_losses_first() {
-        let report = Report::parse(TEXT).unwrap();
-        let text = section(&report, "docs");
+    fn the_section_says_where_it_was_measured_and_shows_versions_with_their_dates() {
+        let text = section(&Report::parse(TEXT).unwrap(), "docs");
         for part in [
             "2 interleaved rounds on 2 × A CPU",
             "Linux 6.1, transparent huge pages never, glibc 2.36",
             "revision abc, 2026-01-31 12:00 UTC",
-            "toft 0.1, glibc 2.36",
             "A quick run",
-            "| **toft** | 0.58 (1) | 0.58 (1) | 0 | 0.58 x glibc, pair-64 | – | – | – | – | 0 |",
-            "| glibc | 1.00 (1) | 1.75 (1) | 1 | 1.75 x toft, pair-64 |",
-            "| pair-64 | 7.00 ns/op | 12.0 glibc | 0.58 |",
+            "no-such-case",
+            "### Our own shapes (1 family, 1 case)",
+            "| **toft** | 0.1 | this revision | 0.58 (1) | 0.58 (1) | 0 | 0.58 x glibc, pair-64 | – |",
+            "| glibc | 2.36 | 2022-08-01 | 1.00 (1) | 1.75 (1) | 1 | 1.75 x toft, pair-64 |",
+            "| family | cases | **toft** this revision | <x>&\" unknown |",
+            "| pair | 1 | 0.58 | – |",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert!(text.starts_with(MARKS.begin_line) && text.ends_with(MARKS.end));
     }
 
+    /// A case that measured other work than it does now is named and in no table; its twin, with the
+    /// numbers of today, is.
     #[test]
-    fn as_many_of_the_worst_as_of_the_best_are_named() {
-        let mut report = Report::parse(TEXT).unwrap();
-        let one = report.measured[0].clone();
-        report.measured = (1..=20)
-            .map(|n| {
-                let mut result = one.clone();
-                let outcomes = result.series[0].as_mut().unwrap();
-                outcomes.iter_mut().for_each(|outcome| outcome.set("ns", f64::from(n)));
-                result
-            })
-            .collect();
-        let text = ends(&report, 0, "time", &|result| result.job.case.pace());
-        assert_eq!(text.lines().count(), 2 + 8 + 1 + 8, "{text}");
-        assert!(text.contains("*4 cases between*"), "{text}");
-        let first = text.lines().nth(2).unwrap();
-        let last = text.lines().last().unwrap();
-        assert!(first.contains("| 20.0 ns/op |") && last.contains("| 1.00 ns/op |"), "{text}");
-        report.measured.truncate(16);
-        let text = ends(&report, 0, "time", &|result| result.job.case.pace());
-        assert!(text.lines().count() == 2 + 16 && !text.contains("between"), "{text}");
+    fn a_case_of_other_numbers_is_left_out() {
+        let with = |numbers: &str| {
+            let text = TEXT.replace(
+                "\"workload\": \"pair\",",
+                &format!("\"workload\": \"pair\", \"numbers\": {numbers},"),
+            );
+            section(&Report::parse(&text).unwrap().of_today(), "docs")
+        };
+        let other = with("[\"ops=1\", \"size=64\"]");
+        assert!(other.contains("The lab has changed") && other.contains("pair-64, no-such-case"));
+        assert!(!other.contains("| pair | 1 |"), "{other}");
+        let same = with("[\"ops=40000000\", \"size=64\"]");
+        assert!(same.contains("| pair | 1 |") && !same.contains("pair-64, no-such"), "{same}");
     }
 
     #[test]
@@ -280,7 +321,7 @@ mod tests {
         let text = kept(&record, &report).lines().unwrap();
         assert!(!text.contains("cpu_seconds") && text.contains("\"ns\""), "{text}");
         let again = Report::parse(&text).unwrap();
-        assert!(again.unknown.is_empty() && again.measured.len() == 1);
+        assert_eq!((again.unknown.len(), again.measured.len()), (1, 1));
         assert_eq!(section(&again, "docs"), section(&report, "docs"));
     }
 }

@@ -164,6 +164,7 @@ fn number(place: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::Scope;
     use crate::report::tests::TEXT;
     use crate::standing::{PeerStanding, Worst};
 
@@ -174,7 +175,16 @@ mod tests {
     fn standing(peers: &[(&str, MeanOf, MeanOf)]) -> Standing {
         let against = |mean: MeanOf| {
             let worst = Worst { case: String::new(), ratio: 1.0, rival: String::new() };
-            mean.map(|(mean, cases)| Against { mean, cases, worse: 0, worst })
+            let families = |cases| Against {
+                mean: 0.0,
+                low: None,
+                high: None,
+                families: cases,
+                cases,
+                worse: 0,
+                worst,
+            };
+            mean.map(|(mean, cases)| Against { mean, ..families(cases) })
         };
         let peer = |&(name, time, memory): &(&str, _, _)| PeerStanding {
             name: name.to_owned(),
@@ -184,7 +194,12 @@ mod tests {
             memory_to_tightest: None,
             failed: 0,
         };
-        Standing { base: "glibc".into(), peers: peers.iter().map(peer).collect() }
+        Standing {
+            over: Scope::Headline,
+            base: "glibc".into(),
+            peers: peers.iter().map(peer).collect(),
+            families: Vec::new(),
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the page begins with: where it was measured, what failed, and how the peers stand over all.
 
 use super::Report;
+use crate::releases;
 use crate::standing::{Against, Standing, WORSE, is_ours};
 use crate::table::failures;
 use maud::{Markup, html};
@@ -40,7 +41,7 @@ pub(super) fn machine(report: &Report) -> Markup {
             }
             dt { "peers" } dd {
                 @for (peer, named) in report.peers.iter().enumerate() {
-                    span { b.(if report.is_ours(peer) { "ours" } else { "" }) { (named.name) } " " span.dim { (named.version) } }
+                    span { b.(if report.is_ours(peer) { "ours" } else { "" }) { (named.name) } " " span.dim { (releases::version(named)) ", " (releases::released(named)) } }
                 }
             }
         }
@@ -110,15 +111,51 @@ pub(super) fn means(report: &Report, standing: &Standing) -> Markup {
     }
 }
 
-fn version<'a>(report: &'a Report, name: &str) -> &'a str {
-    report.peers.iter().find(|peer| peer.name == name).map_or("", |peer| &peer.version)
+/// The time of each peer against the base, family by family.
+pub(super) fn by_family(standing: &Standing) -> Markup {
+    html! {
+        details {
+            summary { "Time × " (standing.base) ", family by family" }
+            div.scroll tabindex="0" {
+                table.sortable {
+                    thead {
+                        tr {
+                            th scope="col" { "family" }
+                            th scope="col" { "cases" }
+                            @for peer in &standing.peers { th scope="col" { (peer.name) } }
+                        }
+                    }
+                    tbody {
+                        @for row in &standing.families {
+                            tr {
+                                td data-key=(row.family) { (row.family) }
+                                td data-key=(row.cases) { (row.cases) }
+                                @for time in &row.time {
+                                    @match time {
+                                        Some(time) => td data-key=(time) { (format!("{time:.2}")) },
+                                        None => td.dim { "–" },
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn version(report: &Report, name: &str) -> String {
+    let found = report.peers.iter().find(|peer| peer.name == name);
+    let text = |peer| format!("{}, {}", releases::version(peer), releases::released(peer));
+    found.map_or_else(String::new, text)
 }
 
 fn mean(mean: Option<&Against>) -> Markup {
     html! {
         @match mean {
             Some(mean) => td data-key=(mean.mean) {
-                (format!("{:.2}", mean.mean)) " " span.hint { "of " (mean.cases) }
+                (mean.text()) " " span.hint { "of " (mean.families) }
             },
             None => td.dim { "–" },
         }
@@ -184,7 +221,7 @@ mod tests {
     #[test]
     fn the_means_begin_with_the_fastest_and_count_failures() {
         let report = Report::parse(TEXT).unwrap();
-        let drawn = means(&report, &Standing::of(&report.measured, &report.peers)).into_string();
+        let drawn = means(&report, &Standing::first(&report.measured, &report.peers)).into_string();
         let at = |part: &str| drawn.find(part).unwrap_or_else(|| panic!("{part} in {drawn}"));
         assert!(at(">toft ") < at(">0.58 ") && at(">0.58 ") < at(">glibc "));
         assert!(at(">glibc ") < at(r#"<td class="failed" data-key="1">1<"#));

@@ -68,7 +68,7 @@ fn measure(options: &Options, json: &Path) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let runs = options.runs.unwrap_or(if options.quick { 3 } else { 7 }).to_string();
     let mut command = Command::new(program);
-    command.args(["--workload", NAME, "--callgrind", "--runs", &runs, "--json"]).arg(json);
+    command.args(["--workload", NAME, "--callgrind", "--runs", &runs, "--output"]).arg(json);
     command.args(options.quick.then_some("--quick"));
     if let Some(peers) = &options.peers {
         command.args(["--peers", peers]);

@@ -1,12 +1,13 @@
 //! After glibc's bench-malloc-thread: each thread replaces blocks in slots of its own, all threads
 //! through the same sequence of slots and sizes. The sizes follow an inverse-square law: half of
-//! them are below 8 bytes, and 3 of 100 are beyond 128. glibc's program runs until an alarm; this
+//! them are below 8 bytes, and 3 of 100 are beyond 128. The published form writes every byte of a
+//! block (`fill=1`), runs until an alarm, and keeps the slots of all threads beside each other; this
 //! one does a fixed number of replacements.
 
 use super::replace::drain;
 use super::sizes::Sizes;
 use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
+use crate::heap::{Heap, take, take_filled};
 use crate::mapped::Mapped;
 use crate::outcome::Outcome;
 use crate::params::Params;
@@ -29,6 +30,7 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let threads = params.size("threads", 1);
     let slots = params.size("slots", 1024);
     let ops = params.get("ops", 1_000_000);
+    let fill = params.get("fill", 0) == 1;
     let seed = params.get("seed", 88);
     let places = Sizes::Uniform(0, slots - 1).table(SLOT_DRAWS, seed);
     let sizes = Sizes::InverseSquare(params.size("low", 4), params.size("high", 32768))
@@ -36,7 +38,11 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let (seconds, spans) = together(threads, Placed::Anywhere, |_| {
         let mut blocks = Mapped::<*mut u8>::new(slots);
         let start = Instant::now();
-        replace(heap, &mut blocks, &places, &sizes, ops);
+        if fill {
+            replace(heap, &mut blocks, &places, &sizes, ops, take_filled);
+        } else {
+            replace(heap, &mut blocks, &places, &sizes, ops, take);
+        }
         let span = start.elapsed().as_secs_f64();
         drain(heap, &mut blocks);
         span
@@ -48,7 +54,14 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
 }
 
 #[inline(never)]
-fn replace<H: Heap>(heap: H, blocks: &mut [*mut u8], places: &[u32], sizes: &[u32], ops: u64) {
+fn replace<H: Heap>(
+    heap: H,
+    blocks: &mut [*mut u8],
+    places: &[u32],
+    sizes: &[u32],
+    ops: u64,
+    take: impl Fn(H, usize) -> *mut u8,
+) {
     let (mut place, mut size) = (1, 1);
     for _ in 0..ops {
         let slot = &mut blocks[places[place] as usize];

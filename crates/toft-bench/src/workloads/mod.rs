@@ -11,6 +11,7 @@ pub mod churn;
 pub mod circle;
 pub mod espresso;
 pub mod false_sharing;
+pub mod fork;
 pub mod handover;
 pub mod heap_exhaustion;
 pub mod isoalloc;
@@ -105,6 +106,7 @@ pub const ALL: &[Workload] = &[
     leak::WORKLOAD,
     batch::WORKLOAD,
     large::WORKLOAD,
+    large::MALLOC_LARGE,
     cfrac::WORKLOAD,
     espresso::WORKLOAD,
     churn::WORKLOAD,
@@ -115,6 +117,7 @@ pub const ALL: &[Workload] = &[
     burst_idle::WORKLOAD,
     thrash::WORKLOAD,
     site_churn::WORKLOAD,
+    fork::WORKLOAD,
     isoalloc::WORKLOAD,
     simple_malloc::WORKLOAD,
     malloc_thread::WORKLOAD,

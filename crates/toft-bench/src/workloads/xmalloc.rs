@@ -1,13 +1,13 @@
-//! After Lever and Boreham: some threads only allocate, others only free what they are given, a
-//! whole batch at a time, through one queue that all share.
+//! After Lever and Boreham, as the published benchmark xmalloc-test does it: half of the threads only
+//! allocate, the others only free what they are given, a batch of 4096 at a time. Batches wait on a
+//! stack that all threads share. The published program runs for seconds; this one makes a fixed
+//! number of batches.
 
 use super::{Workload, on_any_heap};
-use crate::heap::{Heap, take};
+use crate::heap::{Heap, take, take_filled};
 use crate::outcome::Outcome;
 use crate::params::Params;
-use crate::rng::Rng;
 use crate::threads::{Placed, link_ns, together};
-use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 
 /// The workload.
@@ -17,40 +17,43 @@ pub const WORKLOAD: Workload = Workload {
     run: on_any_heap!(run),
 };
 
-const PER_BATCH: usize = 120;
-const WAITING: usize = 64;
-const SIZES: [usize; 8] = [24, 32, 48, 64, 96, 120, 200, 400];
+/// Blocks of a batch.
+const PER_BATCH: usize = 4096;
+/// The most batches that wait; a thread with one more waits for room.
+const WAITING: usize = 100;
 
-/// A block that holds the pointers to the others, as a batch does in the original.
+/// A block that holds the pointers to the others, after a word for the next batch.
 struct Batch(*mut *mut u8);
 
-// SAFETY: whoever holds a batch is the only one who knows its blocks.
+// SAFETY: the thread that has a batch is the only one that knows its blocks.
 unsafe impl Send for Batch {}
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
-    let pairs = (params.size("threads", 2) / 2).max(1);
-    let batches = params.size("batches", 1000);
+    // As many threads allocate as free.
+    let pairs = params.size("threads", 2).max(1);
+    let batches = params.size("batches", 100);
+    let size = params.size("size", 64);
     let link = link_ns();
-    let queue = Queue::default();
-    let (seconds, _) = together(pairs * 2, Placed::Crosswise, |index| {
+    let stack = Stack::new(batches);
+    let (seconds, _) = together(pairs * 2, Placed::Anywhere, |index| {
         if index % 2 == 0 {
-            let mut rng = Rng::new(params.get("seed", 1) + index as u64);
-            for _ in 0..batches {
-                queue.put(fill(heap, &mut rng));
+            let mine = batches / pairs + usize::from(index / 2 < batches % pairs);
+            for _ in 0..mine {
+                stack.put(fill(heap, size));
             }
         } else {
-            for _ in 0..batches {
-                empty(heap, queue.get());
+            while let Some(batch) = stack.get() {
+                empty(heap, batch);
             }
         }
     });
-    Outcome::timed((pairs * batches * (PER_BATCH + 1)) as u64, seconds).with("link_ns", link)
+    Outcome::timed((batches * (PER_BATCH + 1)) as u64, seconds).with("link_ns", link)
 }
 
-fn fill<H: Heap>(heap: H, rng: &mut Rng) -> Batch {
-    let list = take(heap, PER_BATCH * size_of::<*mut u8>()).cast::<*mut u8>();
-    for at in 0..PER_BATCH {
-        let block = take(heap, SIZES[rng.below(SIZES.len())]);
+fn fill<H: Heap>(heap: H, size: usize) -> Batch {
+    let list = take(heap, (PER_BATCH + 1) * size_of::<*mut u8>()).cast::<*mut u8>();
+    for at in 1..=PER_BATCH {
+        let block = take_filled(heap, size);
         // SAFETY: within the list, which is a live block aligned for pointers.
         unsafe { list.add(at).write(block) };
     }
@@ -58,7 +61,7 @@ fn fill<H: Heap>(heap: H, rng: &mut Rng) -> Batch {
 }
 
 fn empty<H: Heap>(heap: H, Batch(list): Batch) {
-    for at in 0..PER_BATCH {
+    for at in 1..=PER_BATCH {
         // SAFETY: `fill` wrote that many pointers to live blocks, and gave the batch away.
         unsafe { heap.free(*list.add(at)) };
     }
@@ -66,27 +69,58 @@ fn empty<H: Heap>(heap: H, Batch(list): Batch) {
     unsafe { heap.free(list.cast()) };
 }
 
-#[derive(Default)]
-struct Queue {
-    batches: Mutex<VecDeque<Batch>>,
-    changed: Condvar,
+/// The batches that wait, the last on top, and how many are still to be taken.
+struct Stack {
+    batches: Mutex<(Vec<Batch>, usize)>,
+    filled: Condvar,
+    emptied: Condvar,
 }
 
-impl Queue {
-    fn put(&self, batch: Batch) {
-        let full = |batches: &mut VecDeque<Batch>| batches.len() >= WAITING;
-        let guard = self.batches.lock().expect("a thread panicked");
-        let mut batches = self.changed.wait_while(guard, full).expect("a thread panicked");
-        batches.push_back(batch);
-        self.changed.notify_all();
+impl Stack {
+    fn new(to_come: usize) -> Self {
+        // Of its full length: it must not ask the heap under test while the time runs.
+        let batches = Mutex::new((Vec::with_capacity(WAITING), to_come));
+        Self { batches, filled: Condvar::new(), emptied: Condvar::new() }
     }
 
-    fn get(&self) -> Batch {
+    fn put(&self, batch: Batch) {
         let guard = self.batches.lock().expect("a thread panicked");
-        let none = |batches: &mut VecDeque<Batch>| batches.is_empty();
-        let mut batches = self.changed.wait_while(guard, none).expect("a thread panicked");
-        let batch = batches.pop_front().expect("waited for one");
-        self.changed.notify_all();
-        batch
+        let full = |(batches, _): &mut (Vec<Batch>, usize)| batches.len() >= WAITING;
+        self.emptied.wait_while(guard, full).expect("a thread panicked").0.push(batch);
+        self.filled.notify_one();
+    }
+
+    /// The batch on top; nothing when all have been taken.
+    fn get(&self) -> Option<Batch> {
+        let guard = self.batches.lock().expect("a thread panicked");
+        let none = |(batches, left): &mut (Vec<Batch>, usize)| batches.is_empty() && *left > 0;
+        let mut guard = self.filled.wait_while(guard, none).expect("a thread panicked");
+        let batch = guard.0.pop()?;
+        guard.1 -= 1;
+        if guard.1 == 0 {
+            self.filled.notify_all();
+        }
+        self.emptied.notify_one();
+        Some(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::watch::Watch;
+
+    #[test]
+    fn every_batch_is_made_and_freed_however_many_threads_share_them() {
+        for (threads, batches) in [(1, 3), (3, 7), (2, 250)] {
+            let heap = Watch::new();
+            let words = [&*format!("threads={threads}"), &format!("batches={batches}"), "size=64"];
+            let outcome = run(heap, &Params::parse(words).unwrap());
+            assert_eq!(outcome.ops, batches * 4097);
+            assert_eq!(heap.sizes(), (64, 4097 * 8));
+            // Those that wait, and those that threads have in hand.
+            let most = (WAITING as u64 + 2 * threads + 1) * 4097;
+            assert!(heap.most() as u64 <= most, "{} blocks", heap.most());
+        }
     }
 }

@@ -41,15 +41,15 @@ struct Relation<H: Heap> {
 struct Search<'a, H: Heap> {
     heap: H,
     number: &'a Num<H>,
-    primes: Vec<u32>,
+    primes: Vec<u16>,
     steps: u64,
 }
 
 impl<'a, H: Heap> Search<'a, H> {
     fn new(heap: H, number: &'a Num<H>, base: usize) -> Self {
-        let divides_a_square = |p: &u32| {
+        let divides_a_square = |p: &u16| {
             let rest = number.divide_digit(*p).1;
-            *p == 2 || power(rest, (*p - 1) / 2, *p) <= 1
+            *p == 2 || power(rest.into(), u32::from(*p - 1) / 2, (*p).into()) <= 1
         };
         let primes = (2..).filter(is_prime).filter(divides_a_square).take(base).collect();
         Self { heap, number, primes, steps: 0 }
@@ -161,7 +161,7 @@ impl<'a, H: Heap> Search<'a, H> {
     }
 }
 
-fn is_prime(n: &u32) -> bool {
+fn is_prime(n: &u16) -> bool {
     (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d))
 }
 

@@ -4,11 +4,15 @@
 use crate::heap::{Heap, launder};
 use std::cmp::Ordering;
 
-/// A natural number. The block holds the count of digits, then the digits in base 2^32, the least
-/// first and no leading zeros.
+/// What stands before the digits: their count, and room that the published program needs for a sign,
+/// a count of references and the room that there is.
+const HEADER: usize = 4;
+
+/// A natural number. The block holds a header, then the digits in base 2^16, the least first and no
+/// leading zeros: blocks are as large, and arithmetic takes as long, as in the published program.
 pub struct Num<H: Heap> {
     heap: H,
-    block: *mut u32,
+    block: *mut u16,
 }
 
 impl<H: Heap> Drop for Num<H> {
@@ -21,32 +25,34 @@ impl<H: Heap> Drop for Num<H> {
 
 impl<H: Heap> Num<H> {
     /// A number of at most `len` digits that `fill` writes into zeroed memory.
-    fn build(heap: H, len: usize, fill: impl FnOnce(&mut [u32])) -> Self {
-        let block = launder(heap.malloc(4 * (len + 1))).cast::<u32>();
+    fn build(heap: H, len: usize, fill: impl FnOnce(&mut [u16])) -> Self {
+        let block = launder(heap.malloc(size_of::<u16>() * (HEADER + len))).cast::<u16>();
         assert!(!block.is_null(), "no memory for a number");
-        // SAFETY: the block has len + 1 words and is aligned for them; they are zeroed before
+        // SAFETY: the block has that many words and is aligned for them; they are zeroed before
         // anybody reads them.
         let words = unsafe {
-            block.write_bytes(0, len + 1);
-            std::slice::from_raw_parts_mut(block, len + 1)
+            block.write_bytes(0, HEADER + len);
+            std::slice::from_raw_parts_mut(block, HEADER + len)
         };
-        let (count, digits) = words.split_at_mut(1);
+        let (header, digits) = words.split_at_mut(HEADER);
         fill(digits);
-        count[0] = trimmed(digits).len() as u32;
+        header[0] = trimmed(digits).len() as u16;
         Self { heap, block }
     }
 
     /// A small number.
     pub fn new(heap: H, value: u64) -> Self {
-        Self::build(heap, 2, |digits| {
-            digits[0] = value as u32;
-            digits[1] = (value >> 32) as u32;
+        let needed = (64 - value.leading_zeros()).div_ceil(16) as usize;
+        Self::build(heap, needed, |digits| {
+            for (at, digit) in digits.iter_mut().enumerate() {
+                *digit = (value >> (16 * at)) as u16;
+            }
         })
     }
 
-    fn digits(&self) -> &[u32] {
-        // SAFETY: the first word counts the digits that follow, all written by `build`.
-        unsafe { std::slice::from_raw_parts(self.block.add(1), *self.block as usize) }
+    fn digits(&self) -> &[u16] {
+        // SAFETY: the first word counts the digits after the header, all written by `build`.
+        unsafe { std::slice::from_raw_parts(self.block.add(HEADER), *self.block as usize) }
     }
 
     /// Whether it is zero.
@@ -56,12 +62,9 @@ impl<H: Heap> Num<H> {
 
     /// The value, where it fits.
     pub fn small(&self) -> Option<u64> {
-        match *self.digits() {
-            [] => Some(0),
-            [low] => Some(low.into()),
-            [low, high] => Some(u64::from(low) | u64::from(high) << 32),
-            _ => None,
-        }
+        let digits = self.digits();
+        let value = || digits.iter().rev().fold(0, |sum, digit| sum << 16 | u64::from(*digit));
+        (digits.len() <= 4).then(value)
     }
 
     /// How it compares.
@@ -82,9 +85,9 @@ impl<H: Heap> Num<H> {
         Self::build(self.heap, a.len().max(b.len()) + 1, |out| {
             let mut carry = 0;
             for (at, digit) in out.iter_mut().enumerate() {
-                carry += u64::from(*a.get(at).unwrap_or(&0)) + u64::from(*b.get(at).unwrap_or(&0));
-                *digit = carry as u32;
-                carry >>= 32;
+                carry += u32::from(*a.get(at).unwrap_or(&0)) + u32::from(*b.get(at).unwrap_or(&0));
+                *digit = carry as u16;
+                carry >>= 16;
             }
         })
     }
@@ -95,9 +98,9 @@ impl<H: Heap> Num<H> {
         Self::build(self.heap, a.len(), |out| {
             let mut borrow = 0;
             for (at, digit) in out.iter_mut().enumerate() {
-                let step = i64::from(a[at]) - i64::from(*b.get(at).unwrap_or(&0)) + borrow;
-                *digit = step as u32;
-                borrow = step >> 32;
+                let step = i32::from(a[at]) - i32::from(*b.get(at).unwrap_or(&0)) + borrow;
+                *digit = step as u16;
+                borrow = step >> 16;
             }
             debug_assert_eq!(borrow, 0, "a negative difference");
         })
@@ -110,27 +113,27 @@ impl<H: Heap> Num<H> {
             for (i, x) in a.iter().enumerate() {
                 let mut carry = 0;
                 for (j, y) in b.iter().enumerate() {
-                    carry += u64::from(*x) * u64::from(*y) + u64::from(out[i + j]);
-                    out[i + j] = carry as u32;
-                    carry >>= 32;
+                    carry += u32::from(*x) * u32::from(*y) + u32::from(out[i + j]);
+                    out[i + j] = carry as u16;
+                    carry >>= 16;
                 }
-                out[i + b.len()] = carry as u32;
+                out[i + b.len()] = carry as u16;
             }
         })
     }
 
     /// Quotient and remainder by a digit.
-    pub fn divide_digit(&self, by: u32) -> (Self, u32) {
+    pub fn divide_digit(&self, by: u16) -> (Self, u16) {
         let digits = self.digits();
         let mut rest = 0;
         let quotient = Self::build(self.heap, digits.len(), |out| {
             for (digit, result) in digits.iter().zip(out).rev() {
-                let step = rest << 32 | u64::from(*digit);
-                *result = (step / u64::from(by)) as u32;
-                rest = step % u64::from(by);
+                let step = rest << 16 | u32::from(*digit);
+                *result = (step / u32::from(by)) as u16;
+                rest = step % u32::from(by);
             }
         });
-        (quotient, rest as u32)
+        (quotient, rest as u16)
     }
 
     /// Quotient and remainder (Knuth's algorithm D).
@@ -157,8 +160,8 @@ impl<H: Heap> Num<H> {
                 }
             }));
             for at in 0..rest.len() {
-                let high = u64::from(*rest.get(at + 1).unwrap_or(&0));
-                rest[at] = ((high << 32 | u64::from(rest[at])) >> shift) as u32;
+                let high = u32::from(*rest.get(at + 1).unwrap_or(&0));
+                rest[at] = ((high << 16 | u32::from(rest[at])) >> shift) as u16;
             }
         });
         (quotient.expect("set while the remainder was built"), rest)
@@ -200,47 +203,47 @@ impl<H: Heap> Num<H> {
     }
 }
 
-fn trimmed(digits: &[u32]) -> &[u32] {
+fn trimmed(digits: &[u16]) -> &[u16] {
     let len = digits.iter().rposition(|&digit| digit != 0).map_or(0, |last| last + 1);
     &digits[..len]
 }
 
-/// Writes `digits << bits` (`bits` below 32); `out` has a digit more.
-fn shift_into(digits: &[u32], bits: u32, out: &mut [u32]) {
+/// Writes `digits << bits` (`bits` below 16); `out` has a digit more.
+fn shift_into(digits: &[u16], bits: u32, out: &mut [u16]) {
     let mut carry = 0;
     for (at, digit) in out.iter_mut().enumerate() {
-        let wide = u64::from(*digits.get(at).unwrap_or(&0)) << bits | carry;
-        *digit = wide as u32;
-        carry = wide >> 32;
+        let wide = u32::from(*digits.get(at).unwrap_or(&0)) << bits | carry;
+        *digit = wide as u16;
+        carry = wide >> 16;
     }
 }
 
 /// One digit of a quotient: takes that multiple of `by` off `rest`, which is a digit longer.
-fn divide_step(rest: &mut [u32], by: &[u32]) -> u32 {
+fn divide_step(rest: &mut [u16], by: &[u16]) -> u16 {
     let n = by.len();
-    let high = u64::from(rest[n]) << 32 | u64::from(rest[n - 1]);
-    let mut guess = (high / u64::from(by[n - 1])).min(u64::from(u32::MAX));
+    let high = u32::from(rest[n]) << 16 | u32::from(rest[n - 1]);
+    let mut guess = (high / u32::from(by[n - 1])).min(u32::from(u16::MAX));
     loop {
-        let (mut borrow, mut carry) = (0i64, 0u64);
+        let (mut borrow, mut carry) = (0i32, 0u32);
         for (digit, factor) in rest.iter_mut().zip(by.iter().chain([&0])) {
-            carry += guess * u64::from(*factor);
-            let step = i64::from(*digit) - i64::from(carry as u32) + borrow;
-            *digit = step as u32;
-            borrow = step >> 32;
-            carry >>= 32;
+            carry += guess * u32::from(*factor);
+            let step = i32::from(*digit) - i32::from(carry as u16) + borrow;
+            *digit = step as u16;
+            borrow = step >> 16;
+            carry >>= 16;
         }
         if borrow == 0 {
-            return guess as u32;
+            return guess as u16;
         }
         // The guess was too large, by two at most: put everything back and try one less.
-        let mut carry = 0u64;
-        let mut product = 0u64;
+        let mut carry = 0u32;
+        let mut product = 0u32;
         for (digit, factor) in rest.iter_mut().zip(by.iter().chain([&0])) {
-            product += guess * u64::from(*factor);
-            carry += u64::from(*digit) + u64::from(product as u32);
-            *digit = carry as u32;
-            carry >>= 32;
-            product >>= 32;
+            product += guess * u32::from(*factor);
+            carry += u32::from(*digit) + u32::from(product as u16);
+            *digit = carry as u16;
+            carry >>= 16;
+            product >>= 16;
         }
         guess -= 1;
     }
@@ -259,7 +262,7 @@ mod tests {
     }
 
     fn value(num: &Num<Libc>) -> u128 {
-        num.digits().iter().rev().fold(0, |sum, digit| sum << 32 | u128::from(*digit))
+        num.digits().iter().rev().fold(0, |sum, digit| sum << 16 | u128::from(*digit))
     }
 
     #[test]

@@ -18,19 +18,19 @@ const AXES: &[(&str, &str)] = &[
 const EFFORT: &[&str] = &["ops", "rounds", "repeat", "count", "batches", "requests"];
 
 /// Cases of one workload, in the order of the number that they differ in.
-pub(super) struct Family<'a> {
+pub(super) struct Sweep<'a> {
     pub(super) workload: &'static str,
     pub(super) axis: &'static str,
     pub(super) metric: Metric,
     pub(super) cases: Vec<(u64, &'a Measured)>,
 }
 
-/// Every family of at least three cases.
-pub(super) fn of(report: &Report) -> Vec<Family<'_>> {
-    let mut families = Vec::new();
+/// Every sweep of at least three cases.
+pub(super) fn of(report: &Report) -> Vec<Sweep<'_>> {
+    let mut sweeps = Vec::new();
     for (key, axis) in AXES {
         // By the workload, the metric and the other numbers.
-        let mut groups: BTreeMap<(usize, String), Family> = BTreeMap::new();
+        let mut groups: BTreeMap<(usize, String), Sweep> = BTreeMap::new();
         for (place, result) in report.measured.iter().enumerate() {
             let Some((at, others)) = split(result, key) else { continue };
             for metric in &result.job.case.metrics {
@@ -38,24 +38,24 @@ pub(super) fn of(report: &Report) -> Vec<Family<'_>> {
                 let name = format!("{workload} {} {others}", metric.key);
                 let known = groups.iter_mut().find(|((_, known), _)| *known == name);
                 match known {
-                    Some((_, family)) => family.cases.push((at, result)),
+                    Some((_, sweep)) => sweep.cases.push((at, result)),
                     None => {
                         let cases = vec![(at, result)];
-                        let family = Family { workload, axis, metric: *metric, cases };
-                        groups.insert((place, name), family);
+                        let sweep = Sweep { workload, axis, metric: *metric, cases };
+                        groups.insert((place, name), sweep);
                     }
                 }
             }
         }
-        for mut family in groups.into_values() {
-            family.cases.sort_by_key(|(at, _)| *at);
-            family.cases.dedup_by_key(|(at, _)| *at);
-            if family.cases.len() > 2 {
-                families.push(family);
+        for mut sweep in groups.into_values() {
+            sweep.cases.sort_by_key(|(at, _)| *at);
+            sweep.cases.dedup_by_key(|(at, _)| *at);
+            if sweep.cases.len() > 2 {
+                sweeps.push(sweep);
             }
         }
     }
-    families
+    sweeps
 }
 
 /// A case's number called `key`, and the others that matter as text.
@@ -84,11 +84,11 @@ mod tests {
         let jobs = choose(&names.map(str::to_owned)).unwrap();
         report.measured =
             jobs.into_iter().map(|job| Measured { job, series: Vec::new() }).collect();
-        let families = of(&report);
+        let sweeps = of(&report);
         let said: Vec<(&str, &str)> =
-            families.iter().map(|family| (family.axis, family.metric.key)).collect();
+            sweeps.iter().map(|sweep| (sweep.axis, sweep.metric.key)).collect();
         assert_eq!(said, [("threads", "mops"), ("threads", "peak_mb")]);
-        let at: Vec<u64> = families[0].cases.iter().map(|(at, _)| *at).collect();
-        assert_eq!((families[0].workload, at), ("handover", vec![2, 4, 8]));
+        let at: Vec<u64> = sweeps[0].cases.iter().map(|(at, _)| *at).collect();
+        assert_eq!((sweeps[0].workload, at), ("handover", vec![2, 4, 8]));
     }
 }
