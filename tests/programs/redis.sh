@@ -1,20 +1,18 @@
-# redis-server under redis-benchmark, with threads, eviction, lazy frees and defragmentation of its
-# own; what is in it afterwards is the same.
+# redis-server under redis-benchmark, with threads, lazy frees and a flush; what is in it afterwards
+# is the same.
 # needs: redis-server redis-server
 # needs: redis-benchmark redis-tools
 # needs: redis-cli redis-tools
-port=$((20000 + RANDOM % 20000))
-redis-server --port $port --bind 127.0.0.1 --save '' --io-threads 2 --daemonize no >log 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
-for _ in $(seq 100); do
-    redis-cli -p $port ping >/dev/null 2>&1 && break
-    sleep 0.1
-done
-cli() { redis-cli -p $port "$@"; }
-cli ping
-redis-benchmark -p $port -q -n 20000 -c 20 -P 8 -t set,get,lpush,lpop,sadd,hset,zadd,incr >/dev/null 2>&1
+# timeout: 600
+. "$PROGRAMS/lib/serve.sh"
+port=$(port)
+cli() { redis-cli -p "$port" "$@"; }
+serve redis-server --port "$port" --bind 127.0.0.1 --save '' --io-threads 2 --daemonize no
+ready cli ping
+each=$((20000 * times))
+load $((8 * each)) redis-benchmark -p "$port" -q -n "$each" -r 100000 -c 20 -P 8 -t set,get,lpush,lpop,sadd,hset,zadd,incr
 cli flushall
+idle
 cli eval 'for i = 1, 20000 do redis.call("set", "k" .. i, string.rep("v", i % 500)) end return "set"' 0
 cli eval 'local n = 0 for i = 1, 20000 do n = n + redis.call("strlen", "k" .. i) end return n' 0
 cli eval 'for i = 1, 3000 do redis.call("rpush", "list", i) redis.call("hset", "hash", i, i * 2) redis.call("zadd", "z", i % 77, i) end return redis.call("llen", "list")' 0
@@ -26,5 +24,5 @@ cli getrange k2 0 -1
 cli debug reload nosave >/dev/null 2>&1 || true
 cli dbsize
 cli shutdown nosave >/dev/null 2>&1 || true
-wait $server || true
-grep -c 'ready to accept' -i log
+stop TERM
+grep -c 'ready to accept' -i server.log

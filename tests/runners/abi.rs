@@ -4,8 +4,9 @@ use libtest_mimic::Trial;
 use std::path::Path;
 use toft_tests::image;
 use toft_tests::library::library;
-use toft_tests::linked::{Link, links};
-use toft_tests::trials::{main as run, needing, trials};
+use toft_tests::linked::{Link, links, stacks};
+use toft_tests::rust;
+use toft_tests::trials::{main as run, needing, trial, trials};
 
 fn of_the_file(
     name: &str,
@@ -33,5 +34,17 @@ fn main() {
     ] {
         all.extend(of_the_file(name, move |path| links(path, link, cpp)));
     }
+    for (name, link) in [
+        ("stacks_archive", Link::Archive),
+        ("stacks_static", Link::Static),
+        ("stacks_static_pie", Link::StaticPie),
+    ] {
+        for (kind, frame_pointers) in [("", true), ("_without_frame_pointers", false)] {
+            let name = format!("{name}{kind}");
+            all.extend(of_the_file(&name, move |path| stacks(path, link, frame_pointers)));
+        }
+    }
+    all.push(trial("rust_dynamic", || rust::reports(false)));
+    all.push(trial("rust_static", || rust::reports(true)));
     run(all)
 }

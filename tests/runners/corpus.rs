@@ -12,7 +12,7 @@ use toft_bench::peers::Peer;
 use toft_tests::library::{Library, library, scratch_dir};
 use toft_tests::trials::{main as run, trial};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The library as the corpus knows it: the hardened build is told from the default one by its name.
 fn peer() -> Peer {

@@ -104,6 +104,7 @@ pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
         ));
         let mut command = compiler(false);
         command.args(["-shared", "-fPIC", "-I"]).arg(tests_dir()).arg("-o").arg(&to).arg(&from);
+        command.args(Source::read(&from)?.flags);
         make(command, &to)?;
     }
     let binary = dir.join(&source.name);

@@ -7,7 +7,7 @@
 //! // run: 64 5                 arguments; repeated lines are further runs of the same program
 //! // env: KEY=VALUE
 //! // ulimit: -v 4000000        as the shell's: -v (KiB), -l (KiB), -n
-//! // timeout: 60               seconds, after which the process group is killed
+//! // timeout: 60               seconds on an idle machine; PATIENCE times that, and the process group is killed
 //! // expect: exit 0            or `signal ABRT`
 //! // stderr: LINE              whole lines, in order, nothing else; see `judge` for placeholders
 //! // stderr-any: WHY           standard error is not judged
@@ -24,6 +24,10 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How often the seconds of a test are waited for: a busy machine must not fail a test, and one that hangs ends
+/// all the same.
+pub const PATIENCE: u32 = 5;
 
 /// How a program has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +149,7 @@ impl Source {
             runs: Vec::new(),
             env: Vec::new(),
             limits: Vec::new(),
-            timeout: Duration::from_secs(60),
+            timeout: PATIENCE * Duration::from_secs(60),
             ending: Ending::Exit(0),
             stderr: Stderr::Lines(Vec::new()),
             no_details: false,
@@ -184,7 +188,7 @@ impl Source {
             "ulimit" => self.limits.push(limit(value)?),
             "timeout" => {
                 let seconds = value.parse().map_err(|_| format!("not seconds: {value}"))?;
-                self.timeout = Duration::from_secs(seconds);
+                self.timeout = PATIENCE * Duration::from_secs(seconds);
             }
             "expect" => self.ending = ending(value)?,
             "stderr" => match &mut self.stderr {
@@ -273,7 +277,7 @@ mod tests {
         assert_eq!(source.runs, [vec!["1".to_owned(), "2".into()], vec!["3".into()]]);
         assert_eq!(source.env, [("A".to_owned(), "b=c".to_owned())]);
         assert_eq!(source.limits, [Limit { resource: libc::RLIMIT_AS, value: 10 << 10 }]);
-        assert_eq!(source.timeout, Duration::from_secs(5));
+        assert_eq!(source.timeout, PATIENCE * Duration::from_secs(5));
         assert_eq!(source.ending, Ending::Signal(libc::SIGABRT));
         assert_eq!(source.stderr, Stderr::Lines(vec!["a: b".into()]));
         assert_eq!(source.promises, [4, 30]);

@@ -14,6 +14,7 @@ pub mod linked;
 pub mod need;
 pub mod process;
 pub mod programs;
+pub mod rust;
 pub mod secure;
 pub mod suite;
 pub mod trials;

@@ -1,6 +1,7 @@
 //! Running one program: its own process group, a deadline, both outputs kept.
 
 use crate::directives::{Ending, Limit};
+use crate::programs::tree::processor_time;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -77,22 +78,34 @@ fn kill_group(pid: u32) {
     unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGKILL) };
 }
 
-fn wait(child: &mut Child, timeout: Duration) -> (ExitStatus, bool, String) {
+/// Whether the child has exited; it stays to be waited for.
+fn has_exited(child: &Child) -> bool {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let how = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
+    // SAFETY: the pointer is to a live local.
+    let answer = unsafe { libc::waitid(libc::P_PID, child.id(), &raw mut info, how) };
+    assert_eq!(answer, 0, "the child can be waited for");
+    // SAFETY: waitid has filled the structure, or left it zero.
+    unsafe { info.si_pid() != 0 }
+}
+
+/// Waits to the end or to the deadline: the status, what its threads did at the deadline, and the
+/// processor time of the child and of the children it has waited for.
+fn wait(child: &mut Child, timeout: Duration) -> (ExitStatus, Option<String>, Duration) {
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_micros(500);
-    loop {
-        if let Some(status) = child.try_wait().expect("the child can be waited for") {
-            return (status, false, String::new());
-        }
-        if Instant::now() > deadline {
-            let stuck = threads_of(child.id());
+    let mut stuck = None;
+    while !has_exited(child) {
+        if stuck.is_none() && Instant::now() > deadline {
+            stuck = Some(threads_of(child.id()));
             kill_group(child.id());
-            let status = child.wait().expect("the child can be waited for");
-            return (status, true, stuck);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+    let spent = processor_time(child.id());
+    (child.wait().expect("the child can be waited for"), stuck, spent)
 }
 
 /// A command with a clean environment in which only `LD_PRELOAD` is for the caller to add.
@@ -108,7 +121,18 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 }
 
 /// Runs to the end or to the deadline. Whatever the program left running in its group is killed.
-pub fn run(mut command: Command, limits: &[Limit], timeout: Duration) -> Finished {
+pub fn run(command: Command, limits: &[Limit], timeout: Duration) -> Finished {
+    run_followed(command, limits, timeout, |_| ()).0
+}
+
+/// Runs to the end or to the deadline, and gives the processor time of the program and of the
+/// children it has waited for. `started` learns the process as soon as it is there.
+pub fn run_followed(
+    mut command: Command,
+    limits: &[Limit],
+    timeout: Duration,
+    started: impl FnOnce(u32),
+) -> (Finished, Duration) {
     let what = format!("{command:?}");
     let limits = limits.to_vec();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -128,7 +152,7 @@ pub fn run(mut command: Command, limits: &[Limit], timeout: Duration) -> Finishe
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) => {
-            return Finished {
+            let failed = Finished {
                 what,
                 ending: Ending::Exit(127),
                 timed_out: false,
@@ -136,23 +160,26 @@ pub fn run(mut command: Command, limits: &[Limit], timeout: Duration) -> Finishe
                 stdout: String::new(),
                 stderr: format!("did not start: {e}"),
             };
+            return (failed, Duration::ZERO);
         }
     };
+    started(child.id());
     let stdout = reader(child.stdout.take().expect("piped"));
     let stderr = reader(child.stderr.take().expect("piped"));
-    let (status, timed_out, stuck) = wait(&mut child, timeout);
+    let (status, stuck, spent) = wait(&mut child, timeout);
     // A grandchild that survives would keep the pipes open and the readers waiting.
     kill_group(child.id());
     let ending = match status.code() {
         Some(code) => Ending::Exit(code),
         None => Ending::Signal(status.signal().unwrap_or(0)),
     };
-    Finished {
+    let finished = Finished {
         what,
         ending,
-        timed_out,
-        stuck,
+        timed_out: stuck.is_some(),
+        stuck: stuck.unwrap_or_default(),
         stdout: stdout.join().unwrap_or_default(),
         stderr: stderr.join().unwrap_or_default(),
-    }
+    };
+    (finished, spent)
 }

@@ -11,10 +11,14 @@ const OLDEST: &str = "1.85";
 
 /// What a check needs of rustup.
 #[derive(Clone, Copy)]
-enum Need {
+pub enum Need {
+    /// A target of this toolchain.
     Target(&'static str),
+    /// Another toolchain.
     Toolchain(&'static str),
+    /// A component of a toolchain.
     Component(&'static str, &'static str),
+    /// A target of the nightly one.
     NightlyTarget(&'static str),
 }
 
@@ -31,6 +35,8 @@ struct Check {
 
 const WASM: &str = "wasm32-unknown-unknown";
 const THUMB: &str = "thumbv7em-none-eabihf";
+/// Of a processor without compare-exchange.
+const THUMB_WITHOUT: &str = "thumbv6m-none-eabi";
 const HOST: &str = "x86_64-unknown-linux-gnu";
 const MIRI: &[Need] = &[Need::Component("nightly", "miri"), Need::Component("nightly", "rust-src")];
 /// Tests that leak do so on purpose; the source of system pages is not Miri's.
@@ -52,6 +58,42 @@ const CHECKS: &[Check] = &[
             "allocator-api2,lock_api",
         ],
         variables: &[],
+        quick: true,
+    },
+    Check {
+        title: "arena: thumbv6m, without a warning",
+        needs: &[Need::Target(THUMB_WITHOUT)],
+        toolchain: "",
+        arguments: &[
+            "build",
+            "-p",
+            "toft-arena",
+            "--lib",
+            "--target",
+            THUMB_WITHOUT,
+            "--features",
+            "allocator-api2,lock_api",
+            "--target-dir",
+            "target/thumbv6m",
+        ],
+        variables: &[("RUSTFLAGS", "-Dwarnings")],
+        quick: true,
+    },
+    // A warning that the arena does not pass must stay one for a user who has it by its path.
+    Check {
+        title: "arena: outside of the workspace, for thumbv6m",
+        needs: &[Need::Target(THUMB_WITHOUT)],
+        toolchain: "",
+        arguments: &[
+            "build",
+            "--manifest-path",
+            "crates/toft-arena/outside/Cargo.toml",
+            "--target",
+            THUMB_WITHOUT,
+            "--target-dir",
+            "target/outside",
+        ],
+        variables: &[("RUSTFLAGS", "-Wunused-results")],
         quick: true,
     },
     Check {
@@ -258,7 +300,7 @@ fn in_node() -> Tally {
     tally
 }
 
-fn name(need: Need) -> String {
+pub fn name(need: Need) -> String {
     match need {
         Need::Target(target) | Need::NightlyTarget(target) => format!("target {target}"),
         Need::Toolchain(toolchain) => format!("toolchain {toolchain}"),
@@ -267,7 +309,7 @@ fn name(need: Need) -> String {
 }
 
 /// Whether it is there, or can be had.
-fn had(need: Need) -> bool {
+pub fn had(need: Need) -> bool {
     is_there(need) || (asked_for(need) && is_there(need))
 }
 

@@ -20,6 +20,9 @@ pub fn run() -> Tally {
     // Apart, because the fake system brings std, which the preload library cannot have.
     let core = ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os"];
     check("lints of the core's tests", &[&core[..], &["--", "-Dwarnings"]].concat(), &[]);
+    let hardened =
+        ["clippy", "--package", "toft", "--all-targets", "--features", "fake-os,hardened"];
+    check("lints of the hardened core", &[&hardened[..], &["--", "-Dwarnings"]].concat(), &[]);
     let arena = ["clippy", "--package", "toft-arena", "--all-targets", "--features", "all"];
     check("lints of the arena's features", &[&arena[..], &["--", "-Dwarnings"]].concat(), &[]);
     // What is built for experiments only; with all of it, class counts.

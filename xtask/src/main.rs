@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `suites.rs` | the test suites, in the order in which they run |
 //! | `gates.rs` | format, lints, documentation: what `ci` adds |
+//! | `real.rs` | real programs under load, beside the peers |
 //! | `secure.rs` | building the hardened library |
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
 //! | `arena.rs` | the arena on other compilers and for other machines |
+//! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `place.rs` | where things are |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
@@ -25,10 +27,12 @@ mod licences;
 mod packages;
 mod pages;
 mod place;
+mod real;
 mod secure;
 mod step;
 mod suites;
 mod tally;
+mod targets;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -47,8 +51,12 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, hardened, hardened-core, loom; all when none is named
+        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom; all when none is named. `real` by
+        /// name runs every program beside the peers for hours, and writes docs/real.md
         suites: Vec<String>,
+        /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
+        #[arg(long)]
+        quick: bool,
         /// Do not install Debian packages: tests that need missing ones are left out
         #[arg(long)]
         no_install: bool,
@@ -59,7 +67,7 @@ enum Task {
     Secure,
     /// Build all and install it: the command, both libraries, the header, pkg-config files, the manual page, completions
     Install(install::Place),
-    /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, its oldest compiler, nightly's
+    /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its oldest compiler, nightly's
     /// `Allocator`, the address sanitizer, Miri
     Arena,
     /// Check the licences of all dependencies
@@ -74,10 +82,18 @@ enum Task {
     Docs,
     /// Build the allocators that Toft is compared with
     Peers,
-    /// Write the figures and the plots of the README, from a run that `toft bench --json` wrote
+    /// Write the claim, the figures and the plots of the README, from a run that `toft bench --output` wrote; without a
+    /// file, build the library and the peers and measure everything first, which takes an hour
     Readme {
-        /// The file that --json wrote
-        run: PathBuf,
+        /// The file that --output wrote
+        run: Option<PathBuf>,
+    },
+    /// Build the library and the peers, measure the cases that have a published program, and print the figures of that
+    /// beside them
+    Published {
+        /// Passed on to toft-bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// Run the corpus of misuse on every allocator that is there: which stops which class. An hour at most; a run that is
     /// stopped goes on where it was
@@ -102,13 +118,17 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
-        Task::Test { suites, no_install } => {
-            suites::run(&suites, !no_install).map(|tally| close(&tally))
+        Task::Test { suites, quick, no_install } => {
+            test(suites, quick, !no_install).map(|tally| close(&tally))
         }
         Task::Ci => ci().map(|tally| close(&tally)),
         Task::Secure => secure::main(),
         Task::Install(to) => install::main(&to),
-        Task::Arena => Ok(close(&arena::run(true))),
+        Task::Arena => {
+            let mut tally = arena::run(true);
+            tally.add(targets::run());
+            Ok(close(&tally))
+        }
         Task::Licences => licences::check().map(|count| {
             println!("{count} packages, all under licences that are allowed");
             ExitCode::SUCCESS
@@ -116,7 +136,8 @@ fn main() -> ExitCode {
         Task::Golden { bless } => golden::main(bless),
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
-        Task::Readme { run } => readme(&run),
+        Task::Readme { run } => readme(run.as_deref()),
+        Task::Published { arguments } => published(&arguments),
         Task::Misuse { readme, arguments } => misuse(readme, &arguments),
         Task::Experiment(experiment) => experiment::run(&experiment),
         Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
@@ -127,11 +148,46 @@ fn main() -> ExitCode {
     })
 }
 
-fn readme(run: &Path) -> Result<ExitCode, String> {
+/// The allocators of the README: Toft, glibc, and the fast ones in the latest version that there is.
+const PEERS: &str = "toft,glibc,snmalloc,mimalloc3,tcmalloc,jemalloc53,rpmalloc";
+
+fn readme(run: Option<&Path>) -> Result<ExitCode, String> {
+    let Some(run) = run else { return readme(Some(&measured()?)) };
     // Cargo runs at the root, and the file is named from here.
     let run = std::path::absolute(run).map_err(|error| format!("{}: {error}", run.display()))?;
     let readme = place::root().join("README.md");
     step::passed_on(bench().arg("report").arg(run).arg("--readme").arg(readme))
+}
+
+/// Measures everything at full length; the file of the run.
+fn measured() -> Result<PathBuf, String> {
+    built()?;
+    let run = place::root().join("target/readme-run.json");
+    let done = bench().args(["--peers", PEERS, "--output"]).arg(&run).status();
+    done.is_ok_and(|status| status.success()).then_some(run).ok_or_else(|| "not measured".into())
+}
+
+fn published(arguments: &[String]) -> Result<ExitCode, String> {
+    built()?;
+    step::passed_on(bench().arg("--published").args(arguments))
+}
+
+/// Builds the library and the peers of the README that come as crates.
+fn built() -> Result<(), String> {
+    library()?;
+    let crates = PEERS.split(',').filter(|peer| !["toft", "glibc", "tcmalloc"].contains(peer));
+    let done = bench().arg("build-peers").args(crates).status();
+    done.is_ok_and(|status| status.success())
+        .then_some(())
+        .ok_or_else(|| "peers are missing".into())
+}
+
+/// Builds the library that lies in the tree.
+fn library() -> Result<(), String> {
+    let mut library = place::cargo();
+    library.args(["build", "--release", "--package", "toft-preload"]);
+    let built = library.status().is_ok_and(|status| status.success());
+    built.then_some(()).ok_or_else(|| "the library does not build".into())
 }
 
 fn misuse(readme: bool, arguments: &[String]) -> Result<ExitCode, String> {
@@ -140,11 +196,7 @@ fn misuse(readme: bool, arguments: &[String]) -> Result<ExitCode, String> {
     if readme {
         // The table of a README is of what lies in the tree, and of both builds.
         command.arg("--hardened").arg(secure::build()?);
-        let mut library = place::cargo();
-        library.args(["build", "--release", "--package", "toft-preload"]);
-        if !library.status().is_ok_and(|status| status.success()) {
-            return Err("the library does not build".into());
-        }
+        library()?;
         command.arg("--readme").arg(place::root().join("README.md"));
     }
     step::passed_on(&mut command)
@@ -156,9 +208,25 @@ fn bench() -> std::process::Command {
     cargo
 }
 
+fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let named = suites.len();
+    if !quick {
+        suites.retain(|suite| suite != "real");
+    }
+    if suites.len() < named {
+        tally.add(real::run(install)?);
+    }
+    if named == 0 || !suites.is_empty() {
+        tally.add(suites::run(&suites, install)?);
+    }
+    Ok(tally)
+}
+
 fn ci() -> Result<Tally, String> {
     let mut tally = gates::run();
     tally.add(arena::run(false));
+    tally.add(targets::run());
     tally.add(suites::run(&[], true)?);
     Ok(tally)
 }

@@ -4,9 +4,15 @@ use crate::place;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The packages of `tests/packages.txt`.
-fn listed() -> Result<Vec<String>, String> {
-    let path = place::root().join("tests/packages.txt");
+/// What the tests need that CI runs.
+pub const TESTS: &str = "tests/packages.txt";
+
+/// What `cargo xtask test real` needs beyond that: too large for every run of CI.
+pub const REAL: &str = "tests/packages-real.txt";
+
+/// The packages of a list.
+fn listed(list: &str) -> Result<Vec<String>, String> {
+    let path = place::root().join(list);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let lines = text.lines().map(str::trim);
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Into::into).collect())
@@ -29,8 +35,8 @@ fn is_there(package: &str) -> bool {
     }
 }
 
-fn missing() -> Result<Vec<String>, String> {
-    Ok(listed()?.into_iter().filter(|package| !is_there(package)).collect())
+fn missing(list: &str) -> Result<Vec<String>, String> {
+    Ok(listed(list)?.into_iter().filter(|package| !is_there(package)).collect())
 }
 
 /// `apt-get`, as root: directly, or by a sudo that asks for no password.
@@ -66,9 +72,10 @@ fn apt(arguments: &[&str], packages: &[String]) -> bool {
     })
 }
 
-/// Installs what is missing, where that is wanted and can be done. Says whether all is there now.
-pub fn prepare(install: bool) -> Result<bool, String> {
-    let wanted = missing()?;
+/// Installs what is missing of a list, if `install` is set and it can be done. Returns true if all is
+/// there now.
+pub fn prepare(list: &str, install: bool) -> Result<bool, String> {
+    let wanted = missing(list)?;
     if wanted.is_empty() {
         return Ok(true);
     }
@@ -84,7 +91,7 @@ pub fn prepare(install: bool) -> Result<bool, String> {
             }
         }
     }
-    let left = missing()?;
+    let left = missing(list)?;
     if !left.is_empty() {
         println!("==> not installed: {}", left.join(" "));
         println!("    Tests that need them are left out. To run them, as root:");
@@ -99,9 +106,9 @@ mod tests {
 
     #[test]
     fn the_list_is_of_packages() {
-        let list = listed().unwrap();
-        assert!(list.len() > 5);
-        for package in &list {
+        let lists = [TESTS, REAL].map(|list| listed(list).unwrap());
+        assert!(lists[0].len() > 5 && !lists[1].is_empty());
+        for package in lists.iter().flatten() {
             let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.*".contains(c);
             assert!(package.chars().all(ok), "{package}");
         }

@@ -6,15 +6,28 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long output may still come from what a command has left running.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long all steps of this process may take together: what hangs ends, however many steps it is.
+const ALL: Duration = Duration::from_secs(60 * 85);
+
+/// When the first step began.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// How long a step may take that begins when `gone` of `ALL` is over.
+fn allowance(limit: Duration, gone: Duration) -> Duration {
+    limit.min(ALL.saturating_sub(gone))
+}
+
 /// Runs a command and shows its output; gives the suites that it ran.
 pub fn run(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
     println!("\n==> {title}");
+    let limit = allowance(limit, BEGAN.elapsed());
     let started = Instant::now();
     let mut reader = Reader::new(title);
     let wrong = match stream(command, limit, |line| {
@@ -152,6 +165,14 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert!(gone(stat()), "{}", stat());
+    }
+
+    #[test]
+    fn all_steps_together_end_in_time() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        assert_eq!(allowance(minutes(60), minutes(0)), minutes(60));
+        assert_eq!(allowance(minutes(60), minutes(50)), minutes(35));
+        assert_eq!(allowance(minutes(60), minutes(99)), minutes(0));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! A shared arena as an allocator of single collections: core's `Allocator`, and its mirror for stable compilers.
 
-use super::{Exclusive, Shared, Spread, Striped};
+use super::{Exclusive, Shared};
+#[cfg(target_has_atomic = "8")]
+use super::{Spread, Striped};
 use crate::fault::NoMemory;
 use crate::shape::Shape;
 use crate::source::Source;
+#[cfg(target_has_atomic = "8")]
 use crate::space::Anywhere;
 use core::alloc::Layout;
 use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
@@ -52,6 +55,7 @@ macro_rules! blocks {
 }
 
 blocks!(Shared<S, F, L>, S: Shape, F: Source<S>, L: Exclusive);
+#[cfg(target_has_atomic = "8")]
 blocks!(
     Striped<S, L, N, H>,
     S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread
@@ -176,6 +180,7 @@ macro_rules! allocator {
 macro_rules! both {
     ($trait:path, $error:path) => {
         allocator!($trait, $error, Shared<S, F, L>, S: Shape, F: Source<S>, L: Exclusive);
+        #[cfg(target_has_atomic = "8")]
         allocator!(
             $trait,
             $error,

@@ -114,12 +114,14 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     }
 
     /// The block, with the right to all of it, if it looks like one.
+    #[cfg(target_has_atomic = "8")]
     fn own(&self, block: NonNull<u8>, layout: Layout) -> Option<NonNull<u8>> {
         self.hold(|arena| own(arena, block, layout)).flatten()
     }
 
     /// As `hold`; `None` also while somebody else has the lock.
     #[inline]
+    #[cfg(target_has_atomic = "8")]
     fn try_hold<R>(&self, work: impl FnOnce(&mut Arena<S, F>) -> R) -> Option<R> {
         // SAFETY: the lock lets in one at a time.
         self.lock.try_hold(|| work(unsafe { &mut *self.arena.get() }))

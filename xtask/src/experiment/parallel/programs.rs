@@ -27,7 +27,7 @@ pub fn run(libraries: &Libraries, runs: usize) -> Result<String, String> {
         .collect();
     let mut bench = Command::new(program("toft-bench"));
     bench.args(["--workloads", CASES, "--quick", "--runs", &runs.to_string()]);
-    bench.args(["--peers", &peers.join(",")]).arg("--json").arg(&json);
+    bench.args(["--peers", &peers.join(",")]).arg("--output").arg(&json);
     bench.env("TOFT_EXPERIMENT_ARENAS", "1").stdout(std::process::Stdio::null());
     succeed(bench)?;
     let report = Report::read(&json)?;

@@ -1,0 +1,302 @@
+//! Programs under the filters of system calls (seccomp) that containers have, in a container where the kernel allows one.
+//!
+//! Lists in `seccomp/` say what the filters are. bubblewrap makes the container: its own users, processes and mounts, without privileges
+//! or a daemon. Where the kernel forbids that, the filter alone is installed, and the tests say so in their names.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use toft_tests::compile::compiler;
+use toft_tests::library::{library, scratch_dir};
+use toft_tests::process::command;
+use toft_tests::trials::{main as run, needing, trial};
+
+const LISTS: [&str; 3] = ["docker", "containerd", "podman"];
+/// What `frees.c` may have in the end, in MiB: on a host it has 8, and 220 with glibc.
+const FREED: u32 = 24;
+/// Seconds after which what has not gone back stays. Not a measure: a busy machine takes its time.
+const PATIENCE: u64 = 120;
+
+/// A system call for each row of what Toft wants, and whether the thread that gives memory back can do without.
+const WANTED: [(&str, bool); 15] = [
+    ("membarrier", true),
+    ("sched_setscheduler", true),
+    ("capset", true),
+    ("process_madvise", true),
+    ("pidfd_open", true),
+    ("mincore", true),
+    ("sysinfo", true),
+    ("pipe2", true),
+    ("vmsplice", true),
+    ("process_vm_readv", true),
+    ("userfaultfd", true),
+    ("memfd_create", true),
+    ("mlock2", true),
+    ("pkey_alloc", true),
+    // The thread itself. Threads of the C library come by clone3.
+    ("clone", false),
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("seccomp")
+}
+
+fn build(name: &str, libraries: &[&str]) -> Result<PathBuf, String> {
+    let program = scratch_dir("containers").join(name);
+    // Trials run at once: each makes its own, and the last one stays.
+    let own = program.with_extension(format!("{:?}", std::thread::current().id()));
+    let mut compile = compiler(false);
+    compile.arg("-o").arg(&own).arg(folder().join(format!("{name}.c"))).args(libraries);
+    let out = compile.output().map_err(|e| format!("{compile:?}: {e}"))?;
+    if !out.status.success() {
+        return Err(format!("{compile:?}\n{}", String::from_utf8_lossy(&out.stderr)));
+    }
+    std::fs::rename(&own, &program).map_err(|e| e.to_string())?;
+    Ok(program)
+}
+
+fn under() -> Result<PathBuf, String> {
+    build("under", &["-lseccomp"])
+}
+
+fn list(name: &str) -> PathBuf {
+    folder().join(format!("{name}.calls"))
+}
+
+/// Whether bubblewrap can make a container here.
+fn containers() -> bool {
+    let mut bwrap = Command::new("bwrap");
+    bwrap.args([
+        "--ro-bind",
+        "/",
+        "/",
+        "--unshare-all",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "true",
+    ]);
+    bwrap.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// A command that runs a program in a container with this filter; or under the filter alone.
+fn contained(filter: &str, program: &Path) -> Result<Command, String> {
+    let under = under()?;
+    if !containers() {
+        let mut alone = command(&under);
+        alone.arg(list(filter)).arg("--").arg(program);
+        return Ok(alone);
+    }
+    let compiled = scratch_dir("containers").join(format!("{filter}.{}.bpf", std::process::id()));
+    let file = std::fs::File::create(&compiled).map_err(|e| e.to_string())?;
+    let made = Command::new(&under).arg(list(filter)).stdout(file).status();
+    if !made.map_err(|e| e.to_string())?.success() {
+        return Err(format!("{filter}: libseccomp makes no filter of it"));
+    }
+    let mut shell = command("sh");
+    shell.arg("-c").arg(
+        "exec bwrap --ro-bind / / --bind \"$WRITABLE\" \"$WRITABLE\" --proc /proc --dev /dev --unshare-user --unshare-pid --unshare-ipc \
+         --unshare-uts --seccomp 9 -- \"$0\" \"$@\" 9<\"$FILTER\"",
+    );
+    shell.arg(program).env("FILTER", compiled).env("WRITABLE", std::env::temp_dir());
+    Ok(shell)
+}
+
+/// Runs `frees` and reads what it says: KiB when full and in the end, and what it noticed.
+fn frees(mut command: Command) -> Result<(u64, u64, u64), String> {
+    let out = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let said: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match said[..] {
+        [full, left, wrong] => Ok((full, left, wrong)),
+        _ => Err(format!(
+            "{command:?}: {:?} {text}{}",
+            out.status,
+            String::from_utf8_lossy(&out.stderr)
+        )),
+    }
+}
+
+fn gives_back(filter: &str) -> Result<(), String> {
+    let mut command = contained(filter, &build("frees", &["-pthread"])?)?;
+    command.args([FREED.to_string(), PATIENCE.to_string()]);
+    if let Some(library) = library().path() {
+        command.env("LD_PRELOAD", library);
+    }
+    let (full, left, wrong) = frees(command)?;
+    if left > u64::from(FREED) << 10 || wrong != 0 {
+        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
+    }
+    Ok(())
+}
+
+/// A program under a filter that kills, traps or lies for one call lives, is none the wiser, and gives back what it can.
+fn lives(how: &str, call: &str, gives_back: bool) -> Result<(), String> {
+    let mut command = command(under()?);
+    command.arg(format!("{how}:{call}")).arg("--").arg("env");
+    if let Some(library) = library().path() {
+        command.arg(format!("LD_PRELOAD={}", library.display()));
+    }
+    command.arg(build("frees", &["-pthread"])?);
+    let seconds = if gives_back { PATIENCE } else { 2 };
+    command.args([FREED.to_string(), seconds.to_string()]);
+    let (full, left, wrong) = frees(command)?;
+    if wrong != 0 || gives_back != (left <= u64::from(FREED) << 10) {
+        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
+    }
+    Ok(())
+}
+
+/// A server that ends with the test.
+struct Server {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.ask("SHUTDOWN NOSAVE");
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(filter: Option<&str>) -> Result<Server, String> {
+        let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let redis = toft_tests::need::find("redis-server").ok_or("no redis-server")?;
+        let mut command = match filter {
+            Some(filter) => contained(filter, &redis)?,
+            None => command(redis),
+        };
+        let socket = folder.path().join("socket");
+        command
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .arg(&socket);
+        if let Some(library) = library().path() {
+            command.env("LD_PRELOAD", library);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|e| format!("{command:?}: {e}"))?;
+        let server = Server { child, folder };
+        wait(|| server.ask("PING").is_ok_and(|answer| answer.contains("PONG")))
+            .ok_or("redis does not answer")?;
+        Ok(server)
+    }
+
+    fn ask(&self, what: &str) -> std::io::Result<String> {
+        let mut stream =
+            std::os::unix::net::UnixStream::connect(self.folder.path().join("socket"))?;
+        stream.set_read_timeout(Some(Duration::from_secs(PATIENCE)))?;
+        stream.write_all(format!("{what}\r\n").as_bytes())?;
+        let mut buffer = [0; 65536];
+        let got = stream.read(&mut buffer)?;
+        Ok(String::from_utf8_lossy(&buffer[..got]).into_owned())
+    }
+
+    /// KiB that redis itself sees resident.
+    fn resident(&self) -> Option<u64> {
+        let text = self.ask("INFO memory").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("used_memory_rss:"))?;
+        line.trim().parse::<u64>().ok().map(|bytes| bytes >> 10)
+    }
+
+    /// Fills it, empties it, and waits until it has as little as `wanted` says, in KiB, or no less for a while.
+    fn empties(&self, wanted: impl Fn(u64) -> bool) -> Result<(u64, u64), String> {
+        let fill = "local v = string.rep('v', 200) for i = 1, 400000 do \
+                    redis.call('set', 'key:' .. i, v .. string.rep('w', i % 300)) end return redis.call('dbsize')";
+        let answer = self.ask(&format!("EVAL \"{fill}\" 0")).map_err(|e| e.to_string())?;
+        if !answer.starts_with(":400000") {
+            return Err(format!("filled: {answer}"));
+        }
+        let full = self.resident().ok_or("no INFO")?;
+        self.ask("FLUSHALL").map_err(|e| e.to_string())?;
+        let begun = Instant::now();
+        let mut least = u64::MAX;
+        let _ = wait(|| {
+            let now = self.resident().unwrap_or(u64::MAX);
+            if now < least {
+                least = now;
+                if std::env::var_os("TOFT_TEST_SHOW").is_some() {
+                    eprintln!("{:.1} s: {now} KiB of {full}", begun.elapsed().as_secs_f64());
+                }
+            }
+            wanted(now)
+        });
+        Ok((full, least))
+    }
+}
+
+/// Waits until something is so.
+fn wait(mut so: impl FnMut() -> bool) -> Option<()> {
+    let end = Instant::now() + Duration::from_secs(PATIENCE);
+    while !so() {
+        if Instant::now() > end {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Some(())
+}
+
+/// Redis that was emptied has no more than a tenth more in a container than on the host.
+fn redis(filter: &'static str) -> Result<(), String> {
+    // On the host: what is left once nothing has gone for some seconds.
+    let since = std::cell::Cell::new((u64::MAX, Instant::now()));
+    let settled = |now: u64| {
+        let (least, at) = since.get();
+        if now < least {
+            since.set((now, Instant::now()));
+        }
+        now >= least && at.elapsed() > Duration::from_secs(4)
+    };
+    let (full, host) = Server::start(None)?.empties(settled)?;
+    if host > full / 2 {
+        return Err(format!("on the host: {host} KiB of {full}"));
+    }
+    let bar = host + host / 10;
+    let (full, here) = Server::start(Some(filter))?.empties(|now| now <= bar)?;
+    if here > bar {
+        return Err(format!("{here} KiB of {full}, on the host {host}"));
+    }
+    Ok(())
+}
+
+fn main() {
+    let needs = |more: &[(&str, &str)]| {
+        // The header of a library is no tool: the compiler says so.
+        let all = [("bwrap", "bubblewrap")];
+        all.iter()
+            .chain(more)
+            .map(|(tool, package)| (tool.to_string(), package.to_string()))
+            .collect::<Vec<_>>()
+    };
+    if library().path().is_none() {
+        run(vec![trial("containers (not on libc: it keeps what was freed)", || Ok(()))]);
+    }
+    let place = if containers() { "" } else { " (the filter alone: no containers here)" };
+    let mut trials: Vec<Trial> = Vec::new();
+    for list in LISTS {
+        trials.push(needing(&format!("gives_back_{list}{place}"), &needs(&[]), move || {
+            gives_back(list)
+        }));
+        let redis_needs = needs(&[("redis-server", "redis-server")]);
+        trials.push(needing(&format!("redis_{list}{place}"), &redis_needs, move || redis(list)));
+    }
+    trials.push(trial("allows_everything", || lives("allow", "", true)));
+    for (call, gives_back) in WANTED {
+        for how in ["kill", "trap"] {
+            trials.push(trial(format!("{how}_{call}"), move || lives(how, call, gives_back)));
+        }
+    }
+    for (call, gives_back) in
+        [("membarrier", true), ("mincore", true), ("sysinfo", true), ("clone", false)]
+    {
+        trials.push(trial(format!("lie_{call}"), move || lives("lie", call, gives_back)));
+    }
+    run(trials);
+}

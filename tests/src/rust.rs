@@ -1,0 +1,94 @@
+//! Rust programs with `toft::Toft` as their allocator: what they say at exit and of misuse, linked dynamically and
+//! statically.
+
+use crate::directives::Ending;
+use crate::library::{library, target_dir, workspace};
+use crate::process::{Finished, command, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Builds `crates/toft/examples/reports.rs`, for each kind of linking in a folder of its own.
+fn build(fixed: bool) -> Result<PathBuf, String> {
+    let target = target_dir().join("toft-tests").join(if fixed { "rust-static" } else { "rust" });
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "toft", "--example", "reports", "--target-dir"]);
+    cargo.arg(&target).current_dir(workspace()).env_remove("TOFT_TEST_LIBRARY");
+    if fixed {
+        cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static");
+    }
+    let out = cargo.output().map_err(|e| e.to_string())?;
+    if !out.status.success() {
+        return Err(format!("{cargo:?}\n{}", String::from_utf8_lossy(&out.stderr)));
+    }
+    Ok(target.join("debug/examples/reports"))
+}
+
+fn start(program: &Path, word: &str, settings: &[(&str, &str)]) -> Finished {
+    let mut command = command(program);
+    command.arg(word).envs(settings.iter().copied());
+    run(command, &[], Duration::from_secs(60))
+}
+
+/// What must hold of such a program.
+pub fn reports(fixed: bool) -> Result<(), String> {
+    let program = build(fixed)?;
+    let check = |finished: &Finished, ending, right: &dyn Fn(&str) -> bool, what: &str| {
+        if finished.ending == ending && right(&finished.stderr) {
+            return Ok(());
+        }
+        Err(finished.describe(&format!("not: {what}, and the end {ending:?}")))
+    };
+    let (well, aborted) = (Ending::Exit(0), Ending::Signal(libc::SIGABRT));
+    let silent: &dyn Fn(&str) -> bool = &|text| text.is_empty();
+
+    let asked = [("TOFT_STATS", "1"), ("TOFT_LEAKS", "1")];
+    let stats =
+        |text: &str| text.matches("{\"toft\":").count() == 1 && text.contains("\ntoft-end\n");
+    for (word, ending) in [("nothing", well), ("exit", Ending::Exit(3))] {
+        check(&start(&program, word, &[]), ending, silent, "silence where nothing is asked for")?;
+        let said = start(&program, word, &asked[..1]);
+        check(&said, ending, &stats, "statistics, once")?;
+    }
+    check(&start(&program, "abort", &asked), aborted, silent, "nothing at an abort")?;
+
+    let leaks = |text: &str| {
+        text.starts_with("toft: leaks: 4096 bytes in 4 blocks, of 1 call sites")
+            && text.contains("toft:   4096 bytes in 4 blocks, from ")
+            && text.contains("/examples/reports")
+    };
+    check(&start(&program, "leak", &asked[1..]), well, &leaks, "four blocks that are lost")?;
+    check(&start(&program, "nothing", &asked[1..]), well, silent, "no leaks in the correct one")?;
+
+    let file = program.with_extension("profile");
+    let _ = std::fs::remove_file(&file);
+    let path = file.display().to_string();
+    check(&start(&program, "leak", &[("TOFT_PROFILE", &path)]), well, silent, "a profile")?;
+    let profile = std::fs::read(&file).map_err(|e| format!("no profile {path}: {e}"))?;
+    if profile.is_empty() {
+        return Err(format!("an empty profile: {path}"));
+    }
+
+    check(&start(&program, "once", &[]), well, silent, "silence of the correct twin")?;
+    let twice = start(&program, "twice", &[]);
+    let found = crate::linked::functions(&program, &twice.stderr, "called from")?;
+    let place = |name: &str| found.iter().position(|function| function.contains(name));
+    // Names of Rust's are mangled; between the calls lie none of the allocator's own.
+    let right = |text: &str| {
+        text.starts_with("toft: double free: free(0x")
+            && matches!(
+                (place("inner"), place("outer"), place("main")),
+                (Some(0), Some(1), Some(2))
+            )
+    };
+    check(&twice, aborted, &right, &format!("inner, outer, main: {found:?}"))?;
+
+    // Two copies in one process: the preloaded one has what C code allocates, and each tells of its own.
+    let (Some(library), false) = (library().path(), fixed) else { return Ok(()) };
+    let preload = ("LD_PRELOAD", library.to_str().ok_or("the library's path is no text")?);
+    check(&start(&program, "once", &[preload]), well, silent, "silence of two copies")?;
+    let both = |text: &str| text.matches("{\"toft\":").count() == 2;
+    check(&start(&program, "nothing", &[preload, asked[0]]), well, &both, "both statistics")?;
+    check(&start(&program, "leak", &[preload, asked[1]]), well, &leaks, "leaks of the program's")?;
+    check(&start(&program, "twice", &[preload]), aborted, &|text| text.contains("called from"), "")
+}

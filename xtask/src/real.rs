@@ -1,0 +1,71 @@
+//! `cargo xtask test real`: real programs under load, on libc, on both builds of Toft and on its
+//! peers. The tests' own runner does the work; here is which allocators, how often, and the page.
+
+use crate::place;
+use crate::tally::Tally;
+use crate::{packages, step};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use toft_bench::peers;
+
+/// The page that a whole run writes.
+const PAGE: &str = "docs/real.md";
+
+/// Beside libc and both builds of Toft in a whole run, as far as they are installed.
+const PEERS: &[&str] =
+    &["jemalloc", "tcmalloc", "mimalloc2", "jemalloc53", "mimalloc3", "snmalloc"];
+
+/// Runs on each allocator, and requests by which a whole run exceeds a quick one.
+const ROUNDS: u32 = 3;
+const TIMES: u32 = 5;
+
+/// The test binary: a quick run on both builds, or a whole one beside the peers that writes the page.
+pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
+    crate::secure::build()?;
+    let built = place::cargo()
+        .args(["build", "--release", "--package", "toft-preload"])
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !built.success() {
+        return Err("the library does not build".into());
+    }
+    let mut names = vec!["toft".to_owned(), "toft-secure".to_owned()];
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-tests", "--test", "real", "--no-fail-fast"]);
+    if !quick {
+        names.extend(installed(PEERS));
+        cargo.env("TOFT_REAL_ROUNDS", ROUNDS.to_string());
+        cargo.env("TOFT_REAL_TIMES", TIMES.to_string());
+    }
+    if let Some(page) = page {
+        cargo.env("TOFT_REAL_PAGE", page);
+    }
+    cargo.env("TOFT_REAL_PEERS", names.join(","));
+    Ok(cargo)
+}
+
+/// Those of the peers that this machine has; the others are named.
+fn installed(names: &[&str]) -> Vec<String> {
+    let mut there = Vec::new();
+    for name in names {
+        match peers::choose(&[(*name).to_owned()]) {
+            Ok(_) => there.push((*name).to_owned()),
+            Err(why) => println!("left out: {why}"),
+        }
+    }
+    there
+}
+
+/// A whole run: installs the packages that CI does without, too, and writes the page.
+pub fn run(install: bool) -> Result<Tally, String> {
+    packages::prepare(packages::TESTS, install)?;
+    packages::prepare(packages::REAL, install)?;
+    let mut command = command(false, Some(place::root().join(PAGE)))?;
+    let mut tally = Tally::default();
+    for suite in step::run("real", &mut command, Duration::from_secs(6 * 3600)) {
+        tally.push(suite);
+    }
+    println!("{PAGE}");
+    Ok(tally)
+}
