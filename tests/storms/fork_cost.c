@@ -6,7 +6,7 @@
 // promise: 23
 #include "many_sites.h"
 
-enum { SITES = 48, BLOCKS = 9000, WORK = 300, RUNS = 3, PROCESSES = 5 };
+enum { SITES = 48, BLOCKS = 9000, WORK = 300, RUNS = 3, PROCESSES = 20 };
 
 /* Of the parent: page tables in KiB, mappings. Of a child: faults if it exits at once, and if it allocates. */
 struct cost {
@@ -129,8 +129,9 @@ int main(int argc, char **argv)
     free(probe);
     CHECK(toft.tables <= libc.tables + (hardened ? 1000 : 720));
     CHECK(toft.mappings <= libc.mappings + (hardened ? 110 : 90));
-    /* Five to seven: the handler's code and tables, and the symbols of one library more for the loader. */
-    CHECK(toft.idle <= libc.idle + 9);
+    /* Seven to nine: the handler's code and tables, and the symbols of one library more for the loader. It was
+     * 60 in the hardened build, and 11 in the default one, before the child wrote only what changes. */
+    CHECK(toft.idle <= libc.idle + 14);
     CHECK(toft.busy <= libc.busy + libc.busy / 20);
     return 0;
 }
