@@ -4,7 +4,7 @@
 use super::slab::{AWAKE, DORMANT, GROUPS, Slab};
 use super::states::{ARMED, DIRTY, DIRTY_FRESH, RESERVED, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
-use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// Least credit of a listed slab that was found not empty, as a multiple of its slots: one with few
 /// blocks does not ask at every free.
@@ -202,7 +202,9 @@ impl Slab {
     /// Free slots have come that no free has counted. Owner.
     #[cold]
     pub(super) fn count_anew(&self) -> Spent {
-        self.disturbed.store(0, Relaxed);
+        // A swap, because it reads the last 1 that was stored: the slots that came before that are then counted here. A
+        // store could overwrite a 1 of which nothing below is seen yet. pairs: the stores of 1, Release.
+        self.disturbed.swap(0, Acquire);
         let held = self.held();
         if self.is_listed() {
             self.set_credit(held.max(1));
