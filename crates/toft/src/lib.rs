@@ -46,9 +46,11 @@ macro_rules! cfg_if {
 cfg_if! {
     if #[cfg(all(
         target_os = "linux",
-        target_env = "gnu",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64")
+        any(
+            all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")),
+            all(target_env = "musl", target_arch = "x86_64")
+        )
     ))] {
         #[cfg(test)]
         extern crate std;
@@ -102,8 +104,8 @@ cfg_if! {
     } else {
         // Nothing else is compiled there, so that this is the only error.
         compile_error! {
-            "Toft runs on Linux with the GNU C library, on x86_64 and aarch64 (x86_64-unknown-linux-gnu, \
-             aarch64-unknown-linux-gnu). Elsewhere the crate toft-arena allocates from memory that the program hands over"
+            "Toft runs on Linux: x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu, and x86_64-unknown-linux-musl. \
+             Elsewhere the crate toft-arena allocates from memory that the program hands over"
         }
     }
 }

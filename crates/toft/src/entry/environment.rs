@@ -18,23 +18,31 @@ const WORD: usize = size_of::<usize>();
 /// An array of pointers to C strings, ended by null.
 type Strings = *mut *mut u8;
 
-unsafe extern "C" {
-    /// Where the kernel put argc; set by the loader before anything else runs.
-    static __libc_stack_end: *mut usize;
-}
-
 /// The environment as pointers to `NAME=value`. The first allocation may come before libc has set
 /// `environ`: then it is found where the kernel put it.
 fn variables() -> Strings {
     let known = process::environment();
-    if !known.is_null() {
-        return known;
+    if known.is_null() { initial_variables() } else { known }
+}
+
+/// The environment in the kernel's vector.
+#[cfg(target_env = "gnu")]
+fn initial_variables() -> Strings {
+    unsafe extern "C" {
+        /// Where the kernel put argc; set by the loader before anything else runs.
+        static __libc_stack_end: *mut usize;
     }
     // SAFETY: the loader sets this before any allocation; argc, argv, null, environment follow.
     unsafe {
         let stack = __libc_stack_end;
         if stack.is_null() { core::ptr::null_mut() } else { stack.add(1 + *stack + 1).cast() }
     }
+}
+
+/// musl sets `environ` before it calls anything: where it is null there is none.
+#[cfg(not(target_env = "gnu"))]
+fn initial_variables() -> Strings {
+    core::ptr::null_mut()
 }
 
 /// Each variable of the environment.

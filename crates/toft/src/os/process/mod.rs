@@ -16,13 +16,38 @@ pub use files::*;
 pub use memory::*;
 
 unsafe extern "C" {
-    fn __register_atfork(
-        prepare: Option<unsafe extern "C" fn()>,
-        parent: Option<unsafe extern "C" fn()>,
-        child: Option<unsafe extern "C" fn()>,
-        dso: *mut c_void,
-    ) -> c_int;
     static mut environ: *mut *mut u8;
+}
+
+/// What `fork` calls.
+type Handler = Option<unsafe extern "C" fn()>;
+
+/// Registers handlers of `fork`; returns true if libc has taken them.
+///
+/// # Safety
+/// 1. The handlers live as long as the process.
+#[cfg(target_env = "gnu")]
+unsafe fn at_fork(prepare: Handler, parent: Handler, child: Handler) -> bool {
+    unsafe extern "C" {
+        fn __register_atfork(
+            prepare: Handler,
+            parent: Handler,
+            child: Handler,
+            dso: *mut c_void,
+        ) -> c_int;
+    }
+    // SAFETY: duty 1; of no library that could be unloaded.
+    unsafe { __register_atfork(prepare, parent, child, core::ptr::null_mut()) == 0 }
+}
+
+/// Registers handlers of `fork`; returns true if libc has taken them.
+///
+/// # Safety
+/// 1. The handlers live as long as the process.
+#[cfg(not(target_env = "gnu"))]
+unsafe fn at_fork(prepare: Handler, parent: Handler, child: Handler) -> bool {
+    // SAFETY: duty 1.
+    unsafe { libc::pthread_atfork(prepare, parent, child) == 0 }
 }
 
 /// Bytes in a page, from the auxiliary vector.
@@ -83,15 +108,15 @@ pub fn thread_runs(number: u32) -> bool {
 
 /// Asks to be told in the child of every fork. No prepare handler: nothing is held across a fork.
 pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
-    // SAFETY: the handler lives as long as the process: the library is never unloaded (NODELETE).
-    unsafe { __register_atfork(None, None, Some(handler), core::ptr::null_mut()) == 0 }
+    // SAFETY: (1) the library is never unloaded (NODELETE).
+    unsafe { at_fork(None, None, Some(handler)) }
 }
 
 /// Asks to be told before every fork, and after it in the parent; says whether that will be so. The handler is
 /// called before the C library takes locks of its own, and after the program's.
 pub fn on_fork(prepare: unsafe extern "C" fn(), parent: unsafe extern "C" fn()) -> bool {
-    // SAFETY: as in `on_fork_child`.
-    unsafe { __register_atfork(Some(prepare), Some(parent), None, core::ptr::null_mut()) == 0 }
+    // SAFETY: (1) as in `on_fork_child`.
+    unsafe { at_fork(Some(prepare), Some(parent), None) }
 }
 
 /// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds all.

@@ -103,7 +103,8 @@ impl core::ops::Deref for Path {
     }
 }
 
-/// As the C library does it: by `clone3` since 2.34.
+/// As the C library does it: glibc by `clone3` since 2.34.
+#[cfg(target_env = "gnu")]
 fn way_of_threads() -> Way {
     let version = {
         // SAFETY: a constant text of the C library.
@@ -112,7 +113,14 @@ fn way_of_threads() -> Way {
     if at_least(version, (2, 34)) { Way::Clone3 } else { Way::Clone }
 }
 
+/// As the C library does it: musl by `clone`.
+#[cfg(not(target_env = "gnu"))]
+fn way_of_threads() -> Way {
+    Way::Clone
+}
+
 /// Returns true if a text that begins with two numbers says this version or a later one.
+#[cfg(any(test, target_env = "gnu"))]
 pub(super) fn at_least(text: &[u8], wanted: (usize, usize)) -> bool {
     let mut numbers =
         text.split(|byte| !byte.is_ascii_digit()).map(|digits| parse_number(digits).unwrap_or(0));
