@@ -6,7 +6,7 @@ use crate::tally::{Suite, Tally};
 
 /// One of each kind: another C library, another width, other systems.
 const REFUSED: [&str; 4] = [
-    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-musl",
     "i686-unknown-linux-gnu",
     "x86_64-pc-windows-gnu",
     "aarch64-apple-darwin",
