@@ -85,23 +85,32 @@ fn containers() -> bool {
 
 /// A command that runs a program in a container with this filter; or under the filter alone.
 fn contained(filter: &str, program: &Path) -> Result<Command, String> {
+    if containers() { in_container(filter, program, "") } else { filtered(filter, program) }
+}
+
+/// A command that runs a program under the filter alone.
+fn filtered(filter: &str, program: &Path) -> Result<Command, String> {
+    let mut alone = command(under()?);
+    alone.arg(list(filter)).arg("--").arg(program);
+    Ok(alone)
+}
+
+/// A command that runs a program in a container with this filter, and `more` words for bubblewrap.
+fn in_container(filter: &str, program: &Path, more: &str) -> Result<Command, String> {
     let under = under()?;
-    if !containers() {
-        let mut alone = command(&under);
-        alone.arg(list(filter)).arg("--").arg(program);
-        return Ok(alone);
-    }
     let compiled = scratch_dir("containers").join(format!("{filter}.{}.bpf", std::process::id()));
     let file = std::fs::File::create(&compiled).map_err(|e| e.to_string())?;
     let made = Command::new(&under).arg(list(filter)).stdout(file).status();
     if !made.map_err(|e| e.to_string())?.success() {
         return Err(format!("{filter}: libseccomp makes no filter of it"));
     }
+    // What begins with a dot stays outside: a mark of the container that this test itself may run in.
     let mut shell = command("sh");
-    shell.arg("-c").arg(
-        "exec bwrap --ro-bind / / --bind \"$WRITABLE\" \"$WRITABLE\" --proc /proc --dev /dev --unshare-user --unshare-pid --unshare-ipc \
-         --unshare-uts --seccomp 9 -- \"$0\" \"$@\" 9<\"$FILTER\"",
-    );
+    shell.arg("-c").arg(format!(
+        "for each in /*; do binds=\"$binds --ro-bind $each $each\"; done
+         exec bwrap $binds --bind \"$WRITABLE\" \"$WRITABLE\" --proc /proc --dev /dev --unshare-user --unshare-pid --unshare-ipc \
+         --unshare-uts {more} --seccomp 9 -- \"$0\" \"$@\" 9<\"$FILTER\" 8</dev/null",
+    ));
     shell.arg(program).env("FILTER", compiled).env("WRITABLE", std::env::temp_dir());
     Ok(shell)
 }
@@ -129,6 +138,47 @@ fn gives_back(filter: &str) -> Result<(), String> {
     }
     let (full, left, wrong) = frees(command)?;
     if left > u64::from(FREED) << 10 || wrong != 0 {
+        return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
+    }
+    Ok(())
+}
+
+/// What tells a program without threads that its filter allows processes.
+#[derive(Clone, Copy)]
+enum Evidence {
+    None,
+    /// Its parent has the filter, too: a shell in a container.
+    Parent,
+    /// It is the first process of a container with a runtime's mark, or of one without.
+    Mark,
+    NoMark,
+}
+
+/// A program without threads gives back what it can where there is evidence, and else nothing.
+fn looks_for(evidence: Evidence) -> Result<(), String> {
+    let frees_program = build("frees", &["-pthread"])?;
+    let mut command = match evidence {
+        Evidence::None => filtered("docker", &frees_program)?,
+        Evidence::Parent => {
+            let mut shell = filtered("docker", Path::new("sh"))?;
+            // The shell stays, because it has another command.
+            shell.args(["-c", "\"$0\" \"$@\"; true"]).arg(&frees_program);
+            shell
+        }
+        Evidence::Mark => {
+            let mark = "--as-pid-1 --tmpfs /run --file 8 /run/.containerenv";
+            in_container("docker", &frees_program, mark)?
+        }
+        Evidence::NoMark => in_container("docker", &frees_program, "--as-pid-1 --tmpfs /run")?,
+    };
+    let gives_back = matches!(evidence, Evidence::Parent | Evidence::Mark);
+    let seconds = if gives_back { PATIENCE } else { 2 };
+    command.args([FREED.to_string(), seconds.to_string(), "alone".to_owned()]);
+    if let Some(library) = library().path() {
+        command.env("LD_PRELOAD", library);
+    }
+    let (full, left, wrong) = frees(command)?;
+    if wrong != 0 || gives_back != (left <= u64::from(FREED) << 10) {
         return Err(format!("{full} KiB, then {left} KiB; noticed {wrong:#b}"));
     }
     Ok(())
@@ -286,6 +336,12 @@ fn main() {
         }));
         let redis_needs = needs(&[("redis-server", "redis-server")]);
         trials.push(needing(&format!("redis_{list}{place}"), &redis_needs, move || redis(list)));
+    }
+    trials.push(trial("no_evidence", || looks_for(Evidence::None)));
+    trials.push(trial("evidence_of_the_parent", || looks_for(Evidence::Parent)));
+    if containers() {
+        trials.push(trial("evidence_of_a_mark", || looks_for(Evidence::Mark)));
+        trials.push(trial("no_evidence_without_a_mark", || looks_for(Evidence::NoMark)));
     }
     trials.push(trial("allows_everything", || lives("allow", "", true)));
     for (call, gives_back) in WANTED {
