@@ -24,15 +24,15 @@ fn main() {
     all.extend(of_the_file("has_no_panic", image::has_no_panic));
     all.extend(of_the_file("headers_are_right", image::headers_are_right));
     all.extend(of_the_file("only_semaphores_stay_writable", image::only_semaphores_stay_writable));
-    for (name, link, cpp) in [
-        ("links_shared_c", Link::Shared, false),
-        ("links_shared_cpp", Link::Shared, true),
-        ("links_archive_c", Link::Archive, false),
-        ("links_archive_cpp", Link::Archive, true),
-        ("links_static_c", Link::Static, false),
-        ("links_static_cpp", Link::Static, true),
-    ] {
-        all.extend(of_the_file(name, move |path| links(path, link, cpp)));
+    for (name, link) in
+        [("shared", Link::Shared), ("archive", Link::Archive), ("static", Link::Static)]
+    {
+        for (kind, program, cpp) in
+            [("c", "api.c", false), ("cpp", "api.c", true), ("hpp", "hpp.cc", true)]
+        {
+            let name = format!("links_{name}_{kind}");
+            all.extend(of_the_file(&name, move |path| links(path, link, program, cpp)));
+        }
     }
     for (name, link) in [
         ("stacks_archive", Link::Archive),

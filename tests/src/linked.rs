@@ -25,13 +25,14 @@ pub fn include_dir() -> PathBuf {
     workspace().join("crates/toft-preload/include")
 }
 
-/// Compiles `abi/linked/api.c` against the header in either language, links it so, and runs it.
-pub fn links(library: &Path, link: Link, cpp: bool) -> Result<(), String> {
-    let source = Source::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/linked/api.c"))?;
+/// Compiles a program of `abi/linked` against the headers in either language, links it so, and runs it.
+pub fn links(library: &Path, link: Link, program: &str, cpp: bool) -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/linked");
+    let source = Source::read(&folder.join(program))?;
     let stem = library.file_stem().ok_or("the library has no name")?.to_string_lossy();
     let archive = library.with_extension("a");
     let scratch = scratch_dir("linked");
-    let binary = scratch.join(format!("{link:?}-{}", if cpp { "cpp" } else { "c" }));
+    let binary = scratch.join(format!("{link:?}-{program}-{}", if cpp { "cpp" } else { "c" }));
     let mut compile = compiler(cpp);
     compile
         .args(["-Werror", "-I"])
@@ -45,7 +46,7 @@ pub fn links(library: &Path, link: Link, cpp: bool) -> Result<(), String> {
         Link::Shared => {
             // A program asks for the soname, which a build folder does not have.
             let object = scratch.join(format!("{stem}.so.0"));
-            let next = scratch.join(format!("{stem}.so.0-{cpp}"));
+            let next = scratch.join(format!("{stem}.so.0-{program}-{cpp}"));
             std::fs::copy(library, &next).map_err(|e| format!("{}: {e}", next.display()))?;
             std::fs::rename(&next, &object).map_err(|e| format!("{}: {e}", object.display()))?;
             compile.arg(&object).arg(format!("-Wl,-rpath,{}", scratch.display()));
