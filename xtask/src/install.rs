@@ -6,9 +6,10 @@
 //! | `lib/libtoft.so.0` | for programs that are linked to it or preload it; `libtoft.so` and `.so.0.1.0` are the same; `libtoft.a` |
 //! | `lib/libtoft-secure.so.0` | the hardened build in the same way |
 //! | `lib/libtoft_checked.so.0` | checked copies |
-//! | `include/toft.h` | |
+//! | `include` | `toft.h`, `toft.hpp` |
 //! | `lib/pkgconfig` | `toft.pc` and `toft-secure.pc` |
-//! | `share` | the manual page, completions for bash, zsh and fish, licences |
+//! | `lib/cmake/toft` | for `find_package(toft CONFIG)` |
+//! | `share` | the manual pages, completions for bash, zsh and fish, licences |
 
 use crate::{place, secure};
 use std::fs;
@@ -29,13 +30,18 @@ pub struct Place {
     /// Put in front of the prefix where files are written, and known to none of them: for who makes a package
     #[arg(long, value_name = "FOLDER")]
     destdir: Option<PathBuf>,
+    /// Leave out the command, its manual pages and its completions
+    #[arg(long)]
+    libs_only: bool,
 }
 
 /// Builds all and puts it there.
 pub fn main(to: &Place) -> Result<ExitCode, String> {
     let mut cargo = place::cargo();
     cargo.args(["build", "--release", "--package", "toft-preload", "--package", "toft-checked"]);
-    cargo.args(["--package", "toft-cli"]);
+    if !to.libs_only {
+        cargo.args(["--package", "toft-cli"]);
+    }
     if !cargo.status().is_ok_and(|status| status.success()) {
         return Err("it does not build".into());
     }
@@ -43,7 +49,34 @@ pub fn main(to: &Place) -> Result<ExitCode, String> {
     for path in install(&place::target_dir().join("release"), to)? {
         println!("{}", path.display());
     }
+    print!("{}", next_steps(to, std::env::var("PATH").ok().as_deref().unwrap_or_default()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the user does next: only what is not so already.
+fn next_steps(to: &Place, path: &str) -> String {
+    if to.destdir.is_some() {
+        return String::new();
+    }
+    let prefix = to.prefix.display();
+    let mut text = String::from("\n");
+    if !to.libs_only {
+        if !std::env::split_paths(path).any(|folder| folder == to.prefix.join("bin")) {
+            text += &format!("add the command to your PATH:   export PATH={prefix}/bin:$PATH\n");
+        }
+        text += "run a program on Toft:          toft run -- program\n";
+    }
+    let system = ["/usr", "/usr/local"].map(Path::new).contains(&to.prefix.as_path());
+    if system {
+        text += "let the loader find the library: ldconfig\n";
+        text += "link a program:                 cc program.c $(pkg-config --cflags --libs toft)\n";
+    } else {
+        text += &format!(
+            "link a program:                 cc program.c $(PKG_CONFIG_PATH={prefix}/lib/pkgconfig \
+             pkg-config --cflags --libs toft) -Wl,-rpath,{prefix}/lib\n"
+        );
+    }
+    text
 }
 
 /// What is written, below the prefix; returns where it is.
@@ -56,7 +89,6 @@ fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         None => to.prefix.clone(),
     };
     let mut there = Files { root, written: Vec::new() };
-    there.copy(&built.join("toft"), "bin/toft", 0o755)?;
     for name in ["libtoft", "libtoft-secure", "libtoft_checked"] {
         let whole = format!("{name}.so.{VERSION}");
         let asked_for = format!("{name}.so.{INTERFACE}");
@@ -66,27 +98,75 @@ fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
     }
     for (name, about) in [
         ("toft", "A memory allocator in which every call site gets its own"),
-        ("toft-secure", "The same, hardened"),
+        ("toft-secure", "Toft, a memory allocator: the hardened build"),
     ] {
         let archive = format!("lib{name}.a");
         there.copy(&built.join(&archive), &format!("lib/{archive}"), 0o644)?;
         let text = pkg_config(&to.prefix, name, about);
         there.write(text.as_bytes(), &format!("lib/pkgconfig/{name}.pc"), 0o644)?;
     }
-    let header = place::root().join("crates/toft-preload/include/toft.h");
-    there.copy(&header, "include/toft.h", 0o644)?;
+    let headers = place::root().join("crates/toft-preload/include");
+    for header in ["toft.h", "toft.hpp"] {
+        there.copy(&headers.join(header), &format!("include/{header}"), 0o644)?;
+    }
+    for (name, text) in [("config", CMAKE.to_owned()), ("config-version", cmake_version())] {
+        there.write(text.as_bytes(), &format!("lib/cmake/toft/toft-{name}.cmake"), 0o644)?;
+    }
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        there.copy(&place::root().join(licence), &format!("share/doc/toft/{licence}"), 0o644)?;
+    }
+    if to.libs_only {
+        return Ok(there.written);
+    }
+    there.copy(&built.join("toft"), "bin/toft", 0o755)?;
+    there.pages(&built.join("toft"))?;
     for (words, file) in [
-        (&["man"][..], "man/man1/toft.1"),
-        (&["completions", "bash"], "bash-completion/completions/toft"),
+        (&["completions", "bash"][..], "bash-completion/completions/toft"),
         (&["completions", "zsh"], "zsh/site-functions/_toft"),
         (&["completions", "fish"], "fish/vendor_completions.d/toft.fish"),
     ] {
         there.write(&said(&built.join("toft"), words)?, &format!("share/{file}"), 0o644)?;
     }
-    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        there.copy(&place::root().join(licence), &format!("share/doc/toft/{licence}"), 0o644)?;
-    }
     Ok(there.written)
+}
+
+/// For `find_package(toft CONFIG)`. It finds the libraries from where it is itself, so that the folder can be moved.
+const CMAKE: &str = r#"# Targets: toft::toft and toft::secure (shared), toft::static and toft::secure-static.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+get_filename_component(_toft "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+foreach(_target IN ITEMS toft:SHARED:libtoft.so secure:SHARED:libtoft-secure.so static:STATIC:libtoft.a
+        secure-static:STATIC:libtoft-secure.a)
+    string(REPLACE ":" ";" _target "${_target}")
+    list(GET _target 0 _name)
+    list(GET _target 1 _kind)
+    list(GET _target 2 _file)
+    if(NOT TARGET toft::${_name})
+        add_library(toft::${_name} ${_kind} IMPORTED)
+        set_target_properties(toft::${_name} PROPERTIES
+            IMPORTED_LOCATION "${_toft}/lib/${_file}"
+            INTERFACE_INCLUDE_DIRECTORIES "${_toft}/include")
+        if(_kind STREQUAL "STATIC")
+            set_property(TARGET toft::${_name} PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
+        endif()
+    endif()
+endforeach()
+"#;
+
+/// Which requests that file answers: the version itself, and older ones of the same interface.
+fn cmake_version() -> String {
+    format!(
+        r#"set(PACKAGE_VERSION "{VERSION}")
+if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION OR NOT "${{PACKAGE_FIND_VERSION_MAJOR}}" STREQUAL "{INTERFACE}")
+    set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+    if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+        set(PACKAGE_VERSION_EXACT TRUE)
+    endif()
+endif()
+"#
+    )
 }
 
 /// What the command prints.
@@ -103,9 +183,10 @@ fn said(toft: &Path, words: &[&str]) -> Result<Vec<u8>, String> {
 fn pkg_config(prefix: &Path, name: &str, about: &str) -> String {
     format!(
         "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
-         Name: {name}\nDescription: {about}\nVersion: {VERSION}\n\
+         Name: {name}\nDescription: {about}\nURL: {}\nVersion: {VERSION}\n\
          Libs: -L${{libdir}} -l{name}\nLibs.private: -lpthread -ldl\nCflags: -I${{includedir}}\n",
-        prefix.display()
+        prefix.display(),
+        env!("CARGO_PKG_REPOSITORY"),
     )
 }
 
@@ -127,6 +208,26 @@ impl Files {
             fs::write(next, bytes)?;
             fs::set_permissions(next, fs::Permissions::from_mode(mode))
         })
+    }
+
+    /// The manual pages, which the command writes into a folder.
+    fn pages(&mut self, toft: &Path) -> Result<(), String> {
+        let folder = std::env::temp_dir().join(format!("toft-pages-{}", std::process::id()));
+        let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(&folder).map_err(wrong)?;
+        let name = folder.to_string_lossy().into_owned();
+        let done = said(toft, &["man", "-o", &name]).and_then(|_| {
+            let mut files: Vec<PathBuf> = fs::read_dir(&folder)
+                .and_then(|files| files.map(|file| file.map(|file| file.path())).collect())
+                .map_err(wrong)?;
+            files.sort();
+            files.iter().try_for_each(|file| {
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                self.copy(file, &format!("share/man/man1/{name}"), 0o644)
+            })
+        });
+        fs::remove_dir_all(&folder).map_err(wrong)?;
+        done
     }
 
     fn link(&mut self, target: &str, to: &str) -> Result<(), String> {
@@ -166,7 +267,9 @@ mod tests {
             fs::write(folder.join(name).with_extension("so"), name).unwrap();
             fs::write(folder.join(name).with_extension("a"), format!("{name} archive")).unwrap();
         }
-        fs::write(folder.join("toft"), "#!/bin/sh\necho \"$@\"\n").unwrap();
+        let script =
+            "#!/bin/sh\nif [ \"$1\" = man ]; then echo page > \"$3/toft-run.1\"; fi\necho \"$@\"\n";
+        fs::write(folder.join("toft"), script).unwrap();
         fs::set_permissions(folder.join("toft"), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
@@ -181,7 +284,11 @@ mod tests {
     fn what_is_installed_is_where_programs_look_for_it() {
         let place = scratch("all");
         built(&place.join("built"));
-        let to = Place { prefix: "/opt/toft".into(), destdir: Some(place.join("package")) };
+        let to = Place {
+            prefix: "/opt/toft".into(),
+            destdir: Some(place.join("package")),
+            libs_only: false,
+        };
         let written = install(&place.join("built"), &to).unwrap();
         let root = place.join("package/opt/toft");
         assert!(written.iter().all(|path| path.starts_with(&root)));
@@ -193,7 +300,7 @@ mod tests {
             }
         }
         assert_eq!(text("lib/libtoft-secure.a"), "libtoft-secure archive");
-        assert_eq!(text("share/man/man1/toft.1"), "man\n");
+        assert_eq!(text("share/man/man1/toft-run.1"), "page\n");
         assert_eq!(text("share/zsh/site-functions/_toft"), "completions zsh\n");
         assert!(text("include/toft.h").contains("toft_purge"));
         let pc = text("lib/pkgconfig/toft-secure.pc");
@@ -217,12 +324,42 @@ mod tests {
     }
 
     #[test]
+    fn the_libraries_alone_have_nothing_of_the_command() {
+        let place = scratch("libs");
+        built(&place.join("built"));
+        fs::remove_file(place.join("built/toft")).unwrap();
+        let to = Place { prefix: place.join("root"), destdir: None, libs_only: true };
+        let written = install(&place.join("built"), &to).unwrap();
+        let has = |part: &str| written.iter().any(|path| path.ends_with(part));
+        assert!(has("lib/libtoft.so") && has("include/toft.hpp") && has("toft-config.cmake"));
+        assert!(
+            !has("bin/toft") && !written.iter().any(|path| path.to_string_lossy().contains("man1"))
+        );
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn the_next_steps_are_those_that_are_left() {
+        let to =
+            |prefix: &str, libs_only| Place { prefix: prefix.into(), destdir: None, libs_only };
+        let home = next_steps(&to("/home/a/.local", false), "/usr/bin:/bin");
+        assert!(home.contains("export PATH=/home/a/.local/bin:$PATH"), "{home}");
+        assert!(home.contains("-rpath,/home/a/.local/lib") && !home.contains("ldconfig"), "{home}");
+        let there = next_steps(&to("/home/a/.local", false), "/bin:/home/a/.local/bin");
+        assert!(!there.contains("export PATH") && there.contains("toft run"), "{there}");
+        let libraries = next_steps(&to("/usr/local", true), "/bin");
+        assert!(libraries.contains("ldconfig") && !libraries.contains("toft run"), "{libraries}");
+        let packaged = Place { destdir: Some("/tmp/x".into()), ..to("/usr", false) };
+        assert_eq!(next_steps(&packaged, "/bin"), "");
+    }
+
+    #[test]
     fn what_cannot_be_installed_says_why() {
         let place = scratch("wrong");
-        let to = Place { prefix: "relative".into(), destdir: None };
+        let to = Place { prefix: "relative".into(), destdir: None, libs_only: false };
         assert!(install(&place, &to).unwrap_err().contains("--prefix relative"));
-        let to = Place { prefix: place.clone(), destdir: None };
-        assert!(install(&place, &to).unwrap_err().contains("/toft: "), "nothing was built");
+        let to = Place { prefix: place.clone(), destdir: None, libs_only: false };
+        assert!(install(&place, &to).unwrap_err().contains("/libtoft.so: "), "nothing was built");
         built(&place.join("built"));
         fs::write(place.join("built/toft"), "#!/bin/sh\nexit 3\n").unwrap();
         let error = install(&place.join("built"), &to).unwrap_err();

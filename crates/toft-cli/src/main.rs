@@ -1,7 +1,8 @@
 //! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
 //!
 //! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and `symbols`), `rss` (with `resident`), `purge`,
-//! `profile/` (`heap`, `report`, `diff` and `top`), `hints`, `metrics/`, `options`, `doctor`, `bench`, `explain`.
+//! `profile/` (`heap`, `report`, `diff` and `top`), `hints`, `metrics/`, `options`, `doctor`, `bench`, `explain`,
+//! `man`.
 
 mod bench;
 mod doctor;
@@ -11,6 +12,7 @@ mod hints;
 mod launch;
 mod leaks;
 mod library;
+mod man;
 mod metrics;
 mod options;
 mod profile;
@@ -73,13 +75,6 @@ Examples:
 
 Exit status: 0.";
 
-const MAN: &str = "\
-Examples:
-  toft man | man -l -
-  toft man > /usr/local/share/man/man1/toft.1
-
-Exit status: 0.";
-
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\nlibrary ",
@@ -117,9 +112,7 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, in man's own format
-    #[command(after_help = MAN)]
-    Man,
+    Man(man::Pages),
 }
 
 fn main() {
@@ -143,7 +136,7 @@ fn main() {
         Ok(Toft { verb: Verb::Record(args) }) => record::record(&args),
         Ok(Toft { verb: Verb::Trace(args) }) => trace::show(&args),
         Ok(Toft { verb: Verb::Completions { shell } }) => completions(shell),
-        Ok(Toft { verb: Verb::Man }) => man(),
+        Ok(Toft { verb: Verb::Man(args) }) => man::man(&args, Toft::command()),
         Err(error) => {
             // Nothing can be done about a closed terminal.
             let _ = error.print();
@@ -159,20 +152,5 @@ fn main() {
 fn completions(shell: clap_complete::Shell) -> i32 {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Toft::command(), "toft", &mut text);
-    words::printed(&String::from_utf8_lossy(&text), 0)
-}
-
-/// One page: the command, then every verb with its options.
-fn man() -> i32 {
-    let mut command = Toft::command();
-    command.build();
-    let mut text = Vec::new();
-    let mut pages = vec![command.clone()];
-    pages.extend(command.get_subcommands().filter(|verb| verb.get_name() != "help").cloned());
-    for page in pages {
-        if clap_mangen::Man::new(page).render(&mut text).is_err() {
-            return 1;
-        }
-    }
     words::printed(&String::from_utf8_lossy(&text), 0)
 }

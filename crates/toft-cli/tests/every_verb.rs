@@ -62,15 +62,23 @@ fn every_help_has_examples_and_says_how_it_ends() {
 
 #[test]
 fn the_manual_and_the_completions_have_every_option() {
-    let man = stdout(&toft().arg("man").output().unwrap()).replace("\\-", "-");
+    let folder = directory();
+    let written = toft().args(["man", "-o"]).arg(folder.path()).output().unwrap();
+    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
     let shells: Vec<(&str, String)> = ["bash", "zsh", "fish"]
         .map(|shell| (shell, stdout(&toft().args(["completions", shell]).output().unwrap())))
         .into();
     let mut seen = 0;
     for verb in verbs() {
-        let page = man.split(&format!(".TH toft-{verb} ")).nth(1);
-        let page = page.unwrap_or_else(|| panic!("no page of {verb}"));
-        let page = page.split(".TH ").next().unwrap();
+        let file = folder.path().join(format!("toft-{verb}.1"));
+        let page = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{verb}: {e}"));
+        assert_eq!(page, stdout(&toft().args(["man", &verb]).output().unwrap()), "{verb}");
+        for section in
+            ["NAME", "SYNOPSIS", "DESCRIPTION", "\"EXIT STATUS\"", "EXAMPLES", "\"SEE ALSO\""]
+        {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{verb}: {section}: {page}");
+        }
+        let page = page.replace("\\-", "-");
         for option in options(&help_of(&verb)) {
             seen += 1;
             assert!(page.contains(&option), "{verb} {option} is not on its page");
@@ -83,6 +91,9 @@ fn the_manual_and_the_completions_have_every_option() {
         assert!(shells.iter().all(|(_, script)| script.contains(&verb)), "{verb}");
     }
     assert!(seen > 60, "{seen}");
+    // Each subcommand of a verb has a page as well, and what does not exist has none.
+    assert!(folder.path().join("toft-bench-report.1").is_file());
+    assert_eq!(toft().args(["man", "no-such-verb"]).output().unwrap().status.code(), Some(2));
     assert_eq!(options("  -o, --output <FILE>\n      --json\n  text --not"), {
         ["--json".to_owned(), "--output".to_owned()].into()
     });
