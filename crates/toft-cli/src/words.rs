@@ -85,12 +85,25 @@ pub fn agrees(path: &Path, form: Format) -> Result<(), String> {
     }
 }
 
-/// The number of a process, as it is given on the command line.
+/// The number of a process, as it is given on the command line. That of a `toft run` stands for the program that it runs:
+/// it is the one that a shell tells (`$!`).
 pub fn pid(text: &str) -> Result<i32, String> {
     match text.parse() {
-        Ok(pid) if pid > 0 => Ok(pid),
+        Ok(pid) if pid > 0 => Ok(program_of(pid).unwrap_or(pid)),
         _ => Err("not the number of a process, which `pgrep -x NAME` prints".into()),
     }
+}
+
+/// The one child of a process that is a `toft`.
+fn program_of(pid: i32) -> Option<i32> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+    if read("comm")?.trim_end() != "toft" {
+        return None;
+    }
+    let children = read(&format!("task/{pid}/children"))?;
+    let mut children = children.split_whitespace();
+    let child = children.next()?.parse().ok()?;
+    children.next().is_none().then_some(child)
 }
 
 /// How long it is from one look to the next.

@@ -282,6 +282,22 @@ fn each_thread_has_its_own() {
     assert_eq!(number(&worker["resident"]["live"]), live);
 }
 
+/// A shell tells the number of `toft run`, which stands for the program.
+#[test]
+fn the_number_of_a_toft_run_stands_for_its_program() {
+    let directory = directory();
+    let target = start(&compile(directory.path(), "target", TARGET, &["-pthread"]));
+    let pid = target.child.id() as i32;
+    assert_ne!(pid, target.pid());
+    assert_eq!(object(pid)["pid"], target.own["pid"]);
+    for words in
+        [&["heap"][..], &["metrics"], &["top", "--json", "--count", "2", "--interval", "0.05"]]
+    {
+        let output = toft().args(words).arg(pid.to_string()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+    }
+}
+
 /// Of a program whose slabs share pages: what the kernel counts more than once is a line of its own, the lines add up to the
 /// kernel's number, and what is saved is what the library says, and the kernel's proportional number.
 #[test]
