@@ -18,7 +18,7 @@ const PEERS: &[&str] =
 
 /// Runs on each allocator, and requests by which a whole run exceeds a quick one.
 const ROUNDS: u32 = 3;
-const TIMES: u32 = 5;
+const TIMES: u32 = 2;
 
 /// The test binary: a quick run on both builds, or a whole one beside the peers that writes the page.
 pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {

@@ -4,6 +4,7 @@ use crate::baseline::Comparison;
 use crate::family::Scope;
 use crate::inside::Inside;
 use crate::machine::Machine;
+use crate::marks::Marks;
 use crate::measured::Measured;
 use crate::metrics::{METRICS, Metric, metric};
 use crate::mount::{Mount, choose_peers, list_peers};
@@ -77,8 +78,8 @@ enum Sub {
         /// Write a long plot to this file: ratio to the best peer, case by case
         #[arg(long, value_name = "OUT")]
         cases_svg: Option<PathBuf>,
-        /// Write the figures into this README, between its marks, and the plots and what is kept of
-        /// the run into docs/figures beside it
+        /// Write the claim and the small table into this README, all tables into docs/speed.md beside
+        /// it, between their marks, and the plots and what is kept of the run into docs/figures
         #[arg(long, value_name = "FILE")]
         readme: Option<PathBuf>,
     },
@@ -481,23 +482,31 @@ fn picture(report: &Report) -> Result<String, String> {
 }
 
 /// `report FILE --readme README`: everything is drawn of what is kept, so that it can be drawn again.
-fn write_readme(path: &Path, record: &Record, report: &Report) -> Result<(), String> {
-    const FOLDER: &str = "docs/figures";
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), String> {
+    let root = readme.parent().unwrap_or(Path::new(""));
+    let page = root.join("docs/speed.md");
     let kept = report::kept(record, report).lines()?;
     let report = Report::parse(&kept)?.of_today();
-    let section = report::section(&report, FOLDER);
-    let text = report::placed(&text, &section)
-        .and_then(|text| report::claimed(&text, &report::claim(&report)))
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let placed = |path: &Path, parts: &[(Marks<'_>, String)]| -> Result<String, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        parts.iter().try_fold(text, |text, (marks, part)| {
+            marks.placed(&text, part).map_err(|error| wrong(&error))
+        })
+    };
+    let front = placed(
+        readme,
+        &[(report::CLAIM, report::claim(&report)), (report::HEADLINE, report::headline(&report))],
+    )?;
+    let tables = placed(&page, &[(report::PAGE, report::section(&report, "figures"))])?;
     let plot = picture(&report)?;
-    let folder = path.parent().unwrap_or(Path::new("")).join(FOLDER);
+    let folder = root.join("docs/figures");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     write(&folder.join("run.json"), &kept)?;
     write(&folder.join("peers.svg"), &plot)?;
     write(&folder.join("cases.svg"), &report.cases_svg())?;
-    write(path, &text)
+    write(&page, &tables)?;
+    write(readme, &front)
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {

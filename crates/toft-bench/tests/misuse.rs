@@ -1,4 +1,4 @@
-//! The corpus of misuse as a person runs it, and the README's table of it, which nobody writes by hand.
+//! The corpus of misuse as a person runs it, and the table of it in docs/misuse.md, which is not written by hand.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -32,39 +32,39 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_readme_is_made_of_the_committed_run() {
+fn the_page_is_made_of_the_committed_run() {
     let record = Record::read(&root().join("docs/figures/misuse.json")).unwrap();
     assert_eq!(record.classes.len(), 33);
     for name in ["toft", "glibc", "hardened_malloc", "scudo"] {
         assert!(record.peers.iter().any(|peer| peer.name == name), "{name} was not run");
     }
     let made = section(&record);
-    let readme = read(&root().join("README.md"));
-    let has = MARKS.section_of(&readme).unwrap();
+    let page = read(&root().join("docs/misuse.md"));
+    let has = MARKS.section_of(&page).unwrap();
     for (line, wanted) in has.lines().zip(made.lines()) {
-        assert_eq!(line, wanted, "written by hand? `cargo xtask misuse --readme` makes it");
+        assert_eq!(line, wanted, "written by hand? `cargo xtask misuse --page` makes it");
     }
     assert_eq!(has.lines().count(), made.lines().count());
 }
 
 #[test]
 fn the_table_is_written_again_of_what_is_kept() {
-    let folder = folder("misuse readme");
-    let readme = folder.join("README.md");
-    std::fs::write(&readme, "before\n<!-- misuse -->\nold\n<!-- /misuse -->\nafter\n").unwrap();
+    let folder = folder("misuse page");
+    let page = folder.join("misuse.md");
+    std::fs::write(&page, "before\n<!-- misuse -->\nold\n<!-- /misuse -->\nafter\n").unwrap();
     let kept = root().join("docs/figures/misuse.json");
-    let words = ["--from", kept.to_str().unwrap(), "--readme", readme.to_str().unwrap()];
+    let words = ["--from", kept.to_str().unwrap(), "--page", page.to_str().unwrap()];
     let output = misuse(&words);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let made = read(&readme);
+    let made = read(&page);
     assert!(made.starts_with("before\n") && made.ends_with("\nafter\n") && !made.contains("old"));
-    let root_readme = read(&root().join("README.md"));
-    assert_eq!(MARKS.section_of(&made), MARKS.section_of(&root_readme));
-    assert_eq!(read(&folder.join("docs/figures/misuse.json")), read(&kept));
-    std::fs::write(&readme, "no marks\n").unwrap();
+    let theirs = read(&root().join("docs/misuse.md"));
+    assert_eq!(MARKS.section_of(&made), MARKS.section_of(&theirs));
+    assert_eq!(read(&folder.join("figures/misuse.json")), read(&kept));
+    std::fs::write(&page, "no marks\n").unwrap();
     let output = misuse(&words);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("README.md: there is no line"));
+    assert!(text(&output.stderr).contains("misuse.md: there is no line"));
 }
 
 /// On the system's malloc, which is always there: a class that it catches and one that it does not.
@@ -147,8 +147,8 @@ fn what_cannot_be_run_says_so() {
         (&["--peers", "arena-swift"], "arena-swift is inside this program"),
         (&["--hardened", "/nowhere/lib.so", "--peers", "toft-secure"], "/nowhere/lib.so"),
         (&["--from", "/nowhere/run.json"], "/nowhere/run.json"),
-        // The table of a README has every class.
-        (&["--only", "11", "--readme", "/nowhere/README.md"], "cannot be used with"),
+        // The table of a page has every class.
+        (&["--only", "11", "--page", "/nowhere/misuse.md"], "cannot be used with"),
     ] {
         let output = misuse(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");

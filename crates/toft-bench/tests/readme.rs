@@ -1,8 +1,8 @@
-//! The claim and the figures of the README are those that the recorded run makes.
+//! The claim and the figures of the README and of the page about speed are those that the recorded run makes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use toft_bench::report::{Report, claim, claim_of, section, section_of};
+use toft_bench::report::{CLAIM, HEADLINE, PAGE, Report, claim, headline, section};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -16,14 +16,17 @@ fn read(path: &str) -> String {
 fn the_readme_and_its_plots_are_made_of_the_committed_run() {
     let report = Report::parse(&read("docs/figures/run.json")).unwrap().of_today();
     assert!(report.measured.len() > 50, "{:?}", report.unknown);
-    let made = section(&report, "docs/figures");
-    let readme = read("README.md");
-    let has = section_of(&readme).unwrap();
-    for (line, wanted) in has.lines().zip(made.lines()) {
-        assert_eq!(line, wanted, "written by hand? `cargo xtask readme FILE` makes it");
+    let (readme, page) = (read("README.md"), read("docs/speed.md"));
+    for (has, made) in [
+        (CLAIM.section_of(&readme).unwrap(), claim(&report)),
+        (HEADLINE.section_of(&readme).unwrap(), headline(&report)),
+        (PAGE.section_of(&page).unwrap(), section(&report, "figures")),
+    ] {
+        for (line, wanted) in has.lines().zip(made.lines()) {
+            assert_eq!(line, wanted, "written by hand? `cargo xtask readme FILE` makes it");
+        }
+        assert_eq!(has.lines().count(), made.lines().count());
     }
-    assert_eq!(has.lines().count(), made.lines().count());
-    assert_eq!(claim_of(&readme).unwrap(), claim(&report), "`cargo xtask readme FILE` makes it");
     assert_eq!(read("docs/figures/peers.svg"), report.svg().unwrap());
     assert_eq!(read("docs/figures/cases.svg"), report.cases_svg());
 }
@@ -33,7 +36,7 @@ fn the_readme_and_its_plots_are_made_of_the_committed_run() {
 fn no_sentence_written_by_hand_compares_speed_or_memory() {
     let readme = read("README.md");
     let mut by_hand = readme.clone();
-    for part in [claim_of(&readme).unwrap(), section_of(&readme).unwrap()] {
+    for part in [CLAIM, HEADLINE].map(|marks| marks.section_of(&readme).unwrap()) {
         by_hand = by_hand.replace(part, "");
     }
     let compares = |text: &str| {
@@ -63,29 +66,38 @@ fn make(readme: &Path) -> Output {
     command.arg("report").arg(run).arg("--readme").arg(readme).output().unwrap()
 }
 
-/// Made again of what was kept, everything is as it was, and what stands around it stays.
+/// Made again of what was kept, everything is as it was, and the text around the parts stays.
 #[test]
-fn the_command_writes_the_section_and_the_files_beside_the_readme() {
+fn the_command_writes_the_parts_and_the_files_beside_the_readme() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
-    std::fs::create_dir_all(&folder).unwrap();
-    let readme = folder.join("README.md");
-    let (start, end) = (
-        "before\n- <!-- claim -->old<!-- /claim -->\n<!-- figures -->\n",
-        "\n<!-- /figures -->\nafter\n",
-    );
-    std::fs::write(&readme, format!("{start}old{end}")).unwrap();
+    std::fs::create_dir_all(folder.join("docs")).unwrap();
+    let (readme, page) = (folder.join("README.md"), folder.join("docs/speed.md"));
+    let part = |name: &str| format!("<!-- {name} -->old<!-- /{name} -->\n");
+    let text = format!("before\n{}between\n{}after\n", part("claim"), part("headline"));
+    std::fs::write(&readme, &text).unwrap();
+    std::fs::write(&page, format!("before\n{}after\n", part("figures"))).unwrap();
     let output = make(&readme);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = std::fs::read_to_string(&readme).unwrap();
-    assert!(text.starts_with("before\n") && text.ends_with("\nafter\n") && !text.contains("old"));
-    assert_eq!(section_of(&text).unwrap(), section_of(&read("README.md")).unwrap());
-    assert_eq!(claim_of(&text).unwrap(), claim_of(&read("README.md")).unwrap());
+    for (path, theirs, marks) in
+        [(&readme, "README.md", &[CLAIM, HEADLINE][..]), (&page, "docs/speed.md", &[PAGE][..])]
+    {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.starts_with("before\n") && text.ends_with("after\n"), "{text}");
+        assert!(!text.contains("old<"), "{text}");
+        let theirs = read(theirs);
+        for marks in marks {
+            assert_eq!(marks.section_of(&text).unwrap(), marks.section_of(&theirs).unwrap());
+        }
+    }
     for name in ["run.json", "peers.svg", "cases.svg"] {
         let made = std::fs::read_to_string(folder.join("docs/figures").join(name)).unwrap();
         assert!(made == read(&format!("docs/figures/{name}")), "{name} differs");
     }
-    std::fs::write(&readme, "no marks\n").unwrap();
+    // Nothing is written before every place is found.
+    std::fs::write(&page, "no marks\n").unwrap();
+    std::fs::write(&readme, &text).unwrap();
     let output = make(&readme);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("README.md: there is no line"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("speed.md: there is no line"));
+    assert_eq!(std::fs::read_to_string(&readme).unwrap(), text);
 }

@@ -68,15 +68,15 @@ pub struct Options {
     again: bool,
     #[command(flatten)]
     samples: Samples,
-    /// Write the table into this README, between its marks, and what it is made of into docs/figures
-    /// beside it
+    /// Write the table into this page, between its marks, and what it is made of into figures beside
+    /// it
     #[arg(long, value_name = "FILE", conflicts_with = "only")]
-    readme: Option<PathBuf>,
+    page: Option<PathBuf>,
     /// Run nothing, and take what an earlier run wrote with --output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "peers", "hardened", "again"])]
     from: Option<PathBuf>,
     /// List the classes and their cases
-    #[arg(long, conflicts_with_all = ["json", "output", "readme", "from"])]
+    #[arg(long, conflicts_with_all = ["json", "output", "page", "from"])]
     list: bool,
 }
 
@@ -106,7 +106,7 @@ pub fn run(options: &Options, mount: Mount) -> Result<u8, String> {
         crate::outln!("not as expected: {line}");
     }
     // A table of something else than was expected may be written, for it is true.
-    options.readme.as_ref().map_or(Ok(()), |path| write_readme(path, &record))?;
+    options.page.as_ref().map_or(Ok(()), |path| write_page(path, &record))?;
     Ok(u8::from(!deviations.is_empty()) * DEVIATES)
 }
 
@@ -265,12 +265,12 @@ fn hardened(named: Option<&Path>, mount: Mount) -> Result<Peer, String> {
     Ok(Peer { name: HARDENED.to_owned(), library: Some(library), version })
 }
 
-fn write_readme(path: &Path, record: &Record) -> Result<(), String> {
+fn write_page(path: &Path, record: &Record) -> Result<(), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let kept = record.kept();
     let text = table::MARKS.placed(&text, &table::section(&kept)).map_err(|error| wrong(&error))?;
-    let folder = path.parent().unwrap_or(Path::new("")).join("docs/figures");
+    let folder = path.parent().unwrap_or(Path::new("")).join("figures");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     write(&folder.join("misuse.json"), &kept.text())?;
     write(path, &text)

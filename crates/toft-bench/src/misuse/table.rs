@@ -1,4 +1,4 @@
-//! The table, class by class: for a terminal, and for a README.
+//! The table, class by class: for a terminal, and for a page.
 
 use super::record::{Counts, PeerRecord, Record};
 use super::verdict::{VERDICTS, Verdict};
@@ -8,10 +8,10 @@ use crate::releases;
 use comfy_table::{ContentArrangement, Table, presets};
 use std::fmt::Write;
 
-/// The marks between which the table stands in a README.
+/// The marks of the table in a page.
 pub const MARKS: Marks<'static> = Marks {
     begin: "<!-- misuse",
-    begin_line: "<!-- misuse: made by `cargo xtask misuse --readme`, do not edit -->",
+    begin_line: "<!-- misuse: made by `cargo xtask misuse --page`, do not edit -->",
     end: "<!-- /misuse -->",
 };
 
@@ -75,7 +75,7 @@ pub fn draw(record: &Record) -> String {
     table.to_string()
 }
 
-/// The section of a README, with its marks.
+/// The section of a page, with its marks.
 #[must_use]
 pub fn section(record: &Record) -> String {
     let ours = |name: &str| name.starts_with("toft");

@@ -6,35 +6,18 @@ use crate::marks::Marks;
 use crate::standing::{Against, PeerStanding, Standing, is_ours};
 use std::fmt::Write;
 
-/// The marks between which the claim stands.
-const CLAIM: Marks<'static> = Marks {
+/// The marks of the claim in the README.
+pub const CLAIM: Marks<'static> = Marks {
     begin: "<!-- claim",
     begin_line: "<!-- claim: made by `cargo xtask readme`, do not edit -->",
     end: "<!-- /claim -->",
 };
 
-/// A text with the claim in place of the one that it has.
-///
-/// # Errors
-/// When there is no place for it.
-pub fn claimed(text: &str, claim: &str) -> Result<String, String> {
-    CLAIM.placed(text, claim)
-}
-
-/// The claim that a text has.
-///
-/// # Errors
-/// When it has none.
-pub fn claim_of(text: &str) -> Result<&str, String> {
-    CLAIM.section_of(text)
-}
-
 /// The first claim of a README: what the headline of the run shows, wins and losses alike.
 #[must_use]
 pub fn claim(report: &Report) -> String {
     let standing = Standing::first(&report.measured, &report.peers);
-    // Indented, since it stands in an item of a list.
-    format!("{}\n  {}\n  {}", CLAIM.begin_line, sentences(report, &standing), CLAIM.end)
+    format!("{}\n{}\n{}", CLAIM.begin_line, sentences(report, &standing), CLAIM.end)
 }
 
 fn sentences(report: &Report, standing: &Standing) -> String {
@@ -194,12 +177,5 @@ mod tests {
     fn a_difference_within_the_interval_is_called_open() {
         let open = claim_with([0.4, 0.6], [0.5, 0.5]);
         assert!(open.contains("leaves open who is faster"), "{open}");
-    }
-
-    #[test]
-    fn a_claim_replaces_the_one_that_is_there() {
-        let text = format!("- {} -->\nold\n{}\nafter\n", CLAIM.begin, CLAIM.end);
-        assert_eq!(claimed(&text, "new").unwrap(), "- new\nafter\n");
-        assert!(claim_of("nothing").unwrap_err().contains("claim"));
     }
 }

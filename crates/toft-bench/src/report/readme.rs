@@ -1,5 +1,5 @@
-//! The section of a README that a run makes: a table for each group, and a row for each family. It is
-//! made of the recorded run, and a test makes it again.
+//! What a recorded run makes of this repository's pages: one small table for the README, and for the
+//! page about speed a table for each group, with a row for each family. Tests make both again.
 
 use super::Report;
 use super::claim::plural;
@@ -11,11 +11,18 @@ use crate::releases;
 use crate::standing::{Against, FamilyStanding, Standing, WORSE, is_ours};
 use std::fmt::Write;
 
-/// The marks between which the section stands.
-const MARKS: Marks<'static> = Marks {
+/// The marks of the section in the page.
+pub const PAGE: Marks<'static> = Marks {
     begin: "<!-- figures",
     begin_line: "<!-- figures: made by `cargo xtask readme`, do not edit -->",
     end: "<!-- /figures -->",
+};
+
+/// The marks of the small table in the README.
+pub const HEADLINE: Marks<'static> = Marks {
+    begin: "<!-- headline",
+    begin_line: "<!-- headline: made by `cargo xtask readme`, do not edit -->",
+    end: "<!-- /headline -->",
 };
 
 /// The digits of a figure that is kept; more would be noise.
@@ -52,27 +59,68 @@ fn rounded(figure: f64) -> f64 {
     format!("{figure:.*e}", DIGITS - 1).parse().unwrap_or(figure)
 }
 
-/// A text with the section in place of the one that it has.
-///
-/// # Errors
-/// When there is no place for it.
-pub fn placed(text: &str, section: &str) -> Result<String, String> {
-    MARKS.placed(text, section)
+/// The README's table: a row for each allocator, over programs and published benchmarks.
+#[must_use]
+pub fn headline(report: &Report) -> String {
+    let standing = Standing::first(&report.measured, &report.peers);
+    let base = &standing.base;
+    let mut text = format!(
+        "{}\n| allocator | released | time, × {base} | peak memory, × {base} | slower than {base} in |\n\
+         |---|---|---|---|---|\n",
+        HEADLINE.begin_line
+    );
+    for one in standing.fastest_first() {
+        let Some(at) = report.peers.iter().position(|peer| peer.name == one.name) else { continue };
+        let peer = &report.peers[at];
+        let name = format!("{} {}", product(&one.name), short(&releases::version(peer)));
+        let name = if is_ours(&one.name) { format!("**{name}**") } else { name };
+        let slower = match one.name == *base {
+            true => "–".to_owned(),
+            false => {
+                let times = standing.families.iter().filter_map(|row| row.time[at]);
+                let slower = times.clone().filter(|time| *time > 1.0).count();
+                format!("{slower} of {} families", times.count())
+            }
+        };
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {} | {slower} |",
+            releases::released(peer),
+            brief(one.time.as_ref()),
+            brief(one.memory.as_ref()),
+        );
+    }
+    text + HEADLINE.end
 }
 
-/// The section that a text has.
-///
-/// # Errors
-/// When it has none.
-pub fn section_of(text: &str) -> Result<&str, String> {
-    MARKS.section_of(text)
+/// An allocator's own name, where the lab's adds the line of its versions.
+fn product(name: &str) -> &str {
+    match name {
+        "mimalloc3" => "mimalloc",
+        "jemalloc53" => "jemalloc",
+        name => name,
+    }
+}
+
+/// Of `tikv-jemalloc-sys 0.7.1+5.3.1 (jemalloc 5.3.1)` the allocator's own version, `5.3.1`; of a package
+/// that says none its own, without its name.
+fn short(version: &str) -> String {
+    let inner = version.split_once('(').map_or(version, |(_, inner)| inner.trim_end_matches(')'));
+    inner.split_once(' ').map_or(inner, |(_, version)| version).to_owned()
+}
+
+fn brief(against: Option<&Against>) -> String {
+    against.map_or("–".to_owned(), |one| match (one.low, one.high) {
+        (Some(low), Some(high)) if low < high => format!("{:.2} ({low:.2}–{high:.2})", one.mean),
+        _ => format!("{:.2}", one.mean),
+    })
 }
 
 /// The section; `folder` is where the plots are.
 #[must_use]
 pub fn section(report: &Report, folder: &str) -> String {
     let standings = Standing::all(&report.measured, &report.peers);
-    let mut text = format!("{}\n{}\n", MARKS.begin_line, provenance(report));
+    let mut text = format!("{}\n{}\n", PAGE.begin_line, provenance(report));
     let base = standings.first().map_or("", |standing| &standing.base);
     let _ = writeln!(
         text,
@@ -102,7 +150,7 @@ pub fn section(report: &Report, folder: &str) -> String {
         }
     }
     let _ = writeln!(text, "\n[Every case]({folder}/cases.svg) against the best of the others.");
-    text.push_str(MARKS.end);
+    text.push_str(PAGE.end);
     text
 }
 
@@ -278,7 +326,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
-        assert!(text.starts_with(MARKS.begin_line) && text.ends_with(MARKS.end));
+        assert!(text.starts_with(PAGE.begin_line) && text.ends_with(PAGE.end));
     }
 
     /// A case that measured other work than it does now is named and in no table; its twin, with the
@@ -300,14 +348,28 @@ mod tests {
     }
 
     #[test]
-    fn the_section_replaces_the_one_that_is_there() {
-        let text = format!("before\n{} old -->\nold\n{}\nafter\n", MARKS.begin, MARKS.end);
-        let placed = placed(&text, "new").unwrap();
-        assert_eq!(placed, "before\nnew\nafter\n");
-        assert!(section_of(&placed).unwrap_err().contains("figures"));
-        assert!(
-            super::placed(&format!("{} -->", MARKS.begin), "x").unwrap_err().contains(MARKS.end)
-        );
+    fn the_headline_has_a_row_for_each_allocator() {
+        let text = headline(&Report::parse(TEXT).unwrap());
+        for row in [
+            "| allocator | released | time, × glibc | peak memory, × glibc | slower than glibc in |",
+            "| **toft 0.1** | this revision | 0.58 | – | 0 of 1 families |",
+            "| glibc 2.36 | 2022-08-01 | 1.00 | – | – |",
+        ] {
+            assert!(text.contains(row), "{row} is not in {text}");
+        }
+        assert!(text.starts_with(HEADLINE.begin_line) && text.ends_with(HEADLINE.end));
+    }
+
+    #[test]
+    fn a_version_is_the_allocators_own() {
+        for (whole, own) in [
+            ("tikv-jemalloc-sys 0.7.1+5.3.1 (jemalloc 5.3.1)", "5.3.1"),
+            ("rpmalloc-sys 0.2.3+b097fd0 (rpmalloc after 1.4.3)", "after 1.4.3"),
+            ("snmalloc-sys 0.7.6", "0.7.6"),
+            ("2.36", "2.36"),
+        ] {
+            assert_eq!(short(whole), own);
+        }
     }
 
     #[test]
