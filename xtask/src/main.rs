@@ -80,9 +80,11 @@ enum Task {
     },
     /// Write the pages that are generated from the sources
     Docs,
+    /// Build the book of the pages, target/book/index.html, by mdBook, which is built first if it is not there
+    Book,
     /// Build the allocators that Toft is compared with
     Peers,
-    /// Write the claim, the figures and the plots of the README, from a run that `toft bench --output` wrote; without a
+    /// Write the figures of the README and of docs/speed.md, from a run that `toft bench --output` wrote; without a
     /// file, build the library and the peers and measure everything first, which takes an hour
     Readme {
         /// The file that --output wrote
@@ -98,9 +100,9 @@ enum Task {
     /// Run the corpus of misuse on every allocator that is there: which stops which class. An hour at most; a run that is
     /// stopped goes on where it was
     Misuse {
-        /// Build both libraries, and write the table into the README
+        /// Build both libraries, and write the table into docs/misuse.md
         #[arg(long)]
-        readme: bool,
+        page: bool,
         /// Passed on to toft-bench: `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -135,10 +137,11 @@ fn main() -> ExitCode {
         }),
         Task::Golden { bless } => golden::main(bless),
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
+        Task::Book => pages::book::main(),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
         Task::Readme { run } => readme(run.as_deref()),
         Task::Published { arguments } => published(&arguments),
-        Task::Misuse { readme, arguments } => misuse(readme, &arguments),
+        Task::Misuse { page, arguments } => misuse(page, &arguments),
         Task::Experiment(experiment) => experiment::run(&experiment),
         Task::Bars { arguments } => step::passed_on(bench().arg("--bars").args(arguments)),
     };
@@ -172,8 +175,9 @@ fn published(arguments: &[String]) -> Result<ExitCode, String> {
     step::passed_on(bench().arg("--published").args(arguments))
 }
 
-/// Builds the library and the peers of the README that come as crates.
+/// Builds the library and the peers of the README that come as crates, and installs those of Debian.
 fn built() -> Result<(), String> {
+    packages::prepare(packages::TESTS, true)?;
     library()?;
     let crates = PEERS.split(',').filter(|peer| !["toft", "glibc", "tcmalloc"].contains(peer));
     let done = bench().arg("build-peers").args(crates).status();
@@ -190,14 +194,14 @@ fn library() -> Result<(), String> {
     built.then_some(()).ok_or_else(|| "the library does not build".into())
 }
 
-fn misuse(readme: bool, arguments: &[String]) -> Result<ExitCode, String> {
+fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
     let mut command = bench();
     command.arg("misuse").args(arguments);
-    if readme {
-        // The table of a README is of what lies in the tree, and of both builds.
+    if page {
+        // The table of the page is of what lies in the tree, and of both builds.
         command.arg("--hardened").arg(secure::build()?);
         library()?;
-        command.arg("--readme").arg(place::root().join("README.md"));
+        command.arg("--page").arg(place::root().join("docs/misuse.md"));
     }
     step::passed_on(&mut command)
 }

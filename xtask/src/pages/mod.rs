@@ -1,6 +1,6 @@
-//! The documentation: pages that are generated, and tests that the others speak of what is there.
+//! The documentation: pages that are generated, the book, and tests that the others speak of what is there.
 
-#[cfg(test)]
+pub mod book;
 mod links;
 mod options;
 #[cfg(test)]
@@ -23,7 +23,6 @@ fn read(page: &std::path::Path) -> String {
 }
 
 /// All files of a folder with this ending, those of its folders too.
-#[cfg(test)]
 fn files(folder: &std::path::Path, ending: &str) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut found = Vec::new();

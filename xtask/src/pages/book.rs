@@ -1,0 +1,175 @@
+//! `cargo xtask book`: the pages as a book, by mdBook.
+//!
+//! `docs/SUMMARY.md` is its table of contents. A book holds pages only, so a link to a source file becomes a link to the
+//! repository. Everything else stays as it is written.
+
+use super::links::{LINK, link_end};
+use crate::place;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Pages at the root of the repository that are in the book.
+const ROOT_PAGES: [&str; 5] =
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+
+/// Where mdBook reads and writes, as `book.toml` says.
+const SOURCE: &str = "target/book-source";
+const BOOK: &str = "target/book/index.html";
+
+/// The newest mdBook that builds with this repository's Rust.
+const MDBOOK: &str = "0.4";
+
+/// Writes the book's source and builds it; installs mdBook below `target` if there is none.
+pub fn main() -> Result<ExitCode, String> {
+    let root = place::root();
+    let source = root.join(SOURCE);
+    let wrong = |error: std::io::Error| format!("{}: {error}", source.display());
+    if source.exists() {
+        fs::remove_dir_all(&source).map_err(wrong)?;
+    }
+    for path in
+        super::files(&root.join("docs"), "md").into_iter().chain(ROOT_PAGES.map(|p| root.join(p)))
+    {
+        let page = path.strip_prefix(root).map_err(|error| error.to_string())?;
+        let to = source.join(in_book(page).ok_or("a page that is not in the book")?);
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
+        fs::write(&to, rewritten(page, &text)).map_err(wrong)?;
+    }
+    for path in super::files(&root.join("docs"), "svg") {
+        let to = source.join(path.strip_prefix(root.join("docs")).map_err(|e| e.to_string())?);
+        fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
+        fs::copy(&path, &to).map_err(wrong)?;
+    }
+    let status = mdbook()?.arg("build").current_dir(root).status();
+    if !status.map_err(|error| format!("mdbook: {error}"))?.success() {
+        return Err("the book does not build".into());
+    }
+    println!("{BOOK}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// mdBook: the one of the system, or one that is built once.
+fn mdbook() -> Result<Command, String> {
+    let works = |program: &Path| {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let tools = place::target_dir().join("tools");
+    let own = tools.join("bin/mdbook");
+    if works(Path::new("mdbook")) {
+        return Ok(Command::new("mdbook"));
+    }
+    if !works(&own) {
+        println!("==> building mdBook {MDBOOK}, once");
+        let mut cargo = place::cargo();
+        cargo.args(["install", "mdbook", "--locked", "--version", MDBOOK, "--root"]).arg(&tools);
+        if !cargo.status().is_ok_and(|status| status.success()) {
+            return Err("mdBook does not build".into());
+        }
+    }
+    Ok(Command::new(own))
+}
+
+/// Where a page of the repository is in the book; nothing for what is not in it.
+fn in_book(path: &Path) -> Option<PathBuf> {
+    if let Ok(page) = path.strip_prefix("docs") {
+        return Some(page.to_owned());
+    }
+    ROOT_PAGES.iter().any(|page| path == Path::new(page)).then(|| path.to_owned())
+}
+
+/// A page with links that lead somewhere in the book.
+fn rewritten(page: &Path, text: &str) -> String {
+    let mut new = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(LINK) {
+        let (before, after) = rest.split_at(at + LINK.len());
+        new.push_str(before);
+        let end = link_end(after);
+        new.push_str(&target(page, &after[..end]));
+        rest = &after[end..];
+    }
+    new + rest
+}
+
+/// The target of a link of a page, in the book.
+fn target(page: &Path, written: &str) -> String {
+    if written.contains("://") || written.starts_with('#') {
+        return written.to_owned();
+    }
+    let (path, anchor) = match written.split_once('#') {
+        Some((path, anchor)) => (path, format!("#{anchor}")),
+        None => (written, String::new()),
+    };
+    let path = normal(&page.parent().unwrap_or(Path::new("")).join(path));
+    let is_shown = |path: &Path| path.extension().is_some_and(|e| e == "md" || e == "svg");
+    match in_book(&path).filter(|path| is_shown(path)) {
+        Some(there) => {
+            let own = in_book(page).unwrap_or_default();
+            let up = own.components().count().saturating_sub(1);
+            format!("{}{}{anchor}", "../".repeat(up), there.display())
+        }
+        None => {
+            let kind = if place::root().join(&path).is_dir() { "tree" } else { "blob" };
+            format!("{}/{kind}/main/{}{anchor}", env!("CARGO_PKG_REPOSITORY"), path.display())
+        }
+    }
+}
+
+/// A path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = normal.pop(),
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_pages_of_the_book_or_to_the_repository() {
+        let page = Path::new("docs/walks/fork.md");
+        for (written, wanted) in [
+            ("sweep.md", "../walks/sweep.md"),
+            ("../memory.md#forks", "../memory.md#forks"),
+            ("../../README.md", "../README.md"),
+            ("#here", "#here"),
+            ("https://example.org/x", "https://example.org/x"),
+        ] {
+            assert_eq!(target(page, written), wanted);
+        }
+        let source = target(page, "../../crates/toft/src/lib.rs");
+        assert!(
+            source.starts_with("https://") && source.ends_with("/blob/main/crates/toft/src/lib.rs")
+        );
+        assert!(target(page, "../../crates/toft").contains("/tree/main/"));
+        let text = "see [a](sweep.md) and ![b](../figures/x.svg), [c](../../xtask)";
+        let new = rewritten(page, text);
+        assert!(
+            new.starts_with("see [a](../walks/sweep.md) and ![b](../figures/x.svg), [c](https"),
+            "{new}"
+        );
+    }
+
+    /// Every page is in the table of contents; decisions and experiments have a page that lists them.
+    #[test]
+    fn every_page_is_in_the_contents() {
+        let root = place::root();
+        let contents = fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
+        for path in super::super::files(&root.join("docs"), "md") {
+            let page = path.strip_prefix(root.join("docs")).unwrap();
+            let listed = ["decisions", "experiments"].iter().any(|folder| page.starts_with(folder));
+            let is_contents = page == Path::new("SUMMARY.md");
+            let named = contents.contains(&format!("]({})", page.display()));
+            assert!(listed || is_contents || named, "{} is not in SUMMARY.md", page.display());
+        }
+    }
+}
