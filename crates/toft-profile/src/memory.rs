@@ -69,6 +69,12 @@ pub trait Memory {
     /// Pages between two addresses, both page starts, that are in memory or on a swap device, in order;
     /// those of which the kernel counts nothing (its shared page of zeros) left out where that is known.
     fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error>;
+
+    /// Returns an error if the process has exited. Reads of an exited process return nothing, so a
+    /// result is valid only if this is called after the last read and succeeds.
+    fn still_there(&self) -> Result<(), Error> {
+        self.mappings().map(drop)
+    }
 }
 
 /// Reads a 64-bit number.

@@ -32,6 +32,7 @@ impl Owner {
 pub fn owners_of_heaps(memory: &impl Memory) -> Result<Vec<Owner>, Error> {
     let tables = Tables { root: find(memory)?.root };
     let heaps = account(memory, &tables)?.threads.into_iter();
+    memory.still_there()?;
     // A heap whose thread has ended and that has nothing is for the next thread, and nothing to show.
     let shown = heaps.filter(|heap| heap.running || heap.slabs > 0);
     let mut owners: Vec<Owner> = shown.map(|heap| Owner { heap, task: None }).collect();

@@ -67,6 +67,8 @@ pub fn find(memory: &impl Memory) -> Result<Found, Error> {
             }
         }
     }
+    // An exited process has nothing to find.
+    memory.still_there()?;
     // A 64-bit program may have a 32-bit file mapped, as a linker does.
     Err(if narrow && !wide { Error::Narrow(pid) } else { problem })
 }
@@ -250,6 +252,9 @@ mod tests {
     struct Odd {
         header: Vec<u8>,
         asked: Cell<u64>,
+        /// Set if the process exits after its mappings were read once.
+        exits: bool,
+        mapped: Cell<bool>,
     }
 
     const START: u64 = 0x10000;
@@ -274,7 +279,7 @@ mod tests {
                 put(at + 32, &bytes.to_le_bytes());
                 put(at + 40, &bytes.to_le_bytes());
             }
-            Odd { header, asked: Cell::new(0) }
+            Odd { header, asked: Cell::new(0), exits: false, mapped: Cell::new(false) }
         }
     }
 
@@ -284,6 +289,9 @@ mod tests {
         }
 
         fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+            if self.exits && self.mapped.replace(true) {
+                return Err(Error::Ended(7));
+            }
             Ok(vec![Mapping::of_line("10000-11000 rw-p 00000000 00:00 1 /odd").unwrap()])
         }
 
@@ -321,6 +329,12 @@ mod tests {
         let odd = Odd::new(56, 70, START, 1 << 30);
         assert_eq!(find(&odd).unwrap_err(), Error::NotToft(7));
         assert!(odd.asked.get() > 2 << 30, "{}", odd.asked.get());
+    }
+
+    #[test]
+    fn a_process_that_exits_during_the_search_has_ended() {
+        let odd = Odd { exits: true, ..Odd::new(56, 2, START, 1 << 20) };
+        assert_eq!(find(&odd).unwrap_err(), Error::Ended(7));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Call sites of a real process, as the reader sees them from outside.
 
+use std::cell::Cell;
+
 use toft_profile::{Error, Mapping, Memory, Process, Run, Share, Tables, find, take};
 
 #[global_allocator]
@@ -32,6 +34,43 @@ impl Memory for Cut<'_> {
 
     fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
         self.whole.pages(start, end)
+    }
+}
+
+/// A process that exits once its mappings were read a number of times.
+struct Exits<'a> {
+    whole: &'a Process,
+    left: Cell<u32>,
+}
+
+impl Memory for Exits<'_> {
+    fn pid(&self) -> i32 {
+        self.whole.pid()
+    }
+
+    fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        let left = self.left.get().checked_sub(1).ok_or(Error::Ended(self.pid()))?;
+        self.left.set(left);
+        self.whole.mappings()
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        if self.left.get() > 0 { self.whole.read(address, into) } else { 0 }
+    }
+
+    fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
+        self.whole.pages(start, end)
+    }
+}
+
+/// What could not be read must not look like an empty heap.
+#[test]
+fn a_process_that_exits_while_it_is_read_has_no_profile() {
+    let process = Process::open(std::process::id() as i32).unwrap();
+    let exits = |after| Exits { whole: &process, left: Cell::new(after) };
+    assert!(take(&exits(10)).is_ok());
+    for after in 0..3 {
+        assert_eq!(take(&exits(after)).unwrap_err(), Error::Ended(process.pid()), "{after}");
     }
 }
 

@@ -129,6 +129,7 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
         notes.push(error.to_string());
         None
     });
+    memory.still_there()?;
     let mut profile = Profile {
         toft: found.version,
         source: Source::Process,
