@@ -13,10 +13,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use toft_bench::peers::{Peer, choose};
 use toft_tests::library::{Library, library};
+use toft_tests::need::is_optional;
 use toft_tests::programs::page::{Row, page};
 use toft_tests::programs::run::{is_toft, run};
 use toft_tests::programs::{Script, scripts};
-use toft_tests::trials::{trial, without};
+use toft_tests::trials::{self, trial};
 
 /// What is run, and how often.
 struct Plan {
@@ -105,10 +106,16 @@ fn main() {
         eprintln!("{why}");
         std::process::exit(2)
     }) {
-        let missing = script.missing().join(", ");
+        let missing = script.missing();
         if !missing.is_empty() {
+            let leave = if missing.iter().all(|package| is_optional(package)) {
+                trials::left_out
+            } else {
+                trials::without
+            };
+            let missing = missing.join(", ");
             left_out.push(format!("{}: needs Debian package {missing}", script.name));
-            trials.push(without(&script.name, &missing));
+            trials.push(leave(&script.name, &missing));
             continue;
         }
         let (plan, rows) = (plan.clone(), rows.clone());

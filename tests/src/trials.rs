@@ -21,6 +21,11 @@ pub fn without(name: &str, missing: &str) -> Trial {
         let why = format!("not installed: Debian package {missing}");
         return trial(name, move || Err(why));
     }
+    left_out(name, missing)
+}
+
+/// A trial that is left out because Debian packages are not installed.
+pub fn left_out(name: &str, missing: &str) -> Trial {
     trial(format!("{name} (needs Debian package {missing})"), || Ok(())).with_ignored_flag(true)
 }
 
