@@ -51,8 +51,9 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom; all when none is named. `real` by
-        /// name runs every program beside the peers for hours, and writes docs/real.md
+        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom; all of these if none is named.
+        /// `experiments` builds and tests the variants of the experiments. `real` by name runs every program
+        /// beside the peers for hours, and writes docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
         #[arg(long)]

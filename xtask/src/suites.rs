@@ -2,24 +2,39 @@
 
 use crate::tally::{Suite, Tally};
 use crate::{packages, place, step};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A suite: its name on the command line, how long it may take, and its command. The minutes are for a machine
-/// with a lot else to do; what all steps together may take is in `step.rs`.
+/// A suite. The minutes leave room for a busy machine; `step.rs` limits all steps together.
 struct Plan {
+    /// The name on the command line.
     name: &'static str,
+    /// The longest run.
     minutes: u64,
     command: fn() -> Result<Command, String>,
+    /// Runs only if it is named.
+    by_name: bool,
+}
+
+impl Plan {
+    const fn new(
+        name: &'static str,
+        minutes: u64,
+        command: fn() -> Result<Command, String>,
+    ) -> Plan {
+        Plan { name, minutes, command, by_name: false }
+    }
 }
 
 const PLANS: &[Plan] = &[
-    Plan { name: "workspace", minutes: 60, command: workspace },
-    Plan { name: "whole", minutes: 60, command: whole },
-    Plan { name: "hardened", minutes: 45, command: hardened },
-    Plan { name: "real", minutes: 60, command: real },
-    Plan { name: "hardened-core", minutes: 45, command: hardened_core },
-    Plan { name: "loom", minutes: 45, command: loom },
+    Plan::new("workspace", 60, workspace),
+    Plan::new("whole", 60, whole),
+    Plan::new("hardened", 45, hardened),
+    Plan::new("real", 60, real),
+    Plan::new("hardened-core", 45, hardened_core),
+    Plan::new("loom", 45, loom),
+    Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
 ];
 
 /// Tests of the core that hold on the hardened build.
@@ -74,6 +89,14 @@ fn real() -> Result<Command, String> {
     crate::real::command(true, None)
 }
 
+/// The builds of the experiments. Each is a build of the library, and none ships.
+fn experiments() -> Result<Command, String> {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast", "--features", "experiments"]);
+    cargo.args(["--test", "experiments", "--test", "ideas"]);
+    Ok(cargo)
+}
+
 /// The core's unit and property tests, with the hardened build's policy.
 fn hardened_core() -> Result<Command, String> {
     let mut cargo = place::cargo();
@@ -103,10 +126,11 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
         let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
         return Err(format!("no suite is called {unknown}; there are {}", all.join(", ")));
     }
-    let chosen = |plan: &&Plan| names.is_empty() || names.iter().any(|name| name == plan.name);
+    let chosen = |plan: &&Plan| is_chosen(plan, names);
     let complete = packages::prepare(packages::TESTS, install)?;
     let mut tally = Tally::default();
     let mut times = Vec::new();
+    let carried = if PLANS.iter().filter(chosen).count() > 1 { carried()? } else { Vec::new() };
     for plan in PLANS.iter().filter(chosen) {
         let began = Instant::now();
         let mut command = match (plan.command)() {
@@ -121,6 +145,10 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");
         }
+        command.envs(carried.iter().map(|(variable, library)| (variable, library)));
+        if plan.name == "real" && times.iter().any(|&(name, _)| name == "workspace") {
+            command.env("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft"));
+        }
         let suites = step::run(plan.name, &mut command, Duration::from_secs(60 * plan.minutes));
         for suite in named(plan.name, suites) {
             tally.push(suite);
@@ -129,6 +157,47 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     }
     println!("\n==> wall time: {}", slowest_first(times));
     Ok(tally)
+}
+
+/// The libraries that the command carries, each with the variable that names it to the command's
+/// build script. Without these variables the script builds all three again in every suite.
+fn carried() -> Result<Vec<(&'static str, PathBuf)>, String> {
+    let release = place::target_dir().join("release");
+    for package in ["toft-preload", "toft-record"] {
+        run_built(place::cargo().args(["build", "--release", "--package", package]))?;
+    }
+    crate::secure::build()?;
+    let folder = place::target_dir().join("carried");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    [
+        ("LIBTOFT_PATH", "libtoft.so"),
+        ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
+        ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
+    ]
+    .map(|(variable, file)| {
+        // The build script carries libraries without line tables.
+        let library = folder.join(file);
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-debug").arg("-o").arg(&library).arg(release.join(file));
+        run_built(&mut strip).map(|()| (variable, library))
+    })
+    .into_iter()
+    .collect()
+}
+
+/// Runs a command that must succeed.
+fn run_built(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// Returns true if a suite is named, or if none is and it does not wait to be named.
+fn is_chosen(plan: &Plan, names: &[String]) -> bool {
+    if names.is_empty() { !plan.by_name } else { names.iter().any(|name| name == plan.name) }
 }
 
 /// Names and seconds of suites.
@@ -156,6 +225,14 @@ mod tests {
         assert_eq!(named("t", Vec::new())[0].failed, 1);
         let one = Suite { passed: 1, ..Suite::default() };
         assert_eq!(named("t", vec![one.clone()]), [one]);
+    }
+
+    #[test]
+    fn a_suite_that_waits_to_be_named_runs_only_then() {
+        let plan = Plan { by_name: true, ..Plan::new("a", 1, loom) };
+        assert!(is_chosen(&plan, &["a".into()]) && !is_chosen(&plan, &[]));
+        assert!(is_chosen(&Plan::new("b", 1, loom), &[]));
+        assert!(!is_chosen(&Plan::new("b", 1, loom), &["a".into()]));
     }
 
     #[test]

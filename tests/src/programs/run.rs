@@ -31,17 +31,20 @@ pub fn is_toft(peer: &Peer) -> bool {
     peer.name.starts_with("toft")
 }
 
-/// The command `toft`, built once.
+/// The command `toft`: the one of `TOFT_TEST_COMMAND`, or built once.
 fn toft() -> Result<&'static Path, String> {
     static TOFT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
+        if let Some(path) = std::env::var_os("TOFT_TEST_COMMAND") {
+            return Some(PathBuf::from(path)).filter(|path| path.is_file());
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--package", "toft-cli"]).current_dir(workspace());
         let path = crate::library::target_dir().join("debug/toft");
         (build.status().is_ok_and(|status| status.success()) && path.is_file()).then_some(path)
     };
-    TOFT.get_or_init(build).as_deref().ok_or_else(|| "the command does not build".into())
+    TOFT.get_or_init(build).as_deref().ok_or_else(|| "there is no command toft".into())
 }
 
 /// Runs the script on the allocator, with `times` as many requests as a quick run.
