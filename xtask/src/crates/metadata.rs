@@ -33,6 +33,7 @@ pub fn check() -> Result<(), String> {
         let list = output(&mut cargo)?;
         wrong.extend(wrong_files(name, &list));
         wrong.extend(too_large(name, &list));
+        wrong.extend(outside(name, &list));
     }
     wrong.extend(wrong_libraries(&metadata()?)?);
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
@@ -146,6 +147,44 @@ fn too_large(name: &str, list: &str) -> Option<String> {
     let sizes = list.lines().filter_map(|file| fs::metadata(folder.join(file)).ok());
     let all: u64 = sizes.map(|file| file.len()).sum();
     (all > MOST).then(|| format!("{name} is packed with {all} bytes, more than {MOST}"))
+}
+
+/// Files that a crate includes when it is compiled, and is packed without.
+fn outside(name: &str, list: &str) -> Vec<String> {
+    let folder = place::root().join("crates").join(name);
+    let files: BTreeSet<&str> = list.lines().collect();
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|file| file.starts_with("src/") && file.ends_with(".rs")) {
+        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        for included in included(&text) {
+            let path = beside(file, included);
+            if !files.contains(path.as_str()) {
+                wrong.push(format!("{name}: {file} includes {path}, which is not packed"));
+            }
+        }
+    }
+    wrong
+}
+
+/// The files that a source includes by their names.
+fn included(text: &str) -> impl Iterator<Item = &str> {
+    let begins = ["include_str!(\"", "include_bytes!(\"", "include!(\""];
+    begins.into_iter().flat_map(move |begin| {
+        text.split(begin).skip(1).filter_map(|rest| rest.split_once('"')).map(|(file, _)| file)
+    })
+}
+
+/// The path of a file that is named from beside another.
+fn beside(file: &str, other: &str) -> String {
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in other.split('/') {
+        match (part, parts.last()) {
+            ("..", Some(&last)) if last != ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// What is wrong with the links to the sources of the libraries that the command carries: each crate that they are

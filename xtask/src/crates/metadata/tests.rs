@@ -8,9 +8,13 @@ fn the_crates_can_be_published() {
 
 #[test]
 fn crates_that_are_not_of_the_workspace_are_not_published() {
-    for manifest in ["fuzz", "crates/toft-arena/outside", "crates/toft-arena/size"]
-        .map(|f| f.to_owned() + "/Cargo.toml")
-    {
+    for folder in [
+        "fuzz",
+        "crates/toft-arena/outside",
+        "crates/toft-arena/size",
+        "packaging/container/server",
+    ] {
+        let manifest = format!("{folder}/Cargo.toml");
         let text = fs::read_to_string(place::root().join(&manifest)).unwrap();
         assert!(text.lines().any(|line| line == "publish = false"), "{manifest}");
     }
@@ -66,6 +70,18 @@ fn planted_files_are_found() {
     assert_eq!(without, ["toft is packed without LICENSE-MIT"]);
     assert!(too_large("toft", "src/lib.rs\n").is_none());
     assert!(too_large("toft", &"src/lib.rs\n".repeat(4096)).is_some());
+}
+
+#[test]
+fn an_included_file_that_is_not_packed_is_found() {
+    let list = "src/format/html.rs\nsrc/format/page.html\nsrc/format/page.css\n";
+    let wrong = outside("toft-profile", list);
+    assert_eq!(
+        wrong,
+        ["toft-profile: src/format/html.rs includes src/format/page.js, which is not packed"]
+    );
+    assert_eq!(beside("src/a/b.rs", "../../x.txt"), "x.txt");
+    assert_eq!(beside("src/b.rs", "../../../docs/x.md"), "../../docs/x.md");
 }
 
 #[test]
