@@ -1,23 +1,28 @@
-//! Builds the preload libraries, the allocator, its hardened build and the recorder, and hands them to `src/library.rs`, so that the one file
-//! `toft` is all a user has to copy.
+//! Builds the libraries that the command carries, the allocator, its hardened build and the recorder, and hands them to
+//! `src/library.rs`, so that the one file `toft` is all a user has to copy.
 //!
-//! The nested builds have target directories of their own: the outer cargo holds the lock of its own while this runs.
-//! Packagers who build the libraries in a step of their own name them in `LIBTOFT_PATH`, `LIBTOFT_SECURE_PATH` and
-//! `LIBTOFT_RECORD_PATH`, which begin otherwise than the options of the library, so that a program started from that
+//! The folder `libraries` has their sources. In a checkout it is links; `cargo package` puts the files that they lead to
+//! into the crate, so that `cargo install toft-cli` builds the same. A workspace of these sources is laid out below
+//! OUT_DIR, and the same cargo builds it, in target folders of its own: the outer cargo holds the lock of its own
+//! meanwhile.
+//!
+//! Packagers who build the libraries in a separate step name them in `LIBTOFT_PATH`, `LIBTOFT_SECURE_PATH` and
+//! `LIBTOFT_RECORD_PATH`. These names differ from the options of the library, so that a program started from that
 //! environment is not confused.
 
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
-    let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     println!("cargo::rerun-if-changed=build.rs");
     let preload = Package { name: "toft-preload", file: "libtoft.so", features: "" };
     let hardened = Package { features: "hardened", ..preload };
     let recorder = Package { name: "toft-record", file: "libtoft_record.so", features: "" };
+    let mut workspace = None;
     for (name, given, package) in [
         ("libtoft", "LIBTOFT_PATH", preload),
         ("libtoft-secure", "LIBTOFT_SECURE_PATH", hardened),
@@ -30,7 +35,7 @@ fn main() {
                 println!("cargo::rerun-if-changed={}", path.display());
                 path
             }
-            None => build_library(&manifest, &out, &package),
+            None => workspace.get_or_insert_with(|| Workspace::lay_out(&out)).build(&package),
         };
         hand_over(&library, &out, name);
     }
@@ -57,46 +62,143 @@ fn hand_over(library: &Path, out: &Path, name: &str) {
         .expect("cannot write to OUT_DIR");
 }
 
-/// Runs the same cargo on a library crate of this workspace and returns the shared library.
-fn build_library(manifest: &Path, out: &Path, package: &Package) -> PathBuf {
-    let root = manifest.join("../..");
-    for input in [
-        "crates/toft/src",
-        "crates/toft/Cargo.toml",
-        "crates/toft-preload",
-        "crates/toft-trace/src",
-        "crates/toft-record",
-        "Cargo.toml",
-        "Cargo.lock",
-    ] {
-        println!("cargo::rerun-if-changed={}", root.join(input).display());
-    }
-    assert!(
-        root.join("crates/toft-preload/Cargo.toml").is_file(),
-        "the library's sources are not beside this crate: build from a checkout of the repository, \
-         or name built libraries in LIBTOFT_PATH, LIBTOFT_SECURE_PATH and LIBTOFT_RECORD_PATH"
-    );
+/// The libraries' sources as a cargo workspace.
+struct Workspace {
+    root: PathBuf,
+    target: String,
+    /// Their dependencies are on this machine already, as they are among those of the command.
+    offline: bool,
+}
 
-    let target = variable("TARGET");
-    // Builds of one package with other features would overwrite each other.
-    let directory = out.join(format!("preload-{}", package.features));
-    let mut cargo = Command::new(variable("CARGO"));
-    cargo
-        .current_dir(&root)
-        .args(["build", "--release", "--package", package.name])
-        .args(["--features", package.features])
-        .args(["--target", &target, "--target-dir"])
-        .arg(&directory);
-    for (name, _) in env::vars_os() {
-        if name.to_str().is_some_and(|n| !survives(n)) {
-            cargo.env_remove(&name);
+impl Workspace {
+    /// Lays it out: manifests of `libraries`, and links to its sources.
+    fn lay_out(out: &Path) -> Workspace {
+        let package = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+        let sources = package.join("libraries");
+        println!("cargo::rerun-if-changed={}", sources.display());
+        let root = out.join("libraries");
+        let mut members = Vec::new();
+        for folder in listing(&sources.join("crates")) {
+            let name = folder.file_name().expect("a folder has a name").to_str().expect("ASCII");
+            let to = root.join("crates").join(name);
+            fs::create_dir_all(&to).expect("cannot write to OUT_DIR");
+            for file in listing(&folder) {
+                let name = file.file_name().expect("a file has a name");
+                if name == "manifest.toml" {
+                    write(&to.join("Cargo.toml"), &without_tests(&read(&file)));
+                } else {
+                    let link = to.join(name);
+                    // Of an earlier run, perhaps of a crate that was elsewhere then.
+                    let _ = fs::remove_file(&link);
+                    symlink(&file, &link).expect("cannot write to OUT_DIR");
+                }
+            }
+            members.push(format!("crates/{name}"));
+        }
+        let manifest = with_members(&read(&sources.join("workspace.toml")), &members);
+        write(&root.join("Cargo.toml"), &manifest);
+        let mut workspace = Workspace { root, target: variable("TARGET"), offline: false };
+        // A crate has its lock file beside its manifest, a checkout at its root.
+        let locks = ["Cargo.lock", "../../Cargo.lock"].map(|lock| package.join(lock));
+        for lock in &locks {
+            println!("cargo::rerun-if-changed={}", lock.display());
+        }
+        workspace.offline = workspace.resolves(locks.iter().find(|lock| lock.is_file()))
+            || workspace.resolves(None);
+        workspace
+    }
+
+    /// Returns true if all dependencies are on this machine, in the versions of this lock file or, without one, in any.
+    fn resolves(&self, lock: Option<&PathBuf>) -> bool {
+        let own = self.root.join("Cargo.lock");
+        let _ = fs::remove_file(&own);
+        if let Some(lock) = lock {
+            fs::copy(lock, &own).expect("cannot write to OUT_DIR");
+        }
+        let mut cargo = self.cargo();
+        let fetch = cargo.args(["fetch", "--quiet", "--offline", "--target", &self.target]);
+        fetch.output().expect("cannot start cargo").status.success()
+    }
+
+    /// Builds a library and returns where it is.
+    fn build(&self, package: &Package) -> PathBuf {
+        // Builds of one package with other features would overwrite each other.
+        let directory = self.root.with_file_name(format!("preload-{}", package.features));
+        let mut cargo = self.cargo();
+        cargo
+            .args(["build", "--release", "--package", package.name])
+            .args(["--features", package.features])
+            .args(["--target", &self.target, "--target-dir"])
+            .arg(&directory);
+        if self.offline {
+            cargo.args(["--offline", "--locked"]);
+        }
+        // Line tables would triple the size of every copy of `toft`; the symbol table stays for perf and gdb.
+        cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
+        let status = cargo.status().expect("cannot start cargo");
+        assert!(status.success(), "{} does not build: see the messages above", package.name);
+        directory.join(&self.target).join("release").join(package.file)
+    }
+
+    /// The cargo that runs this, without what it has set for this package.
+    fn cargo(&self) -> Command {
+        let mut cargo = Command::new(variable("CARGO"));
+        cargo.current_dir(&self.root);
+        for (name, _) in env::vars_os() {
+            if name.to_str().is_some_and(|n| !survives(n)) {
+                cargo.env_remove(&name);
+            }
+        }
+        cargo
+    }
+}
+
+/// A manifest without the sections that only tests need: their dependencies are not on a user's machine.
+fn without_tests(manifest: &str) -> String {
+    const TESTS: [&str; 6] =
+        ["[dev-dependencies]", "[target.", "[[test]]", "[[bench]]", "[[example]]", "[profile.dev"];
+    let mut keep = true;
+    let kept = manifest.lines().filter(|line| {
+        if line.starts_with('[') {
+            keep = !TESTS.iter().any(|section| line.starts_with(section));
+        }
+        keep
+    });
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// The manifest of the whole workspace, for these members only.
+fn with_members(manifest: &str, members: &[String]) -> String {
+    let mut text = String::new();
+    for line in without_tests(manifest).lines() {
+        match line.split(" = ").next() {
+            Some("members") => text += &format!("members = {members:?}\n"),
+            Some("default-members" | "exclude") => {}
+            _ => text += &format!("{line}\n"),
         }
     }
-    // Line tables would triple the size of every copy of `toft`; the symbol table stays for perf and gdb.
-    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
-    let status = cargo.status().expect("cannot start cargo");
-    assert!(status.success(), "{} does not build: see the messages above", package.name);
-    directory.join(&target).join("release").join(package.file)
+    text
+}
+
+/// What is in a folder, in the order of names.
+fn listing(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder)
+        .unwrap_or_else(|e| panic!("cannot read the libraries' sources {}: {e}", folder.display()));
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("cannot list it").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|e| panic!("cannot read {}: {e}", file.display()))
+}
+
+/// Writes a file, if that changes it: cargo builds anew what is newer than its last build.
+fn write(file: &Path, text: &str) {
+    if fs::read_to_string(file).is_ok_and(|there| there == text) {
+        return;
+    }
+    fs::write(file, text).expect("cannot write to OUT_DIR");
 }
 
 /// Whether a variable of this build may reach the nested one. What the outer cargo set for this package would

@@ -7,6 +7,8 @@
 //! | `real.rs` | real programs under load, beside the peers |
 //! | `secure.rs` | building the hardened library |
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
+//! | `containers.rs` | linters for the examples of containers |
+//! | `crates/` | the crates as a registry has them |
 //! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
@@ -19,6 +21,8 @@
 //! | `pages/` | documentation that is generated, and tests of the rest |
 
 mod arena;
+mod containers;
+mod crates;
 mod experiment;
 mod gates;
 mod golden;
@@ -71,6 +75,10 @@ enum Task {
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its oldest compiler, nightly's
     /// `Allocator`, the address sanitizer, Miri
     Arena,
+    /// Check the examples of containers with linters, which pip installs into target/linters
+    Containers,
+    /// Check that the crates can be published, and that the command can be installed from them; takes some minutes
+    Crates,
     /// Check the licences of all dependencies
     Licences,
     /// Compare the machine code of the fast paths with what was recorded
@@ -132,6 +140,8 @@ fn main() -> ExitCode {
             tally.add(targets::run());
             Ok(close(&tally))
         }
+        Task::Containers => containers::main(),
+        Task::Crates => crates::main(),
         Task::Licences => licences::check().map(|count| {
             println!("{count} packages, all under licences that are allowed");
             ExitCode::SUCCESS

@@ -112,7 +112,8 @@ fn hardened_core() -> Result<Command, String> {
 /// The models of what threads do to each other. Everything is compiled otherwise, so apart.
 fn loom() -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--release", "--test", "loom", "--test", "loom_hold"]);
+    cargo.args(["test", "--package", "toft", "--features", "loom", "--release"]);
+    cargo.args(["--test", "loom", "--test", "loom_hold"]);
     cargo
         .env("RUSTFLAGS", "--cfg loom -Dwarnings")
         .env("CARGO_TARGET_DIR", place::target_dir().join("loom"));

@@ -1,0 +1,1 @@
+../../../../toft-preload/build.rs
