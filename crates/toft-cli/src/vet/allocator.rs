@@ -23,12 +23,18 @@ const FAMILIES: [Family; 10] = [
     prefixed(b"_rjem_"),
     prefixed(b"mi_"),
     prefixed(b"tc_"),
-    prefixed(b"sn_"),
+    Family {
+        prefix: b"sn_",
+        allocate: &[b"malloc", b"calloc", b"rust_alloc"],
+        free: &[b"free", b"rust_dealloc"],
+    },
     prefixed(b"scalable_"),
     prefixed(b"moz_arena_"),
     Family { prefix: b"rp", allocate: &[b"malloc"], free: &[b"free"] },
     Family { prefix: b"dl", allocate: &[b"malloc"], free: &[b"free"] },
 ];
+
+const RUST: &str = "a global allocator of Rust";
 
 /// What was seen of a program's symbols.
 #[derive(Default)]
@@ -72,6 +78,13 @@ impl Symbols {
         self.aligned |= aligned.contains(&name);
     }
 
+    /// The allocator of a program without symbols, by its constants.
+    pub fn found_in(&self, constants: &[u8]) -> Option<String> {
+        let saying = in_constants(constants).map(str::to_owned);
+        // The default allocator of Rust has aligned memory from libc.
+        saying.or_else(|| (!self.aligned && has_rust_std(constants)).then(|| RUST.into()))
+    }
+
     /// The allocator, in a word.
     pub fn found(&self) -> Option<String> {
         // A program may use Toft's crate without having it for its allocator.
@@ -86,7 +99,7 @@ impl Symbols {
         if let Some(name) = pairs.find_map(|(name, &frees)| name.as_ref().filter(|_| frees)) {
             return Some(String::from_utf8_lossy(name).into_owned());
         }
-        (rust && !self.aligned).then(|| "a global allocator of Rust".into())
+        (rust && !self.aligned).then(|| RUST.into())
     }
 }
 
@@ -99,17 +112,33 @@ fn is_rust(symbol: &[u8], name: &[u8]) -> bool {
 }
 
 /// What allocators say, in two parts, the second one first: so that the whole is not in this program itself.
-const SAYINGS: [(&str, &[u8], &[u8]); 2] =
-    [("jemalloc", b"alloc>: ", b"<jem"), ("mimalloc", b"oc: error: ", b"mimall")];
+const SAYINGS: [(&str, &[u8], &[u8]); 3] = [
+    ("jemalloc", b"alloc>: ", b"<jem"),
+    ("mimalloc", b"oc: error: ", b"mimall"),
+    ("Toft", b" is the global allocator", b"toft::Toft"),
+];
 
 /// The allocator whose messages are in the constants of a program.
-pub fn in_constants(bytes: &[u8]) -> Option<&'static str> {
+fn in_constants(bytes: &[u8]) -> Option<&'static str> {
     let found = |end: &[u8], begin: &[u8]| {
         bytes
             .windows(begin.len() + end.len())
             .any(|part| part[0] == begin[0] && part.starts_with(begin) && part.ends_with(end))
     };
     SAYINGS.iter().find(|(_, end, begin)| found(end, begin)).map(|(name, ..)| *name)
+}
+
+/// Whether constants have a place in the source of Rust's standard library, as panics name it: its commit and its file.
+fn has_rust_std(bytes: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"/rustc/";
+    const END: &[u8] = b"/library/std/src/";
+    const HASH: usize = 40;
+    bytes.windows(BEGIN.len() + HASH + END.len()).any(|part| {
+        part[0] == BEGIN[0]
+            && part.starts_with(BEGIN)
+            && part.ends_with(END)
+            && part[BEGIN.len()..][..HASH].iter().all(u8::is_ascii_hexdigit)
+    })
 }
 
 #[cfg(test)]
@@ -129,6 +158,7 @@ mod tests {
             (&["mi_malloc_aligned", "mi_free"][..], Some("mi_malloc_aligned")),
             (&["_rjem_mallocx", "_rjem_sdallocx"], Some("_rjem_mallocx")),
             (&["rpmalloc", "rpfree"], Some("rpmalloc")),
+            (&["sn_rust_alloc", "sn_rust_dealloc"], Some("sn_rust_alloc")),
             (&["malloc", "free"], Some("malloc")),
             (&["mi_malloc"], None),
             (&["mi_malloc", "je_free"], None),
@@ -160,5 +190,24 @@ mod tests {
         assert_eq!(in_constants(&text), Some("jemalloc"));
         assert_eq!(in_constants(b"<jemalloc> is fast; mimalloc: too"), None);
         assert_eq!(in_constants(b""), None);
+    }
+
+    #[test]
+    fn a_rust_program_without_symbols_is_told_by_its_standard_library() {
+        let place = |hash: &str, library: &str| {
+            format!("x/rustc/{hash}/library/{library}/src/rt.rs").into_bytes()
+        };
+        let hash = "0123456789abcdef".repeat(3)[..40].to_owned();
+        let of = |constants: &[u8], imported: &[&str]| {
+            let mut symbols = Symbols::default();
+            imported.iter().for_each(|name| symbols.imported(name.as_bytes()));
+            symbols.found_in(constants)
+        };
+        assert_eq!(of(&place(&hash, "std"), &["malloc"]).as_deref(), Some(RUST));
+        assert_eq!(of(&place(&hash, "std"), &["posix_memalign"]), None);
+        // Code without the standard library may have no allocator at all.
+        assert_eq!(of(&place(&hash, "core"), &[]), None);
+        assert_eq!(of(&place(&hash[1..], "std"), &[]), None);
+        assert_eq!(of(b"/rustc/", &[]), None);
     }
 }
