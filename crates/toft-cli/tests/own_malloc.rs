@@ -133,6 +133,23 @@ fn programs_in_c_with_names_like_an_allocators_are_cleared() {
     assert_all_clear(&compile(directory.path(), "stripped", source, &["-s"]));
 }
 
+/// A library's allocator under names of its own: Toft is not in front of these. A weak name is one that may not be there.
+#[test]
+fn a_program_that_calls_a_librarys_own_malloc_gets_no_all_clear() {
+    let directory = directory();
+    let library = "#include <stdlib.h>\nvoid *mi_malloc(size_t n) { return malloc(n); }\n\
+        void mi_free(void *p) { free(p); }";
+    compile(directory.path(), "libother.so", library, &["-shared", "-fPIC"]);
+    let path = format!("-Wl,-rpath,{0}", directory.path().display());
+    let source = "#include <stddef.h>\nvoid *mi_malloc(size_t n) WEAK; void mi_free(void *p) WEAK;\n\
+        int main(void) { if (mi_malloc && mi_free) mi_free(mi_malloc(100)); return 0; }";
+    let other = directory.path().join("libother.so");
+    let program = compile(directory.path(), "calls", source, &["-DWEAK=", text(&other), &path]);
+    assert_no_all_clear(directory.path(), text(&program), text(&program));
+    let weak = "-DWEAK=__attribute__((weak))";
+    assert_all_clear(&compile(directory.path(), "weak", source, &[weak]));
+}
+
 #[test]
 fn a_stripped_program_is_known_by_what_its_allocator_says() {
     let directory = directory();

@@ -55,13 +55,7 @@ pub struct Symbols {
 impl Symbols {
     /// Takes a name that the program defines.
     pub fn defined(&mut self, name: &[u8]) {
-        for (number, family) in FAMILIES.iter().enumerate() {
-            let Some(rest) = name.strip_prefix(family.prefix) else { continue };
-            if family.allocate.contains(&rest) {
-                self.allocates[number].get_or_insert_with(|| name.to_vec());
-            }
-            self.frees[number] |= family.free.contains(&rest);
-        }
+        self.of_families(name, 0);
         // Chromium's C++ names contain its namespace, length first as the ABI writes them.
         const SPACE: &[u8] = b"15partition_alloc";
         self.partition_alloc |=
@@ -71,8 +65,23 @@ impl Symbols {
         self.rust_default |= is_rust(name, b"__rdl_alloc");
     }
 
-    /// Takes a name that the program has from a library.
-    pub fn imported(&mut self, name: &[u8]) {
+    /// Takes a name of the families from this one on.
+    fn of_families(&mut self, name: &[u8], first: usize) {
+        for (number, family) in FAMILIES.iter().enumerate().skip(first) {
+            let Some(rest) = name.strip_prefix(family.prefix) else { continue };
+            if family.allocate.contains(&rest) {
+                self.allocates[number].get_or_insert_with(|| name.to_vec());
+            }
+            self.frees[number] |= family.free.contains(&rest);
+        }
+    }
+
+    /// Takes a name that the program has from a library; `weak` if it does without.
+    pub fn imported(&mut self, name: &[u8], weak: bool) {
+        if !weak {
+            // Toft is preloaded for the plain names, the first family, and for no other.
+            self.of_families(name, 1);
+        }
         let aligned: [&[u8]; 3] = [b"posix_memalign", b"aligned_alloc", b"memalign"];
         self.rust_default |= is_rust(name, b"__rdl_alloc");
         self.aligned |= aligned.contains(&name);
@@ -148,7 +157,7 @@ mod tests {
     fn of(defined: &[&str], imported: &[&str]) -> Option<String> {
         let mut symbols = Symbols::default();
         defined.iter().for_each(|name| symbols.defined(name.as_bytes()));
-        imported.iter().for_each(|name| symbols.imported(name.as_bytes()));
+        imported.iter().for_each(|name| symbols.imported(name.as_bytes(), false));
         symbols.found()
     }
 
@@ -170,6 +179,9 @@ mod tests {
         ] {
             assert_eq!(of(names, &[]).as_deref(), found, "{names:?}");
         }
+        // From a library: Toft takes the place of the plain names alone.
+        assert_eq!(of(&[], &["malloc", "free"]), None);
+        assert_eq!(of(&[], &["mi_malloc", "mi_free"]).as_deref(), Some("mi_malloc"));
     }
 
     #[test]
@@ -200,7 +212,7 @@ mod tests {
         let hash = "0123456789abcdef".repeat(3)[..40].to_owned();
         let of = |constants: &[u8], imported: &[&str]| {
             let mut symbols = Symbols::default();
-            imported.iter().for_each(|name| symbols.imported(name.as_bytes()));
+            imported.iter().for_each(|name| symbols.imported(name.as_bytes(), false));
             symbols.found_in(constants)
         };
         assert_eq!(of(&place(&hash, "std"), &["malloc"]).as_deref(), Some(RUST));

@@ -149,7 +149,7 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
                 facts.sanitizer = Some(String::from_utf8_lossy(name).into_owned());
             }
             if !symbol.is_definition() {
-                symbols.imported(name);
+                symbols.imported(name, symbol.is_weak());
                 facts.calls_dlmopen |= name == b"dlmopen";
                 continue;
             }
