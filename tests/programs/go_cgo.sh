@@ -1,6 +1,7 @@
 # A Go program that calls C is dynamic: its runtime looks for the auxiliary vector after the environment, in every scope.
 # needs: go golang-go
 # needs: gcc gcc
+# timeout: 600
 export GOCACHE="$PWD/cache" GOPATH="$PWD/path" GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=1
 cat >m.go <<'END'
 package main

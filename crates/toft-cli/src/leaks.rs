@@ -51,7 +51,7 @@ impl Leaks {
 
     /// Bytes of anonymous memory in which no block was looked for, if they are far more than what Toft had: a program
     /// that has a heap of its own (a virtual machine's, say), or a malloc that was not recognised.
-    fn elsewhere(&self) -> Option<u64> {
+    pub fn elsewhere(&self) -> Option<u64> {
         let (other, ours) = (self.number("other_resident"), self.number("resident"));
         (other >= ELSEWHERE && other / 4 > ours).then_some(other)
     }

@@ -21,11 +21,11 @@ use crate::library::{self, Library};
 use crate::options::{Fault, fault};
 use crate::profile::AtExit;
 use crate::stats::{Ended, Stats};
-use crate::style::Style;
+use crate::style::{self, Style};
 use crate::sys;
 use crate::vet::{self, Vetted};
 use crate::words::{FILE_MOST, agrees, is_standard, write};
-use before::{Scope, dry_run, report_missing, scope, tell};
+use before::{Scope, crossing, dry_run, report_missing, scope, tell};
 
 mod before;
 
@@ -55,7 +55,7 @@ Exit status:
   that of PROGRAM; if a signal killed it, the same signal kills toft
   123   --leaks was given, PROGRAM ended with 0, and it leaked
   124   --strict was given and the library did not load, or --leaks or --profile and PROGRAM ended with 0
-        without a report; or one of the three, and PROGRAM brings its own malloc
+        without a report; or one of the three, and PROGRAM brings its own malloc, or (--leaks --strict) may
   125   PROGRAM was refused, or toft itself failed
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
@@ -319,8 +319,10 @@ fn finish(
         let stats = Stats::new(shown, arguments, outcome);
         text += &if run.json { format!("{}\n", stats.json()) } else { stats.text(style) };
     }
+    let elsewhere = leaks.iter().flatten().find_map(Leaks::elsewhere).filter(|_| run.strict);
+    let clear = blind.is_none() && elsewhere.is_none();
     match &leaks {
-        Some(Some(leaks)) if run.json || blind.is_none() || leaks.any() => {
+        Some(Some(leaks)) if run.json || clear || leaks.any() => {
             text += &if run.json { format!("{}\n", leaks.json()) } else { leaks.text(style) };
         }
         Some(None) => say("no report of leaks: the program was killed, or left by _exit or exec"),
@@ -329,6 +331,8 @@ fn finish(
     if let Some(file) = blind.filter(|_| run.strict || wanted.leaks || wanted.profiled.is_some()) {
         let file = file.display();
         say(&format!("{file} brings its own malloc: what it allocated there was not looked at"));
+    } else if let Some(bytes) = elsewhere.map(style::bytes) {
+        say(&format!("{bytes} of anonymous memory are not Toft's and were not looked at"));
     }
     if !text.is_empty()
         && let Err(why) = print(run, &text)
@@ -337,15 +341,12 @@ fn finish(
     }
     // libc reads the word before the block: it ends the process, or there is nothing to read.
     let by_free = [libc::SIGABRT, libc::SIGSEGV].map(Ended::Signal).contains(&ended);
-    if by_free && loaded && vetted.second_libc {
-        let file = vetted.binary.display();
-        say(&format!(
-            "{file} calls dlmopen: if free() ended it, another namespace's libc freed a block of Toft's"
-        ));
+    if let Some(why) = crossing(run, vetted).filter(|_| by_free && loaded) {
+        say(&format!("{} {why}", vetted.binary.display()));
     }
     match ended {
         _ if run.strict && (!loaded || blind.is_some()) => UNPROVEN,
-        Ended::Exit(0) if wanted.profiled == Some(false) => UNPROVEN,
+        Ended::Exit(0) if wanted.profiled == Some(false) || elsewhere.is_some() => UNPROVEN,
         Ended::Exit(0) if blind.is_some() && (wanted.leaks || wanted.profiled.is_some()) => {
             UNPROVEN
         }

@@ -6,7 +6,7 @@
 
 use crate::redirect::redirect;
 use core::ffi::{CStr, c_int};
-use toft_core::entry::doors::deepbind_is_cleared;
+use toft_core::entry::doors::{deepbind_is_cleared, instance};
 
 /// What a call goes on with. C returns it in two registers.
 #[repr(C)]
@@ -26,11 +26,16 @@ fn before(name: &CStr, mode: usize, archived: usize) -> Next {
         (found, _) => found,
     };
     let deep = libc::RTLD_DEEPBIND as usize;
-    if mode & deep == 0 || redirect() {
+    if mode & deep == 0 || is_left_alone() || redirect() {
         return Next { function, mode };
     }
     deepbind_is_cleared();
     Next { function, mode: mode & !deep }
+}
+
+/// Whether the flag is to mean what the loader makes of it (`TOFT_DEEPBIND=0`).
+fn is_left_alone() -> bool {
+    instance().is_some_and(|allocator| !allocator.options().deepbind)
 }
 
 extern "C" fn before_dlopen(mode: usize, archived: usize) -> Next {

@@ -27,6 +27,11 @@ int deep_which(void)
     return which();
 }
 
+void *deep_malloc(void)
+{
+    return (void *)malloc;
+}
+
 char *deep_take_early(void)
 {
     char *taken = early;

@@ -1,9 +1,10 @@
-//! What is said of the target before it is started, and which processes will get the library.
+//! What is said of the target before it is started, which processes will get the library, and what it may die of.
 
 use super::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, Run, say};
 use crate::vet::{Effect, Missing, Vetted};
 use crate::words::printed;
 use serde_json::json;
+use std::env;
 use std::ffi::OsString;
 
 /// Which processes get the library.
@@ -92,4 +93,17 @@ pub(super) fn dry_run(run: &Run, vetted: &Vetted, scope: Scope, refused: bool) -
     }
     say(&format!("{} would be started on Toft", vetted.named.display()));
     0
+}
+
+/// By which way a block of Toft's may reach a C library's own `free`, which ends the program.
+pub(super) fn crossing(run: &Run, vetted: &Vetted) -> Option<&'static str> {
+    const NAME: &str = "TOFT_DEEPBIND";
+    let set = run.env.iter().rev().find(|(key, _)| key == NAME).map(|(_, value)| value.clone());
+    if vetted.second_libc {
+        Some("calls dlmopen: if free() ended it, another namespace's libc freed a block of Toft's")
+    } else if set.or_else(|| env::var_os(NAME)).is_some_and(|value| value == "0") {
+        Some("ran with TOFT_DEEPBIND=0: if free() ended it, libc freed a block of Toft's")
+    } else {
+        None
+    }
 }

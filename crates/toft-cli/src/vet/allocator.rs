@@ -23,12 +23,18 @@ const FAMILIES: [Family; 10] = [
     prefixed(b"_rjem_"),
     prefixed(b"mi_"),
     prefixed(b"tc_"),
-    prefixed(b"sn_"),
+    Family {
+        prefix: b"sn_",
+        allocate: &[b"malloc", b"calloc", b"rust_alloc"],
+        free: &[b"free", b"rust_dealloc"],
+    },
     prefixed(b"scalable_"),
     prefixed(b"moz_arena_"),
     Family { prefix: b"rp", allocate: &[b"malloc"], free: &[b"free"] },
     Family { prefix: b"dl", allocate: &[b"malloc"], free: &[b"free"] },
 ];
+
+const RUST: &str = "a global allocator of Rust";
 
 /// What was seen of a program's symbols.
 #[derive(Default)]
@@ -49,13 +55,7 @@ pub struct Symbols {
 impl Symbols {
     /// Takes a name that the program defines.
     pub fn defined(&mut self, name: &[u8]) {
-        for (number, family) in FAMILIES.iter().enumerate() {
-            let Some(rest) = name.strip_prefix(family.prefix) else { continue };
-            if family.allocate.contains(&rest) {
-                self.allocates[number].get_or_insert_with(|| name.to_vec());
-            }
-            self.frees[number] |= family.free.contains(&rest);
-        }
+        self.of_families(name, 0);
         // Chromium's C++ names contain its namespace, length first as the ABI writes them.
         const SPACE: &[u8] = b"15partition_alloc";
         self.partition_alloc |=
@@ -65,11 +65,33 @@ impl Symbols {
         self.rust_default |= is_rust(name, b"__rdl_alloc");
     }
 
-    /// Takes a name that the program has from a library.
-    pub fn imported(&mut self, name: &[u8]) {
+    /// Takes a name of the families from this one on.
+    fn of_families(&mut self, name: &[u8], first: usize) {
+        for (number, family) in FAMILIES.iter().enumerate().skip(first) {
+            let Some(rest) = name.strip_prefix(family.prefix) else { continue };
+            if family.allocate.contains(&rest) {
+                self.allocates[number].get_or_insert_with(|| name.to_vec());
+            }
+            self.frees[number] |= family.free.contains(&rest);
+        }
+    }
+
+    /// Takes a name that the program has from a library; `weak` if it does without.
+    pub fn imported(&mut self, name: &[u8], weak: bool) {
+        if !weak {
+            // Toft is preloaded for the plain names, the first family, and for no other.
+            self.of_families(name, 1);
+        }
         let aligned: [&[u8]; 3] = [b"posix_memalign", b"aligned_alloc", b"memalign"];
         self.rust_default |= is_rust(name, b"__rdl_alloc");
         self.aligned |= aligned.contains(&name);
+    }
+
+    /// The allocator of a program without symbols, by its constants.
+    pub fn found_in(&self, constants: &[u8]) -> Option<String> {
+        let saying = in_constants(constants).map(str::to_owned);
+        // The default allocator of Rust has aligned memory from libc.
+        saying.or_else(|| (!self.aligned && has_rust_std(constants)).then(|| RUST.into()))
     }
 
     /// The allocator, in a word.
@@ -86,7 +108,7 @@ impl Symbols {
         if let Some(name) = pairs.find_map(|(name, &frees)| name.as_ref().filter(|_| frees)) {
             return Some(String::from_utf8_lossy(name).into_owned());
         }
-        (rust && !self.aligned).then(|| "a global allocator of Rust".into())
+        (rust && !self.aligned).then(|| RUST.into())
     }
 }
 
@@ -99,17 +121,33 @@ fn is_rust(symbol: &[u8], name: &[u8]) -> bool {
 }
 
 /// What allocators say, in two parts, the second one first: so that the whole is not in this program itself.
-const SAYINGS: [(&str, &[u8], &[u8]); 2] =
-    [("jemalloc", b"alloc>: ", b"<jem"), ("mimalloc", b"oc: error: ", b"mimall")];
+const SAYINGS: [(&str, &[u8], &[u8]); 3] = [
+    ("jemalloc", b"alloc>: ", b"<jem"),
+    ("mimalloc", b"oc: error: ", b"mimall"),
+    ("Toft", b" is the global allocator", b"toft::Toft"),
+];
 
 /// The allocator whose messages are in the constants of a program.
-pub fn in_constants(bytes: &[u8]) -> Option<&'static str> {
+fn in_constants(bytes: &[u8]) -> Option<&'static str> {
     let found = |end: &[u8], begin: &[u8]| {
         bytes
             .windows(begin.len() + end.len())
             .any(|part| part[0] == begin[0] && part.starts_with(begin) && part.ends_with(end))
     };
     SAYINGS.iter().find(|(_, end, begin)| found(end, begin)).map(|(name, ..)| *name)
+}
+
+/// Whether constants have a place in the source of Rust's standard library, as panics name it: its commit and its file.
+fn has_rust_std(bytes: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"/rustc/";
+    const END: &[u8] = b"/library/std/src/";
+    const HASH: usize = 40;
+    bytes.windows(BEGIN.len() + HASH + END.len()).any(|part| {
+        part[0] == BEGIN[0]
+            && part.starts_with(BEGIN)
+            && part.ends_with(END)
+            && part[BEGIN.len()..][..HASH].iter().all(u8::is_ascii_hexdigit)
+    })
 }
 
 #[cfg(test)]
@@ -119,7 +157,7 @@ mod tests {
     fn of(defined: &[&str], imported: &[&str]) -> Option<String> {
         let mut symbols = Symbols::default();
         defined.iter().for_each(|name| symbols.defined(name.as_bytes()));
-        imported.iter().for_each(|name| symbols.imported(name.as_bytes()));
+        imported.iter().for_each(|name| symbols.imported(name.as_bytes(), false));
         symbols.found()
     }
 
@@ -129,6 +167,7 @@ mod tests {
             (&["mi_malloc_aligned", "mi_free"][..], Some("mi_malloc_aligned")),
             (&["_rjem_mallocx", "_rjem_sdallocx"], Some("_rjem_mallocx")),
             (&["rpmalloc", "rpfree"], Some("rpmalloc")),
+            (&["sn_rust_alloc", "sn_rust_dealloc"], Some("sn_rust_alloc")),
             (&["malloc", "free"], Some("malloc")),
             (&["mi_malloc"], None),
             (&["mi_malloc", "je_free"], None),
@@ -140,6 +179,9 @@ mod tests {
         ] {
             assert_eq!(of(names, &[]).as_deref(), found, "{names:?}");
         }
+        // From a library: Toft takes the place of the plain names alone.
+        assert_eq!(of(&[], &["malloc", "free"]), None);
+        assert_eq!(of(&[], &["mi_malloc", "mi_free"]).as_deref(), Some("mi_malloc"));
     }
 
     #[test]
@@ -160,5 +202,24 @@ mod tests {
         assert_eq!(in_constants(&text), Some("jemalloc"));
         assert_eq!(in_constants(b"<jemalloc> is fast; mimalloc: too"), None);
         assert_eq!(in_constants(b""), None);
+    }
+
+    #[test]
+    fn a_rust_program_without_symbols_is_told_by_its_standard_library() {
+        let place = |hash: &str, library: &str| {
+            format!("x/rustc/{hash}/library/{library}/src/rt.rs").into_bytes()
+        };
+        let hash = "0123456789abcdef".repeat(3)[..40].to_owned();
+        let of = |constants: &[u8], imported: &[&str]| {
+            let mut symbols = Symbols::default();
+            imported.iter().for_each(|name| symbols.imported(name.as_bytes(), false));
+            symbols.found_in(constants)
+        };
+        assert_eq!(of(&place(&hash, "std"), &["malloc"]).as_deref(), Some(RUST));
+        assert_eq!(of(&place(&hash, "std"), &["posix_memalign"]), None);
+        // Code without the standard library may have no allocator at all.
+        assert_eq!(of(&place(&hash, "core"), &[]), None);
+        assert_eq!(of(&place(&hash[1..], "std"), &[]), None);
+        assert_eq!(of(b"/rustc/", &[]), None);
     }
 }

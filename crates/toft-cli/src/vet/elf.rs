@@ -11,7 +11,7 @@ use object::endian::Endianness;
 use object::read::elf::{ElfFile, ProgramHeader};
 use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
 
-use super::allocator::{self, Symbols};
+use super::allocator::Symbols;
 
 /// The shape of the file.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
                 facts.sanitizer = Some(String::from_utf8_lossy(name).into_owned());
             }
             if !symbol.is_definition() {
-                symbols.imported(name);
+                symbols.imported(name, symbol.is_weak());
                 facts.calls_dlmopen |= name == b"dlmopen";
                 continue;
             }
@@ -164,8 +164,7 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
         && elf.symbol_table().is_none_or(|table| table.symbols().next().is_none())
         && let Some(constants) = elf.section_by_name(".rodata")
     {
-        let found = constants.data().ok().and_then(allocator::in_constants);
-        facts.own_malloc = found.map(str::to_owned);
+        facts.own_malloc = constants.data().ok().and_then(|bytes| symbols.found_in(bytes));
     }
     Ok(())
 }

@@ -64,6 +64,8 @@ pub struct Options {
     pub names: bool,
     /// Whether children do not inherit the library.
     pub program_only: bool,
+    /// Whether libraries that are opened with `RTLD_DEEPBIND` allocate here.
+    pub deepbind: bool,
     /// Where to report to.
     pub report_descriptor: Option<i32>,
     /// How much is said of a bad call.
@@ -126,6 +128,7 @@ impl Options {
         mte: false,
         names: false,
         program_only: false,
+        deepbind: true,
         report_descriptor: None,
         report: Report::Auto,
         report_file: None,
@@ -295,6 +298,11 @@ impl Options {
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
                 Some(word) => self.program_only = word == 0,
+                None => return bad,
+            },
+            "TOFT_DEEPBIND" => match parse_flag(value) {
+                Some(false) if HARDENED => return Err(Problem::Weaker(entry)),
+                Some(flag) => self.deepbind = flag,
                 None => return bad,
             },
             "TOFT_REPORT_FD" => match parse_number(value) {

@@ -209,6 +209,12 @@ pub const TABLE: &[Entry] = &[
         doc: "whether child processes inherit the library",
     },
     Entry {
+        name: "TOFT_DEEPBIND",
+        default: "1",
+        kind: Kind::Flag,
+        doc: "libraries that are opened with RTLD_DEEPBIND allocate from Toft; 0: from the C library, as the flag asks, and a block that crosses ends the process. The hardened build does not take 0 (docs/failure-modes.md)",
+    },
+    Entry {
         name: "TOFT_REPORT_FD",
         default: "none",
         kind: Kind::Descriptor,

@@ -67,6 +67,7 @@ const WEAKER: &[&str] = &[
     "TOFT_ON_MISUSE=warn",
     "TOFT_ON_MISUSE=ignore",
     "TOFT_COMPACT=1",
+    "TOFT_DEEPBIND=0",
     "TOFT_HINTS=/tmp/hints",
     "TOFT_SAMPLE=512k",
 ];
@@ -169,6 +170,7 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_COLD=1m",
         "TOFT_HUGE=always",
         "TOFT_READY=2",
+        "TOFT_DEEPBIND=clear",
         "TOFT_PREPOPULATE=yes",
         "TOFT_MLOCK=64m",
         "TOFT_NAMES=",
