@@ -139,9 +139,9 @@ fn photographed(page: &Path, picture: &PathBuf) -> Result<(), String> {
     let mut chromium = Command::new("chromium");
     chromium
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-        .args(["--window-size=1000,560", "--force-color-profile=srgb"])
+        .args(["--window-size=1000,420", "--force-color-profile=srgb"])
         .arg(format!("--screenshot={}", picture.display()))
-        .arg(format!("file://{}", page.display()))
+        .arg(format!("file://{}#by=site", page.display()))
         .stderr(Stdio::null());
     succeeds(&mut chromium, "chromium, of Debian's package of that name")
 }
