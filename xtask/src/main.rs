@@ -91,6 +91,8 @@ enum Task {
     Docs,
     /// Build the book of the pages, target/book/index.html, by mdBook, which is built first if it is not there
     Book,
+    /// Make the pictures of the README again, from a program that runs; needs cc, script and chromium
+    Pictures,
     /// Build the allocators that Toft is compared with
     Peers,
     /// Write the figures of the README and of docs/speed.md, from a run that `toft bench --output` wrote; without a
@@ -149,6 +151,7 @@ fn main() -> ExitCode {
         Task::Golden { bless } => golden::main(bless),
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Book => pages::book::main(),
+        Task::Pictures => pages::pictures::main(),
         Task::Peers => step::passed_on(bench().arg("build-peers")),
         Task::Readme { run } => readme(run.as_deref()),
         Task::Published { arguments } => published(&arguments),

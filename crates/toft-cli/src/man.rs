@@ -1,20 +1,29 @@
 //! `toft man`: the manual page of the command, and one for each verb.
 
+mod environment;
+mod markdown;
+
 use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, Command};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::run::{REFUSED, say};
 use crate::words;
+
+/// The date that each page bears: that of the last change to what the pages say.
+const DATE: &str = "2026-11-25";
+
+const EXIT_STATUS: &str = "EXIT STATUS";
 
 const EXAMPLES: &str = "\
 Examples:
   toft man | man -l -                           the page of the command
   toft man run | man -l -                       the page of a verb
   toft man -o /usr/local/share/man/man1         every page, as toft.1, toft-run.1 and so on
+  toft man --markdown                           every verb on one page, in Markdown
 
 Exit status: 0; 125 if a page cannot be written.";
 
@@ -28,12 +37,18 @@ pub struct Pages {
     /// Write every page into this folder
     #[arg(short, long, value_name = "FOLDER", conflicts_with = "verb")]
     output: Option<PathBuf>,
+    /// Print the help of every verb as one page in Markdown
+    #[arg(long, conflicts_with_all = ["verb", "output"])]
+    markdown: bool,
 }
 
 /// Returns the exit status.
 pub fn man(pages: &Pages, mut command: Command) -> i32 {
     command.build();
     let version = command.get_version().unwrap_or_default().to_owned();
+    if pages.markdown {
+        return words::printed(&markdown::page(&command), 0);
+    }
     if let Some(folder) = &pages.output {
         let written = fs::create_dir_all(folder).and_then(|()| {
             all(&command).into_iter().try_for_each(|(names, page)| {
@@ -87,7 +102,7 @@ fn name(command: &Command) -> String {
 
 /// A page. What follows the options in the help becomes the usual sections.
 fn text(page: &Command, whole: &Command, version: &str) -> std::io::Result<Vec<u8>> {
-    let man = Man::new(page.clone()).source(format!("toft {version}")).manual("Toft");
+    let man = Man::new(page.clone()).date(DATE).source(format!("toft {version}")).manual("Toft");
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
@@ -100,20 +115,24 @@ fn text(page: &Command, whole: &Command, version: &str) -> std::io::Result<Vec<u
         man.render_subcommands_section(&mut text)?;
     }
     let after = page.get_after_long_help().or(page.get_after_help());
-    let after = after.map(ToString::to_string).unwrap_or_default();
+    let mut after = sections(&after.map(ToString::to_string).unwrap_or_default());
     let mut roff = Roff::default();
-    for (title, body) in sections(&after) {
-        roff.control("SH", [title]);
-        // What is indented stays in lines.
-        if body.lines().any(|line| line.starts_with("  ")) {
-            roff.control("nf", []);
-            for line in body.lines() {
-                roff.text([roman(line)]);
-            }
-            roff.control("fi", []);
-        } else {
-            roff.text([roman(body.replace('\n', " "))]);
-        }
+    // The usual order: EXIT STATUS, ENVIRONMENT, NOTES, EXAMPLES.
+    if after.first().is_some_and(|(title, _)| *title == EXIT_STATUS) {
+        section(&mut roff, EXIT_STATUS, &after.remove(0).1);
+    }
+    roff.control("SH", ["ENVIRONMENT"]);
+    let variables = environment::of(&name(page));
+    for (variable, what) in &variables {
+        roff.control("TP", []);
+        roff.text([bold(*variable)]);
+        roff.text([roman(*what)]);
+    }
+    if variables.is_empty() {
+        roff.text([roman("No variable of Toft's has an effect here.")]);
+    }
+    for (title, body) in after {
+        section(&mut roff, title, &body);
     }
     roff.control("SH", ["SEE ALSO"]);
     let mut others: Vec<String> = visible(page).map(|verb| format!("{}(1)", name(verb))).collect();
@@ -122,13 +141,38 @@ fn text(page: &Command, whole: &Command, version: &str) -> std::io::Result<Vec<u
     }
     roff.text([roman(others.join(", "))]);
     roff.to_writer(&mut text)?;
-    Ok(text)
+    Ok(tidy(&String::from_utf8_lossy(&text)).into_bytes())
+}
+
+/// The page without line breaks beside an empty line, which break nothing and of which `mandoc -T lint` warns.
+fn tidy(page: &str) -> String {
+    let lines: Vec<&str> = page.lines().collect();
+    let is_empty =
+        |at: Option<usize>| at.and_then(|at| lines.get(at)).is_some_and(|l| l.is_empty());
+    let kept = lines.iter().enumerate().filter(|&(at, line)| {
+        *line != ".br" || !is_empty(at.checked_sub(1)) && !is_empty(Some(at + 1))
+    });
+    kept.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+/// A section with a body of text. What is indented stays in lines.
+fn section(roff: &mut Roff, title: &str, body: &str) {
+    roff.control("SH", [title]);
+    if body.lines().any(|line| line.starts_with("  ")) {
+        roff.control("nf", []);
+        for line in body.lines() {
+            roff.text([roman(line)]);
+        }
+        roff.control("fi", []);
+    } else {
+        roff.text([roman(body.replace('\n', " "))]);
+    }
 }
 
 /// The paragraphs after the options, by the section of a manual page that each belongs to, in their usual order.
 fn sections(after: &str) -> Vec<(&'static str, String)> {
     let mut sections =
-        [("EXIT STATUS", String::new()), ("NOTES", String::new()), ("EXAMPLES", String::new())];
+        [(EXIT_STATUS, String::new()), ("NOTES", String::new()), ("EXAMPLES", String::new())];
     for paragraph in after.split("\n\n").filter(|text| !text.trim().is_empty()) {
         let (at, text) = if let Some(rest) = paragraph.strip_prefix("Examples:\n") {
             (2, rest)

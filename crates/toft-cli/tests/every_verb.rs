@@ -60,6 +60,64 @@ fn every_help_has_examples_and_says_how_it_ends() {
     }
 }
 
+/// The sections that every page has, in the usual order.
+const SECTIONS: [&str; 7] = [
+    "NAME",
+    "SYNOPSIS",
+    "DESCRIPTION",
+    "\"EXIT STATUS\"",
+    "ENVIRONMENT",
+    "EXAMPLES",
+    "\"SEE ALSO\"",
+];
+
+/// The first section that a manual page does not have after the one before.
+fn missing_section(page: &str) -> Option<&'static str> {
+    let mut titles = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+    SECTIONS.into_iter().find(|section| !titles.any(|title| title == *section))
+}
+
+/// What `mandoc -T lint` has against a page.
+fn warnings(page: &std::path::Path) -> String {
+    let lint = Command::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(page).output();
+    let lint = lint.expect("the tests need mandoc");
+    stdout(&lint) + &stderr(&lint)
+}
+
+#[test]
+fn manual_pages_are_well_formed() {
+    let folder = directory();
+    let written = toft().args(["man", "-o"]).arg(folder.path()).output().unwrap();
+    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    let mut pages = 0;
+    if Command::new("mandoc").output().is_ok() {
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            assert_eq!(warnings(&entry.unwrap().path()), "");
+            pages += 1;
+        }
+        assert!(pages > 20, "{pages}");
+        let bad = file(folder.path(), "bad.1", b".TH bad 1 2026-11-25\n.SH NAME\n.nosuch\n", 0o644);
+        assert!(warnings(&bad).contains("unknown macro"), "{}", warnings(&bad));
+    } else {
+        println!("there is no mandoc: the form of the pages is not tested");
+    }
+    assert_eq!(missing_section(".SH NAME\n.SH DESCRIPTION\n"), Some("SYNOPSIS"));
+    let run = std::fs::read_to_string(folder.path().join("toft-run.1")).unwrap();
+    assert!(run.contains("\\fBTOFT_LIMIT\\fR"), "{run}");
+}
+
+/// The page of the book is what the help says.
+#[test]
+fn the_page_of_the_command_is_what_its_help_says() {
+    let page = stdout(&toft().args(["man", "--markdown"]).output().unwrap());
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command.md");
+    let kept = std::fs::read_to_string(kept).unwrap();
+    assert!(kept == page, "docs/command.md is not what the help says: run cargo xtask docs");
+    for verb in verbs() {
+        assert!(page.contains(&format!("\n## toft {verb}\n")), "{verb}");
+    }
+}
+
 #[test]
 fn the_manual_and_the_completions_have_every_option() {
     let folder = directory();
@@ -73,11 +131,7 @@ fn the_manual_and_the_completions_have_every_option() {
         let file = folder.path().join(format!("toft-{verb}.1"));
         let page = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{verb}: {e}"));
         assert_eq!(page, stdout(&toft().args(["man", &verb]).output().unwrap()), "{verb}");
-        for section in
-            ["NAME", "SYNOPSIS", "DESCRIPTION", "\"EXIT STATUS\"", "EXAMPLES", "\"SEE ALSO\""]
-        {
-            assert!(page.contains(&format!("\n.SH {section}\n")), "{verb}: {section}: {page}");
-        }
+        assert_eq!(missing_section(&page), None, "{verb}: {page}");
         let page = page.replace("\\-", "-");
         for option in options(&help_of(&verb)) {
             seen += 1;

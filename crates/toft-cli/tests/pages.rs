@@ -4,7 +4,7 @@
 //! | fence | what is done |
 //! |---|---|
 //! | `sh` | run; the first command that fails ends the page |
-//! | `sh skip` | not run: it needs a container, a number, or an installed library |
+//! | `sh skip: REASON` | not run; the reason is what the test does not have |
 //! | `text` after `sh` | each line appears in the output of the block before, in this order; numbers and units may differ |
 
 mod common;
@@ -41,6 +41,12 @@ fn blocks(page: &str) -> Vec<Block> {
         }
     }
     blocks
+}
+
+/// Fences whose commands are not run and that do not say why.
+fn skipped_without_reason(page: &str) -> Vec<&str> {
+    let reason = |line: &str| line.strip_prefix("```sh skip: ").map_or(0, |why| why.trim().len());
+    page.lines().filter(|line| line.starts_with("```sh ") && reason(line) < 5).collect()
 }
 
 /// What stands before the commands of a page. A page waits by `sleep` until a process in the background is ready: here
@@ -166,7 +172,7 @@ fn tried(page: &str) -> Result<(), String> {
 #[test]
 fn the_pages_for_newcomers_are_true() {
     let mut pages = vec![root().join("README.md")];
-    for folder in ["docs/start", "docs/find"] {
+    for folder in ["docs/start", "docs/find", "docs/tune"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             pages.push(entry.unwrap().path());
         }
@@ -184,6 +190,8 @@ fn the_pages_for_newcomers_are_true() {
             println!("{}: left out, there is no {program}", path.display());
             continue;
         }
+        let unreasoned = skipped_without_reason(&page);
+        assert!(unreasoned.is_empty(), "{}: {unreasoned:?}", path.display());
         run += blocks(&page).len();
         if let Err(why) = tried(&page) {
             wrong.push(format!("{}: {why}", path.display()));
@@ -201,6 +209,7 @@ fn a_page_that_is_not_true_is_found() {
     assert_eq!(tried(&page("7 names, 20.1 MiB")), Ok(()));
     assert!(tried(&page("7 lines, 20.1 MiB")).unwrap_err().contains("not printed: 7 lines"));
     assert!(tried("```sh\nfalse\n```\n").unwrap_err().contains("failed: false"));
-    assert_eq!(tried("```sh skip\nfalse\n```\n"), Ok(()));
+    assert_eq!(tried("```sh skip: it fails\nfalse\n```\n"), Ok(()));
+    assert_eq!(skipped_without_reason("```sh skip\n```sh skip: it fails\n```sh\n"), ["```sh skip"]);
     assert_eq!(tried("```sh\ntrue\n```\n\n```c\nint x;\n```\n\n```text\nanything\n```\n"), Ok(()));
 }

@@ -3,6 +3,8 @@
 //! `docs/SUMMARY.md` is its table of contents. A book holds pages only, so a link to a source file becomes a link to the
 //! repository. Everything else stays as it is written.
 
+mod check;
+
 use super::links::{LINK, link_end};
 use crate::place;
 use std::fs;
@@ -13,14 +15,24 @@ use std::process::{Command, ExitCode};
 const ROOT_PAGES: [&str; 5] =
     ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
+/// Endings of pictures.
+const PICTURES: [&str; 2] = ["svg", "png"];
+
 /// Where mdBook reads and writes, as `book.toml` says.
 const SOURCE: &str = "target/book-source";
 const BOOK: &str = "target/book/index.html";
 
 /// The newest mdBook that builds with this repository's Rust.
-const MDBOOK: &str = "0.4";
+const MDBOOK: &str = "^0.4";
 
-/// Writes the book's source and builds it; installs mdBook below `target` if there is none.
+/// The table of contents.
+const CONTENTS: &str = "docs/SUMMARY.md";
+
+/// Folders of which the contents name one page only, and that the book has whole.
+const FOLDERS: [&str; 2] = ["decisions", "experiments"];
+
+/// Writes the book's source, builds it, and checks the links of what was built; installs mdBook below `target` if there
+/// is none.
 pub fn main() -> Result<ExitCode, String> {
     let root = place::root();
     let source = root.join(SOURCE);
@@ -35,9 +47,10 @@ pub fn main() -> Result<ExitCode, String> {
         let to = source.join(in_book(page).ok_or("a page that is not in the book")?);
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
+        let text = if page == Path::new(CONTENTS) { with_folders(&text, root) } else { text };
         fs::write(&to, rewritten(page, &text)).map_err(wrong)?;
     }
-    for path in super::files(&root.join("docs"), "svg") {
+    for path in PICTURES.iter().flat_map(|ending| super::files(&root.join("docs"), ending)) {
         let to = source.join(path.strip_prefix(root.join("docs")).map_err(|e| e.to_string())?);
         fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
         fs::copy(&path, &to).map_err(wrong)?;
@@ -46,8 +59,34 @@ pub fn main() -> Result<ExitCode, String> {
     if !status.map_err(|error| format!("mdbook: {error}"))?.success() {
         return Err("the book does not build".into());
     }
+    let dead = check::dead(&root.join(BOOK).with_file_name(""))?;
+    if !dead.is_empty() {
+        return Err(format!("links of the book lead nowhere:\n{}", dead.join("\n")));
+    }
     println!("{BOOK}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The contents, with every page of a folder below the one that stands for it.
+fn with_folders(contents: &str, root: &Path) -> String {
+    let mut whole = String::new();
+    for line in contents.lines() {
+        whole.push_str(line);
+        whole.push('\n');
+        for folder in
+            FOLDERS.iter().filter(|folder| line.ends_with(&format!("]({folder}/README.md)")))
+        {
+            for path in super::files(&root.join("docs").join(folder), "md") {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(&name);
+                if name != "README.md" {
+                    whole.push_str(&format!("  - [{title}]({folder}/{name})\n"));
+                }
+            }
+        }
+    }
+    whole
 }
 
 /// mdBook: the one of the system, or one that is built once.
@@ -103,11 +142,18 @@ fn target(page: &Path, written: &str) -> String {
         None => (written, String::new()),
     };
     let path = normal(&page.parent().unwrap_or(Path::new("")).join(path));
-    let is_shown = |path: &Path| path.extension().is_some_and(|e| e == "md" || e == "svg");
+    let is_shown = |path: &Path| {
+        path.extension().is_some_and(|ending| {
+            ending == "md" || PICTURES.iter().any(|picture| ending == *picture)
+        })
+    };
     match in_book(&path).filter(|path| is_shown(path)) {
         Some(there) => {
             let own = in_book(page).unwrap_or_default();
             let up = own.components().count().saturating_sub(1);
+            // mdBook makes an index of each README; the contents name the file.
+            let is_index = page != Path::new(CONTENTS) && there.ends_with("README.md");
+            let there = if is_index { there.with_file_name("index.md") } else { there };
             format!("{}{}{anchor}", "../".repeat(up), there.display())
         }
         None => {
@@ -140,7 +186,8 @@ mod tests {
         for (written, wanted) in [
             ("sweep.md", "../walks/sweep.md"),
             ("../memory.md#forks", "../memory.md#forks"),
-            ("../../README.md", "../README.md"),
+            ("../../README.md", "../index.md"),
+            ("../decisions/README.md#x", "../decisions/index.md#x"),
             ("#here", "#here"),
             ("https://example.org/x", "https://example.org/x"),
         ] {
@@ -159,6 +206,17 @@ mod tests {
         );
     }
 
+    /// Pages of a folder that the contents name once come after it.
+    #[test]
+    fn the_contents_have_every_decision() {
+        let contents = "- [A](a.md)\n- [Decisions](decisions/README.md)\n- [B](b.md)\n";
+        let whole = with_folders(contents, place::root());
+        let lines: Vec<&str> = whole.lines().collect();
+        assert!(lines[2].starts_with("  - [0001 ") && lines[2].ends_with(".md)"), "{whole}");
+        assert!(lines.len() > 40 && lines.last() == Some(&"- [B](b.md)"));
+        assert_eq!(whole.matches("README.md").count(), 1);
+    }
+
     /// Every page is in the table of contents; decisions and experiments have a page that lists them.
     #[test]
     fn every_page_is_in_the_contents() {
@@ -166,7 +224,7 @@ mod tests {
         let contents = fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
         for path in super::super::files(&root.join("docs"), "md") {
             let page = path.strip_prefix(root.join("docs")).unwrap();
-            let listed = ["decisions", "experiments"].iter().any(|folder| page.starts_with(folder));
+            let listed = FOLDERS.iter().any(|folder| page.starts_with(folder));
             let is_contents = page == Path::new("SUMMARY.md");
             let named = contents.contains(&format!("]({})", page.display()));
             assert!(listed || is_contents || named, "{} is not in SUMMARY.md", page.display());

@@ -11,10 +11,12 @@ pub fn page() -> String {
     let mut text = String::from(
         "<!-- Written by `cargo xtask docs` from crates/toft/src/options; a test compares. -->\n\
          # Options\n\n\
-         Environment variables, read once at the first allocation of a process. A name or a value that\n\
-         does not exist is named once on standard error and the default is used. In a process that runs\n\
-         with another user's rights (set-user-ID and the like) all of them are ignored.\n\n\
-         `toft options` prints them with the values in force and where those come from.\n\n\
+         For operators and developers: every option of the library. [Choose options](tune/options.md) says which to\n\
+         set for what.\n\n\
+         Options are environment variables, read once at the first allocation of a process. An unknown name or value\n\
+         is reported once on standard error, and the default is used. A process that runs with another user's rights\n\
+         (set-user-ID and the like) ignores all of them.\n\n\
+         `toft options` prints them with the values in force and their origin.\n\n\
          | variable | values | default | what it does |\n|---|---|---|---|\n",
     );
     for Entry { name, default, kind, doc } in TABLE {

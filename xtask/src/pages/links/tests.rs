@@ -75,7 +75,8 @@ fn dead(page: &Path, text: &str) -> Vec<String> {
 fn rows_without_a_test(text: &str) -> Vec<String> {
     text.lines()
         .filter(|line| {
-            line.starts_with("| ") && !line.starts_with("| id") && !line.starts_with("|---")
+            let is_head = ["| id", "| what | tests"].iter().any(|head| line.starts_with(head));
+            line.starts_with("| ") && !is_head && !line.starts_with("|---")
         })
         .filter(|line| {
             let last = line.trim_end().trim_end_matches('|').rsplit('|').next().unwrap_or_default();
@@ -99,7 +100,7 @@ fn every_link_leads_somewhere() {
 
 #[test]
 fn every_requirement_and_promise_names_its_test_or_is_open() {
-    for page in ["docs/requirements.md", "docs/security.md"] {
+    for page in ["docs/requirements.md", "docs/tests.md"] {
         let text = read(&place::root().join(page));
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 20);
         let without = rows_without_a_test(&text);

@@ -1,0 +1,147 @@
+//! `cargo xtask pictures`: the pictures of the README, `toft top` and the page of a heap, made from a program that runs.
+
+mod terminal;
+
+use crate::place;
+use std::fs;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program that is looked at: it fills a cache, and its sessions come and go.
+const PROGRAM: &str = include_str!("pictures/server.c");
+
+const LINES: NonZeroU16 = NonZeroU16::new(14).unwrap();
+const COLUMNS: NonZeroU16 = NonZeroU16::new(92).unwrap();
+
+/// What the screen shows when `toft top` has compared two looks at the program.
+const SHOWN: &str = "open_session at server.c";
+
+/// The longest wait for that.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Writes docs/figures/top.svg and docs/figures/heap.png.
+pub fn main() -> Result<ExitCode, String> {
+    let root = place::root();
+    let mut cargo = place::cargo();
+    cargo.args(["build", "--release", "--package", "toft-cli"]);
+    succeeds(&mut cargo, "toft does not build")?;
+    let toft = place::target_dir().join("release/toft");
+    let folder = place::target_dir().join("pictures");
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    fs::write(folder.join("server.c"), PROGRAM).map_err(|e| e.to_string())?;
+    let mut cc = Command::new("cc");
+    cc.args(["-g", "-O1", "-fno-inline", "-o", "server", "server.c"]).current_dir(&folder);
+    succeeds(&mut cc, "the program does not compile")?;
+    let server = Command::new(&toft)
+        .args(["run", "--", "./server"])
+        .current_dir(&folder)
+        .spawn()
+        .map_err(|e| format!("toft run: {e}"))?;
+    let server = Ended(server);
+    let pid = server.0.id();
+
+    await_sessions(&toft, pid)?;
+
+    let figures = root.join("docs/figures");
+    let screen = top(&toft, pid)?;
+    let svg = terminal::svg(&screen, "toft top");
+    fs::write(figures.join("top.svg"), svg).map_err(|e| e.to_string())?;
+    println!("docs/figures/top.svg");
+
+    let page = folder.join("heap.html");
+    let mut heap = Command::new(&toft);
+    heap.args(["heap", &pid.to_string(), "-o"]).arg(&page);
+    succeeds(&mut heap, "toft heap fails")?;
+    photographed(&page, &figures.join("heap.png"))?;
+    println!("docs/figures/heap.png");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A process that ends with this value.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn succeeds(command: &mut Command, otherwise: &str) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{otherwise}: {status}")),
+        Err(error) => Err(format!("{otherwise}: {error}")),
+    }
+}
+
+/// Waits until the program runs on Toft and has opened its sessions.
+fn await_sessions(toft: &Path, pid: u32) -> Result<(), String> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        let looked = Command::new(toft).args(["heap", &pid.to_string()]).output();
+        let looked = looked.map_err(|error| format!("toft heap: {error}"))?;
+        if String::from_utf8_lossy(&looked.stdout).contains(SHOWN) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err("the program does not come to its sessions".into())
+}
+
+/// The screen of `toft top`, in a terminal that `script` makes.
+fn top(toft: &Path, pid: u32) -> Result<vt100::Parser, String> {
+    let words = format!("stty rows {LINES} cols {COLUMNS}; exec {} top {pid}", toft.display());
+    let child = Command::new("script")
+        .args(["-qec", &words, "/dev/null"])
+        .env("TERM", "xterm-256color")
+        .env("SHELL", "/bin/sh")
+        .env_remove("NO_COLOR")
+        .env_remove("COLUMNS")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("script, of util-linux: {error}"))?;
+    let mut child = Ended(child);
+    let mut output = child.0.stdout.take().ok_or("no output")?;
+    let mut keys = child.0.stdin.take().ok_or("no input")?;
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = output.read(&mut bytes) {
+            if send.send(bytes[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut parser = vt100::Parser::new(LINES, COLUMNS, 0);
+    let until = Instant::now() + PATIENCE;
+    let mut shown = 0;
+    while shown < 4 {
+        let left = until.saturating_duration_since(Instant::now());
+        let bytes = receive.recv_timeout(left).map_err(|_| "toft top shows no call site")?;
+        parser.process(&bytes);
+        // The first pictures have no rates yet.
+        shown += u32::from(parser.screen().contents().contains(SHOWN));
+    }
+    while let Ok(bytes) = receive.recv_timeout(Duration::from_millis(300)) {
+        parser.process(&bytes);
+    }
+    let _ = keys.write_all(b"q");
+    Ok(parser)
+}
+
+/// A page as a picture, by headless Chromium.
+fn photographed(page: &Path, picture: &PathBuf) -> Result<(), String> {
+    let mut chromium = Command::new("chromium");
+    chromium
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+        .args(["--window-size=1000,420", "--force-color-profile=srgb"])
+        .arg(format!("--screenshot={}", picture.display()))
+        .arg(format!("file://{}#by=site", page.display()))
+        .stderr(Stdio::null());
+    succeeds(&mut chromium, "chromium, of Debian's package of that name")
+}
