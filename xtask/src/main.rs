@@ -7,6 +7,7 @@
 //! | `real.rs` | real programs under load, beside the peers |
 //! | `secure.rs` | building the hardened library |
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
+//! | `dist/` | packages that users install |
 //! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
@@ -19,6 +20,7 @@
 //! | `pages/` | documentation that is generated, and tests of the rest |
 
 mod arena;
+mod dist;
 mod experiment;
 mod gates;
 mod golden;
@@ -67,6 +69,8 @@ enum Task {
     Secure,
     /// Build all and install it: the command, both libraries, the header, pkg-config files, the manual page, completions
     Install(install::Place),
+    /// Make what users install, in target/dist: archives, Debian packages, a wheel, a package for npm, checksums
+    Dist(dist::What),
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its oldest compiler, nightly's
     /// `Allocator`, the address sanitizer, Miri
     Arena,
@@ -126,6 +130,7 @@ fn main() -> ExitCode {
         Task::Ci => ci().map(|tally| close(&tally)),
         Task::Secure => secure::main(),
         Task::Install(to) => install::main(&to),
+        Task::Dist(what) => dist::main(&what),
         Task::Arena => {
             let mut tally = arena::run(true);
             tally.add(targets::run());
