@@ -1,4 +1,4 @@
-"""`python -m toft` is the command `toft` of this package."""
+"""`python -m toft` is the command `toft` of this package. It runs `app.py` by this Python."""
 
 import os
 import sys
@@ -6,11 +6,10 @@ import sysconfig
 
 
 def command():
-    """Where the command was installed, beside this package."""
-    name = "posix_user"
+    """Returns the path of the command, which pip puts beside its other scripts."""
     folders = [sysconfig.get_path("scripts")]
-    if name in sysconfig.get_scheme_names():
-        folders.append(sysconfig.get_path("scripts", name))
+    if "posix_user" in sysconfig.get_scheme_names():
+        folders.append(sysconfig.get_path("scripts", "posix_user"))
     # `pip install --target FOLDER`
     folders.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin"))
     for folder in folders:
@@ -20,6 +19,16 @@ def command():
     sys.exit("toft: the command is in none of " + ", ".join(folders))
 
 
+def arguments(words):
+    """Returns the arguments, with the interpreter before a program that is a file of Python."""
+    if words[:1] != ["run"]:
+        return words
+    at = words.index("--") + 1 if "--" in words else 1
+    if at < len(words) and words[at].endswith(".py"):
+        return [w for w in words[:at] if w != "--"] + ["--", sys.executable] + words[at:]
+    return words
+
+
 if __name__ == "__main__":
     path = command()
-    os.execv(path, ["toft"] + sys.argv[1:])
+    os.execv(path, ["toft"] + arguments(sys.argv[1:]))

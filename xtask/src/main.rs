@@ -13,6 +13,8 @@
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `place.rs` | where things are |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
+//! | `tools.rs` | programs of crates.io that are built once |
+//! | `figures.rs` | how old the README's figures are |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |
 //! | `experiment/` | what takes many builds of Toft to answer |
@@ -22,6 +24,7 @@
 mod arena;
 mod dist;
 mod experiment;
+mod figures;
 mod gates;
 mod golden;
 mod install;
@@ -35,6 +38,7 @@ mod step;
 mod suites;
 mod tally;
 mod targets;
+mod tools;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -237,6 +241,7 @@ fn ci() -> Result<Tally, String> {
     tally.add(arena::run(false));
     tally.add(targets::run());
     tally.add(suites::run(&[], true)?);
+    println!("==> {}", figures::line());
     Ok(tally)
 }
 

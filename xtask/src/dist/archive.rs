@@ -25,12 +25,14 @@ pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBu
         super::write(&path, &moved)?;
     }
     copy(&place::root().join("README.md"), &stage.join(&name).join("share/doc/toft/README.md"))?;
-    let debug = format!("{name}-debug");
-    let to = stage.join(&debug);
+    let archive = pack(dist, &stage, &name, &name)?;
+    // Debuggers look for them in a folder .debug beside the file, so both archives are unpacked in one place.
+    emptied(&stage)?;
     for file in fs::read_dir(&built.debug).map_err(|e| e.to_string())?.flatten() {
-        copy(&file.path(), &to.join(file.file_name()))?;
+        let folder = if file.file_name() == "toft.debug" { "bin/.debug" } else { "lib/.debug" };
+        copy(&file.path(), &stage.join(&name).join(folder).join(file.file_name()))?;
     }
-    Ok(vec![pack(dist, &stage, &name)?, pack(dist, &stage, &debug)?])
+    Ok(vec![archive, pack(dist, &stage, &name, &format!("{name}-debug"))?])
 }
 
 /// The command alone.
@@ -46,11 +48,11 @@ pub fn make_command(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> 
     let pages = root.join("share/man/man1");
     fs::create_dir_all(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
     output(Command::new(built.folder.join("toft")).args(["man", "-o"]).arg(&pages))?;
-    Ok(vec![pack(dist, &stage, &name)?])
+    Ok(vec![pack(dist, &stage, &name, &name)?])
 }
 
 /// One archive of a folder. Names are in order, and times and owners are the same for all.
-fn pack(dist: &Dist, stage: &Path, name: &str) -> Result<PathBuf, String> {
+fn pack(dist: &Dist, stage: &Path, folder: &str, name: &str) -> Result<PathBuf, String> {
     let path = dist.out.join(format!("{name}.tar.gz"));
     let plain = stage.join(format!("{name}.tar"));
     run(Command::new("tar")
@@ -67,7 +69,7 @@ fn pack(dist: &Dist, stage: &Path, name: &str) -> Result<PathBuf, String> {
         .arg(&plain)
         .arg("--directory")
         .arg(stage)
-        .arg(name))?;
+        .arg(folder))?;
     let packed = output(Command::new("gzip").args(["-9", "--no-name", "--stdout"]).arg(&plain))?;
     fs::write(&path, packed).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)

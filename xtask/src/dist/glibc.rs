@@ -46,6 +46,7 @@ const MOVED: [(&str, &[&str]); 3] = [
     ("librt.so.1", &["aio_", "lio_", "mq_", "shm_", "timer_", "__mq_"]),
     ("libutil.so.1", &["forkpty", "openpty", "login"]),
 ];
+const LIBC: &str = "libc.so.6";
 const THREADS: &str = "libpthread.so.0";
 
 /// In these versions functions moved into `libc.so.6`.
@@ -130,9 +131,10 @@ type Stubs = BTreeMap<&'static str, BTreeMap<String, Symbol>>;
 fn older(library: &'static str, symbols: &[Symbol], floor: Version) -> Stubs {
     let mut stubs = Stubs::from([(library, BTreeMap::new())]);
     for symbol in symbols.iter().filter(|symbol| symbol.defined && symbol.version <= floor) {
-        let moved = symbols.iter().any(|other| {
+        let later = |other: &Symbol| {
             other.default && other.name == symbol.name && MOVES.contains(&other.version)
-        });
+        };
+        let moved = library == LIBC && symbols.iter().any(later);
         let from = |names: &[&str]| names.iter().any(|start| symbol.name.starts_with(start));
         let origin = MOVED.iter().find(|(_, names)| from(names)).map_or(THREADS, |(from, _)| *from);
         let stub = stubs.entry(if moved { origin } else { library }).or_default();
@@ -152,7 +154,7 @@ pub fn stubs(machine: &Machine, folder: PathBuf) -> Result<PathBuf, String> {
         let said = output(Command::new(&compiler).arg(format!("-print-file-name={name}")))?;
         Ok(PathBuf::from(String::from_utf8_lossy(&said).trim()))
     };
-    for library in ["libc.so.6", "libm.so.6"] {
+    for library in [LIBC, "libm.so.6"] {
         for (name, symbols) in older(library, &read(&found(library)?)?, FLOOR) {
             assemble(&compiler, &folder, name, &symbols)?;
         }
@@ -199,7 +201,7 @@ fn assemble(
         .arg("-o")
         .args([&path, &source]))?;
     let plain = folder.join(library.split_once(".so.").map_or(library, |(name, _)| name));
-    if library != "libc.so.6" {
+    if library != LIBC {
         let link = plain.with_extension("so");
         std::os::unix::fs::symlink(library, &link)
             .map_err(|e| format!("{}: {e}", link.display()))?;

@@ -9,10 +9,13 @@
 //! | `debian.rs` | `libtoft0`, `libtoft-dev`, `toft`, by debhelper |
 //! | `python.rs` | the wheel |
 //! | `node.rs` | the package for npm |
-//! | `tried.rs` | each of them installed, used and removed, as its user does it |
+//! | `sbom.rs` | the bill of materials of each |
+//! | `again.rs` | builds all of it in another folder and compares |
+//! | `trial.rs` | installs, uses and removes each as its user would |
 //!
 //! The templates are in `packaging/`.
 
+mod again;
 mod archive;
 mod build;
 mod debian;
@@ -20,10 +23,11 @@ mod glibc;
 mod machine;
 mod node;
 mod python;
-mod tried;
+mod sbom;
+mod trial;
 
 use crate::install::VERSION;
-use crate::place;
+use crate::{figures, packages, place};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -37,10 +41,16 @@ pub struct What {
     /// Then install each in an empty system, use it and remove it
     #[arg(long)]
     r#try: bool,
+    /// Then build everything again from a clone in another folder, and compare each byte
+    #[arg(long)]
+    check_reproducible: bool,
+    /// Pack a README with figures of another revision of the allocator
+    #[arg(long)]
+    with_old_figures: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     /// Everything, for glibc on x86-64
     Archive,
     /// Everything, for glibc on aarch64
@@ -69,6 +79,12 @@ struct Dist {
 
 /// Makes the packages, and the list of their checksums.
 pub fn main(what: &What) -> Result<ExitCode, String> {
+    if !what.with_old_figures {
+        figures::check()?;
+    }
+    if !packages::prepare(packages::DIST, true)? {
+        return Err("Debian packages are missing".into());
+    }
     let target = place::target_dir();
     let dist = Dist { out: target.join("dist"), work: target.join("dist-work"), epoch: epoch()? };
     emptied(&dist.out)?;
@@ -90,13 +106,19 @@ pub fn main(what: &What) -> Result<ExitCode, String> {
         });
     }
     made.sort();
-    sums(&dist.out, &made)?;
+    let mut files = sbom::make(&made)?;
+    files.extend_from_slice(&made);
+    files.sort();
+    sums(&dist.out, &files)?;
     for path in &made {
         let bytes = fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?.len();
         println!("{:>10} KiB  {}", bytes.div_ceil(1024), name(path));
     }
+    if what.check_reproducible {
+        again::check(&dist, kinds)?;
+    }
     if what.r#try {
-        return tried::all(&dist, &made);
+        return trial::all(&dist, &made);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -30,7 +30,7 @@ pub fn make(dist: &Dist, built: &Built) -> Result<PathBuf, String> {
         write(&stage.join("toft").join(file), &template(&format!("python/{file}"))?)?;
     }
     copy(&built.folder.join("toft"), &stage.join(format!("toft-{VERSION}.data/scripts/toft")))?;
-    run(Command::new("python3")
+    run(Command::new("/usr/bin/python3")
         .args(["-m", "wheel", "pack"])
         .arg(&stage)
         .arg("--dest-dir")
