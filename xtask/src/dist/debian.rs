@@ -28,7 +28,9 @@ pub fn make(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> {
         .args(["--build=binary", "--no-sign", "--no-pre-clean", "--no-check-builddeps"])
         .env("SOURCE_DATE_EPOCH", &dist.epoch)
         .current_dir(&source))?;
-    packages(&work, &dist.out)
+    let made = packages(&work, &dist.out)?;
+    run(Command::new("lintian").args(["--allow-root", "--fail-on=error,warning"]).args(&made))?;
+    Ok(made)
 }
 
 fn packages(from: &Path, to: &Path) -> Result<Vec<PathBuf>, String> {

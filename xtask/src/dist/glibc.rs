@@ -52,9 +52,11 @@ const THREADS: &str = "libpthread.so.0";
 /// In these versions functions moved into `libc.so.6`.
 const MOVES: [Version; 3] = [Version(2, 32, 0), Version(2, 33, 0), Version(2, 34, 0)];
 
-/// Functions that older versions have in the program itself instead, by the only name that they export.
+/// Functions that older versions do not export: those that they have under another name, and system calls.
 const OLDER: &str = r#"
+#include <sys/syscall.h>
 struct stat64;
+long syscall(long, ...);
 int __xstat64(int, const char *, struct stat64 *);
 int __lxstat64(int, const char *, struct stat64 *);
 int __fxstat64(int, int, struct stat64 *);
@@ -70,6 +72,12 @@ HIDDEN int lstat64(const char *path, struct stat64 *to) { return __lxstat64(FORM
 HIDDEN int fstat64(int file, struct stat64 *to) { return __fxstat64(FORM, file, to); }
 HIDDEN int fstatat64(int folder, const char *path, struct stat64 *to, int flags) {
     return __fxstatat64(FORM, folder, path, to, flags);
+}
+HIDDEN long getrandom(void *to, unsigned long bytes, unsigned flags) {
+    return syscall(SYS_getrandom, to, bytes, flags);
+}
+HIDDEN int memfd_create(const char *name, unsigned flags) {
+    return syscall(SYS_memfd_create, name, flags);
 }
 "#;
 
