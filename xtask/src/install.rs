@@ -11,7 +11,10 @@
 //! | `lib/cmake/toft` | for `find_package(toft CONFIG)` |
 //! | `share` | the manual pages, completions for bash, zsh and fish, licences |
 
+mod build_systems;
+
 use crate::{place, secure};
+use build_systems::{cmake, cmake_version, pkg_config};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ use std::process::{Command, ExitCode};
 
 /// The version of the interface: what the libraries are asked for by.
 const INTERFACE: &str = "0";
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where it goes.
 #[derive(clap::Args, Debug)]
@@ -30,9 +33,33 @@ pub struct Place {
     /// Put in front of the prefix where files are written, and known to none of them: for who makes a package
     #[arg(long, value_name = "FOLDER")]
     destdir: Option<PathBuf>,
+    /// The folder of the libraries, below the prefix: Debian has lib/x86_64-linux-gnu
+    #[arg(long, value_name = "FOLDER", default_value = "lib")]
+    libdir: String,
     /// Leave out the command, its manual pages and its completions
     #[arg(long)]
     libs_only: bool,
+    /// A command of this version that runs on this machine and writes the pages; by default the installed one
+    #[arg(skip)]
+    pub page_writer: Option<PathBuf>,
+}
+
+impl Place {
+    /// Everything, below a prefix.
+    pub fn below(prefix: impl Into<PathBuf>) -> Place {
+        Place {
+            prefix: prefix.into(),
+            destdir: None,
+            libdir: "lib".into(),
+            libs_only: false,
+            page_writer: None,
+        }
+    }
+
+    /// The same, written into the folder of a package.
+    pub fn packed(prefix: impl Into<PathBuf>, destdir: &Path, libdir: &str) -> Place {
+        Place { destdir: Some(destdir.into()), libdir: libdir.into(), ..Place::below(prefix) }
+    }
 }
 
 /// Builds all and puts it there.
@@ -58,7 +85,7 @@ fn next_steps(to: &Place, path: &str) -> String {
     if to.destdir.is_some() {
         return String::new();
     }
-    let prefix = to.prefix.display();
+    let (prefix, libdir) = (to.prefix.display(), to.libdir.trim_matches('/'));
     let mut text = String::from("\n");
     if !to.libs_only {
         if !std::env::split_paths(path).any(|folder| folder == to.prefix.join("bin")) {
@@ -72,15 +99,15 @@ fn next_steps(to: &Place, path: &str) -> String {
         text += "link a program:                 cc program.c $(pkg-config --cflags --libs toft)\n";
     } else {
         text += &format!(
-            "link a program:                 cc program.c $(PKG_CONFIG_PATH={prefix}/lib/pkgconfig \
-             pkg-config --cflags --libs toft) -Wl,-rpath,{prefix}/lib\n"
+            "link a program:                 cc program.c $(PKG_CONFIG_PATH={prefix}/{libdir}/pkgconfig \
+             pkg-config --cflags --libs toft) -Wl,-rpath,{prefix}/{libdir}\n"
         );
     }
     text
 }
 
 /// What is written, below the prefix; returns where it is.
-fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
+pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
     if !to.prefix.is_absolute() {
         return Err(format!("--prefix {}: a whole path is needed", to.prefix.display()));
     }
@@ -89,28 +116,29 @@ fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         None => to.prefix.clone(),
     };
     let mut there = Files { root, written: Vec::new() };
+    let libdir = to.libdir.trim_matches('/');
     for name in ["libtoft", "libtoft-secure", "libtoft_checked"] {
         let whole = format!("{name}.so.{VERSION}");
         let asked_for = format!("{name}.so.{INTERFACE}");
-        there.copy(&built.join(name).with_extension("so"), &format!("lib/{whole}"), 0o755)?;
-        there.link(&whole, &format!("lib/{asked_for}"))?;
-        there.link(&asked_for, &format!("lib/{name}.so"))?;
+        there.copy(&built.join(name).with_extension("so"), &format!("{libdir}/{whole}"), 0o755)?;
+        there.link(&whole, &format!("{libdir}/{asked_for}"))?;
+        there.link(&asked_for, &format!("{libdir}/{name}.so"))?;
     }
     for (name, about) in [
         ("toft", "A memory allocator in which every call site gets its own"),
         ("toft-secure", "Toft, a memory allocator: the hardened build"),
     ] {
         let archive = format!("lib{name}.a");
-        there.copy(&built.join(&archive), &format!("lib/{archive}"), 0o644)?;
-        let text = pkg_config(&to.prefix, name, about);
-        there.write(text.as_bytes(), &format!("lib/pkgconfig/{name}.pc"), 0o644)?;
+        there.copy(&built.join(&archive), &format!("{libdir}/{archive}"), 0o644)?;
+        let text = pkg_config(&to.prefix, libdir, name, about);
+        there.write(text.as_bytes(), &format!("{libdir}/pkgconfig/{name}.pc"), 0o644)?;
     }
     let headers = place::root().join("crates/toft-preload/include");
     for header in ["toft.h", "toft.hpp"] {
         there.copy(&headers.join(header), &format!("include/{header}"), 0o644)?;
     }
-    for (name, text) in [("config", CMAKE.to_owned()), ("config-version", cmake_version())] {
-        there.write(text.as_bytes(), &format!("lib/cmake/toft/toft-{name}.cmake"), 0o644)?;
+    for (name, text) in [("config", cmake(libdir)), ("config-version", cmake_version())] {
+        there.write(text.as_bytes(), &format!("{libdir}/cmake/toft/toft-{name}.cmake"), 0o644)?;
     }
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         there.copy(&place::root().join(licence), &format!("share/doc/toft/{licence}"), 0o644)?;
@@ -119,54 +147,16 @@ fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         return Ok(there.written);
     }
     there.copy(&built.join("toft"), "bin/toft", 0o755)?;
-    there.pages(&built.join("toft"))?;
+    let page_writer = to.page_writer.clone().unwrap_or_else(|| built.join("toft"));
+    there.pages(&page_writer)?;
     for (words, file) in [
         (&["completions", "bash"][..], "bash-completion/completions/toft"),
         (&["completions", "zsh"], "zsh/site-functions/_toft"),
         (&["completions", "fish"], "fish/vendor_completions.d/toft.fish"),
     ] {
-        there.write(&said(&built.join("toft"), words)?, &format!("share/{file}"), 0o644)?;
+        there.write(&said(&page_writer, words)?, &format!("share/{file}"), 0o644)?;
     }
     Ok(there.written)
-}
-
-/// For `find_package(toft CONFIG)`. It finds the libraries from where it is itself, so that the folder can be moved.
-const CMAKE: &str = r#"# Targets: toft::toft and toft::secure (shared), toft::static and toft::secure-static.
-include(CMakeFindDependencyMacro)
-find_dependency(Threads)
-get_filename_component(_toft "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
-foreach(_target IN ITEMS toft:SHARED:libtoft.so secure:SHARED:libtoft-secure.so static:STATIC:libtoft.a
-        secure-static:STATIC:libtoft-secure.a)
-    string(REPLACE ":" ";" _target "${_target}")
-    list(GET _target 0 _name)
-    list(GET _target 1 _kind)
-    list(GET _target 2 _file)
-    if(NOT TARGET toft::${_name})
-        add_library(toft::${_name} ${_kind} IMPORTED)
-        set_target_properties(toft::${_name} PROPERTIES
-            IMPORTED_LOCATION "${_toft}/lib/${_file}"
-            INTERFACE_INCLUDE_DIRECTORIES "${_toft}/include")
-        if(_kind STREQUAL "STATIC")
-            set_property(TARGET toft::${_name} PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
-        endif()
-    endif()
-endforeach()
-"#;
-
-/// Which requests that file answers: the version itself, and older ones of the same interface.
-fn cmake_version() -> String {
-    format!(
-        r#"set(PACKAGE_VERSION "{VERSION}")
-if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION OR NOT "${{PACKAGE_FIND_VERSION_MAJOR}}" STREQUAL "{INTERFACE}")
-    set(PACKAGE_VERSION_COMPATIBLE FALSE)
-else()
-    set(PACKAGE_VERSION_COMPATIBLE TRUE)
-    if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
-        set(PACKAGE_VERSION_EXACT TRUE)
-    endif()
-endif()
-"#
-    )
 }
 
 /// What the command prints.
@@ -177,17 +167,6 @@ fn said(toft: &Path, words: &[&str]) -> Result<Vec<u8>, String> {
         true => Ok(output.stdout),
         false => Err(format!("toft {}: {}", words.join(" "), output.status)),
     }
-}
-
-/// A static program takes the archive, which needs what the C library has apart on older systems.
-fn pkg_config(prefix: &Path, name: &str, about: &str) -> String {
-    format!(
-        "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
-         Name: {name}\nDescription: {about}\nURL: {}\nVersion: {VERSION}\n\
-         Libs: -L${{libdir}} -l{name}\nLibs.private: -lpthread -ldl\nCflags: -I${{includedir}}\n",
-        prefix.display(),
-        env!("CARGO_PKG_REPOSITORY"),
-    )
 }
 
 /// A folder that is filled.
@@ -284,11 +263,7 @@ mod tests {
     fn what_is_installed_is_where_programs_look_for_it() {
         let place = scratch("all");
         built(&place.join("built"));
-        let to = Place {
-            prefix: "/opt/toft".into(),
-            destdir: Some(place.join("package")),
-            libs_only: false,
-        };
+        let to = Place::packed("/opt/toft", &place.join("package"), "lib");
         let written = install(&place.join("built"), &to).unwrap();
         let root = place.join("package/opt/toft");
         assert!(written.iter().all(|path| path.starts_with(&root)));
@@ -328,7 +303,7 @@ mod tests {
         let place = scratch("libs");
         built(&place.join("built"));
         fs::remove_file(place.join("built/toft")).unwrap();
-        let to = Place { prefix: place.join("root"), destdir: None, libs_only: true };
+        let to = Place { libs_only: true, ..Place::below(place.join("root")) };
         let written = install(&place.join("built"), &to).unwrap();
         let has = |part: &str| written.iter().any(|path| path.ends_with(part));
         assert!(has("lib/libtoft.so") && has("include/toft.hpp") && has("toft-config.cmake"));
@@ -339,9 +314,25 @@ mod tests {
     }
 
     #[test]
+    fn the_folder_of_the_libraries_may_be_deeper() {
+        let place = scratch("deep");
+        built(&place.join("built"));
+        let to = Place::packed("/usr", &place.join("package"), "lib/x86_64-linux-gnu");
+        install(&place.join("built"), &to).unwrap();
+        let text = |file: &str| {
+            fs::read_to_string(place.join("package/usr/lib/x86_64-linux-gnu").join(file)).unwrap()
+        };
+        assert_eq!(text("libtoft.so.0"), "libtoft");
+        assert!(text("pkgconfig/toft.pc").contains("libdir=${prefix}/lib/x86_64-linux-gnu\n"));
+        let cmake = text("cmake/toft/toft-config.cmake");
+        assert!(cmake.contains("_DIR}/../../../..\"") && !cmake.contains('@'), "{cmake}");
+        assert!(cmake.contains("${_toft}/lib/x86_64-linux-gnu/${_file}"), "{cmake}");
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
     fn the_next_steps_are_those_that_are_left() {
-        let to =
-            |prefix: &str, libs_only| Place { prefix: prefix.into(), destdir: None, libs_only };
+        let to = |prefix: &str, libs_only| Place { libs_only, ..Place::below(prefix) };
         let home = next_steps(&to("/home/a/.local", false), "/usr/bin:/bin");
         assert!(home.contains("export PATH=/home/a/.local/bin:$PATH"), "{home}");
         assert!(home.contains("-rpath,/home/a/.local/lib") && !home.contains("ldconfig"), "{home}");
@@ -356,9 +347,9 @@ mod tests {
     #[test]
     fn what_cannot_be_installed_says_why() {
         let place = scratch("wrong");
-        let to = Place { prefix: "relative".into(), destdir: None, libs_only: false };
+        let to = Place::below("relative");
         assert!(install(&place, &to).unwrap_err().contains("--prefix relative"));
-        let to = Place { prefix: place.clone(), destdir: None, libs_only: false };
+        let to = Place::below(&place);
         assert!(install(&place, &to).unwrap_err().contains("/libtoft.so: "), "nothing was built");
         built(&place.join("built"));
         fs::write(place.join("built/toft"), "#!/bin/sh\nexit 3\n").unwrap();

@@ -9,11 +9,14 @@
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
 //! | `containers.rs` | linters for the examples of containers |
 //! | `crates/` | the crates as a registry has them |
+//! | `dist/` | packages that users install |
 //! | `arena.rs` | the arena on other compilers and for other machines |
 //! | `targets.rs` | systems that Toft does not run on: one clear error |
 //! | `packages.rs` | the Debian packages that tests need |
 //! | `place.rs` | where things are |
 //! | `step.rs` | running one command: streamed, counted, limited in time |
+//! | `tools.rs` | programs of crates.io that are built once |
+//! | `figures.rs` | how old the README's figures are |
 //! | `tally.rs` | reading `test result:` lines; the closing line |
 //! | `licences.rs` | which licences dependencies may have |
 //! | `experiment/` | what takes many builds of Toft to answer |
@@ -23,7 +26,9 @@
 mod arena;
 mod containers;
 mod crates;
+mod dist;
 mod experiment;
+mod figures;
 mod gates;
 mod golden;
 mod install;
@@ -37,6 +42,7 @@ mod step;
 mod suites;
 mod tally;
 mod targets;
+mod tools;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -72,6 +78,8 @@ enum Task {
     Secure,
     /// Build all and install it: the command, both libraries, the header, pkg-config files, the manual page, completions
     Install(install::Place),
+    /// Make what users install, in target/dist: archives, Debian packages, a wheel, a package for npm, checksums
+    Dist(dist::What),
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its oldest compiler, nightly's
     /// `Allocator`, the address sanitizer, Miri
     Arena,
@@ -137,6 +145,7 @@ fn main() -> ExitCode {
         Task::Ci => ci().map(|tally| close(&tally)),
         Task::Secure => secure::main(),
         Task::Install(to) => install::main(&to),
+        Task::Dist(what) => dist::main(&what),
         Task::Arena => {
             let mut tally = arena::run(true);
             tally.add(targets::run());
@@ -246,6 +255,7 @@ fn ci() -> Result<Tally, String> {
     tally.add(arena::run(false));
     tally.add(targets::run());
     tally.add(suites::run(&[], true)?);
+    println!("==> {}", figures::line());
     Ok(tally)
 }
 

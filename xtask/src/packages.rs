@@ -1,4 +1,4 @@
-//! The Debian packages that tests need: installed where that can be done, named where not.
+//! The Debian packages that commands need: installed where that can be done, named where not.
 
 use crate::place;
 use std::path::PathBuf;
@@ -9,6 +9,9 @@ pub const TESTS: &str = "tests/packages.txt";
 
 /// What `cargo xtask test real` needs beyond that: too large for every run of CI.
 pub const REAL: &str = "tests/packages-real.txt";
+
+/// What `cargo xtask dist` needs.
+pub const DIST: &str = "packaging/packages.txt";
 
 /// The packages of a list.
 fn listed(list: &str) -> Result<Vec<String>, String> {
@@ -79,7 +82,7 @@ pub fn prepare(list: &str, install: bool) -> Result<bool, String> {
     if wanted.is_empty() {
         return Ok(true);
     }
-    println!("\n==> Debian packages that tests need and that are missing: {}", wanted.join(" "));
+    println!("\n==> missing Debian packages: {}", wanted.join(" "));
     if install && apt_get().is_some() {
         println!("==> installing them");
         let get = ["install", "--yes", "--no-install-recommends"];
@@ -94,7 +97,7 @@ pub fn prepare(list: &str, install: bool) -> Result<bool, String> {
     let left = missing(list)?;
     if !left.is_empty() {
         println!("==> not installed: {}", left.join(" "));
-        println!("    Tests that need them are left out. To run them, as root:");
+        println!("    What needs them is left out or fails. To install them, as root:");
         println!("    apt-get update && apt-get install --yes '{}'", left.join("' '"));
     }
     Ok(left.is_empty())
@@ -106,8 +109,8 @@ mod tests {
 
     #[test]
     fn the_list_is_of_packages() {
-        let lists = [TESTS, REAL].map(|list| listed(list).unwrap());
-        assert!(lists[0].len() > 5 && !lists[1].is_empty());
+        let lists = [TESTS, REAL, DIST].map(|list| listed(list).unwrap());
+        assert!(lists[0].len() > 5 && lists[1..].iter().all(|list| !list.is_empty()));
         for package in lists.iter().flatten() {
             let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.*".contains(c);
             assert!(package.chars().all(ok), "{package}");

@@ -69,12 +69,7 @@ fn bracketed(text: &str) -> Option<&str> {
 
 fn revision() -> String {
     let git = |args: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(env!("CARGO_MANIFEST_DIR"))
-            .args(args)
-            .output()
-            .ok()?;
+        let output = Command::new("git").arg("-C").arg(crate::FOLDER).args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(hash) = git(&["rev-parse", "--short", "HEAD"]) else {

@@ -296,7 +296,7 @@ fn choose_one(name: &str, recipes: &[Recipe]) -> Result<Peer, String> {
 pub(crate) fn built_here(file: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok()?.parent()?.join(file);
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let in_tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release").join(file);
+    let in_tree = Path::new(crate::FOLDER).join("../../target/release").join(file);
     [beside, target.join("release").join(file), in_tree]
         .into_iter()
         .filter_map(|path| Some((std::fs::metadata(&path).ok()?.modified().ok()?, path)))

@@ -7,9 +7,10 @@ mod check;
 
 use super::links::{LINK, link_end};
 use crate::place;
+use crate::tools::Tool;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Pages at the root of the repository that are in the book.
 const ROOT_PAGES: [&str; 5] =
@@ -23,7 +24,7 @@ const SOURCE: &str = "target/book-source";
 const BOOK: &str = "target/book/index.html";
 
 /// The newest mdBook that builds with this repository's Rust.
-const MDBOOK: &str = "^0.4";
+const MDBOOK: Tool = Tool { program: "mdbook", package: "mdbook", version: "^0.4" };
 
 /// The table of contents.
 const CONTENTS: &str = "docs/SUMMARY.md";
@@ -55,7 +56,7 @@ pub fn main() -> Result<ExitCode, String> {
         fs::create_dir_all(to.parent().unwrap_or(&source)).map_err(wrong)?;
         fs::copy(&path, &to).map_err(wrong)?;
     }
-    let status = mdbook()?.arg("build").current_dir(root).status();
+    let status = MDBOOK.command()?.arg("build").current_dir(root).status();
     if !status.map_err(|error| format!("mdbook: {error}"))?.success() {
         return Err("the book does not build".into());
     }
@@ -87,27 +88,6 @@ fn with_folders(contents: &str, root: &Path) -> String {
         }
     }
     whole
-}
-
-/// mdBook: the one of the system, or one that is built once.
-fn mdbook() -> Result<Command, String> {
-    let works = |program: &Path| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let tools = place::target_dir().join("tools");
-    let own = tools.join("bin/mdbook");
-    if works(Path::new("mdbook")) {
-        return Ok(Command::new("mdbook"));
-    }
-    if !works(&own) {
-        println!("==> building mdBook {MDBOOK}, once");
-        let mut cargo = place::cargo();
-        cargo.args(["install", "mdbook", "--locked", "--version", MDBOOK, "--root"]).arg(&tools);
-        if !cargo.status().is_ok_and(|status| status.success()) {
-            return Err("mdBook does not build".into());
-        }
-    }
-    Ok(Command::new(own))
 }
 
 /// Where a page of the repository is in the book; nothing for what is not in it.

@@ -42,7 +42,7 @@ pub struct Options {
 
 /// The root of the repository: the libraries are built from its sources.
 pub(crate) fn root() -> &'static Path {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let crates = Path::new(crate::FOLDER).parent();
     crates.and_then(Path::parent).unwrap_or(Path::new("/"))
 }
 

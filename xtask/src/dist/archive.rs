@@ -1,0 +1,76 @@
+//! Archives, of the folders as they lie below a prefix. They work wherever they are unpacked.
+
+use super::build::Built;
+use super::{Dist, copy, emptied, glibc, output, run};
+use crate::install::{Place, VERSION, install};
+use crate::place;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The libraries and the command; the debug files.
+pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBuf>, String> {
+    let (machine, floor) = (built.machine.name, glibc::FLOOR.number());
+    let name = format!("toft-{VERSION}-{machine}-linux-glibc{floor}");
+    let stage = dist.work.join(machine).join("archive");
+    emptied(&stage)?;
+    let mut place = Place::packed(format!("/{name}"), &stage, "lib");
+    place.page_writer = Some(page_writer.to_owned());
+    install(&built.folder, &place)?;
+    // pkg-config finds the folder by where the file is.
+    for file in ["toft.pc", "toft-secure.pc"] {
+        let path = stage.join(&name).join("lib/pkgconfig").join(file);
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let moved = text.replace(&format!("prefix=/{name}\n"), "prefix=${pcfiledir}/../..\n");
+        super::write(&path, &moved)?;
+    }
+    copy(&place::root().join("README.md"), &stage.join(&name).join("share/doc/toft/README.md"))?;
+    let archive = pack(dist, &stage, &name, &name)?;
+    // Debuggers look for them in a folder .debug beside the file, so both archives are unpacked in one place.
+    emptied(&stage)?;
+    for file in fs::read_dir(&built.debug).map_err(|e| e.to_string())?.flatten() {
+        let folder = if file.file_name() == "toft.debug" { "bin/.debug" } else { "lib/.debug" };
+        copy(&file.path(), &stage.join(&name).join(folder).join(file.file_name()))?;
+    }
+    Ok(vec![archive, pack(dist, &stage, &name, &format!("{name}-debug"))?])
+}
+
+/// The command alone.
+pub fn make_command(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> {
+    let name = format!("toft-{VERSION}-x86_64-linux-musl");
+    let stage = dist.work.join("archive-musl");
+    emptied(&stage)?;
+    let root = stage.join(&name);
+    copy(&built.folder.join("toft"), &root.join("bin/toft"))?;
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        copy(&place::root().join(licence), &root.join("share/doc/toft").join(licence))?;
+    }
+    let pages = root.join("share/man/man1");
+    fs::create_dir_all(&pages).map_err(|e| format!("{}: {e}", pages.display()))?;
+    output(Command::new(built.folder.join("toft")).args(["man", "-o"]).arg(&pages))?;
+    Ok(vec![pack(dist, &stage, &name, &name)?])
+}
+
+/// One archive of a folder. Names are in order, and times and owners are the same for all.
+fn pack(dist: &Dist, stage: &Path, folder: &str, name: &str) -> Result<PathBuf, String> {
+    let path = dist.out.join(format!("{name}.tar.gz"));
+    let plain = stage.join(format!("{name}.tar"));
+    run(Command::new("tar")
+        .args([
+            "--create",
+            "--sort=name",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--mode=go+u,go-w",
+        ])
+        .arg(format!("--mtime=@{}", dist.epoch))
+        .arg("--file")
+        .arg(&plain)
+        .arg("--directory")
+        .arg(stage)
+        .arg(folder))?;
+    let packed = output(Command::new("gzip").args(["-9", "--no-name", "--stdout"]).arg(&plain))?;
+    fs::write(&path, packed).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}

@@ -1,0 +1,162 @@
+//! The libraries and the command, as they are given away.
+//!
+//! The same sources give the same bytes: no path of this machine is in them. What is stripped is kept in a debug file
+//! beside, which debuggers find by its name. They are linked for an old glibc ([`glibc`]).
+
+use super::machine::Machine;
+use super::{Dist, copy, emptied, glibc, name, run};
+use crate::place;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// What was built.
+pub struct Built {
+    pub machine: Machine,
+    /// Stripped, under the names by which `install` takes them.
+    pub folder: PathBuf,
+    /// The debug files.
+    pub debug: PathBuf,
+}
+
+/// The libraries, and the command with those inside.
+pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
+    println!("==> building for {}, {}", machine.name, glibc::FLOOR);
+    let target = machine.target();
+    rustup(&target)?;
+    let work = dist.work.join(machine.name);
+    let stubs = glibc::stubs(&machine, work.join("stubs"))?;
+    let flags = [
+        format!("-Clinker={}", machine.compiler()),
+        format!("-Clink-arg=-L{}", stubs.display()),
+        "-Clink-arg=-lpthread".into(),
+        "-Clink-arg=-ldl".into(),
+    ];
+    let compile = |folder: &Path, packages: &[&str], features, environment: &[_]| {
+        compile(&target, &flags, folder, packages, features, environment)
+    };
+    let (usual, hardened) = (dist.work.join("cargo"), dist.work.join("cargo-hardened"));
+    let built = Built::empty(machine, &work, "gnu")?;
+    compile(&usual, &["toft-preload", "toft-checked", "toft-record"], "", &[])?;
+    compile(&hardened, &["toft-preload"], "hardened", &[])?;
+    let [usual_files, hardened_files] =
+        [&usual, &hardened].map(|folder| folder.join(&target).join("release"));
+    for (from, file, name) in [
+        (&usual_files, "libtoft.so", "libtoft.so"),
+        (&hardened_files, "libtoft.so", "libtoft-secure.so"),
+        (&usual_files, "libtoft_checked.so", "libtoft_checked.so"),
+        (&usual_files, "libtoft_record.so", "libtoft_record.so"),
+    ] {
+        built.strip(&from.join(file), name)?;
+    }
+    built.strip_archive(&usual_files.join("libtoft.a"), "libtoft.a")?;
+    built.strip_archive(&hardened_files.join("libtoft.a"), "libtoft-secure.a")?;
+    compile(&usual, &["toft-cli"], "", &built.carried())?;
+    built.strip(&usual_files.join("toft"), "toft")?;
+    built.check_symbols()?;
+    Ok(built)
+}
+
+/// The command alone, without a C library of the system, with the libraries of `built` inside.
+pub fn build_command(dist: &Dist, built: &Built) -> Result<Built, String> {
+    let cargo = dist.work.join("cargo");
+    rustup(MUSL)?;
+    compile(MUSL, &[], &cargo, &["toft-cli"], "", &built.carried())?;
+    let command = Built::empty(built.machine, &dist.work.join(built.machine.name), "musl")?;
+    command.strip(&cargo.join(MUSL).join("release/toft"), "toft")?;
+    Ok(command)
+}
+
+impl Built {
+    fn empty(machine: Machine, work: &Path, kind: &str) -> Result<Built, String> {
+        let folder = work.join(format!("{kind}-files"));
+        let debug = work.join(format!("{kind}-debug"));
+        emptied(&folder)?;
+        emptied(&debug)?;
+        Ok(Built { machine, folder, debug })
+    }
+
+    /// The libraries that the command carries, as its build script is told of them.
+    fn carried(&self) -> Vec<(&'static str, PathBuf)> {
+        [
+            ("LIBTOFT_PATH", "libtoft.so"),
+            ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
+            ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
+        ]
+        .map(|(variable, name)| (variable, self.folder.join(name)))
+        .into()
+    }
+
+    /// Puts a stripped program or library here, and its debug file beside.
+    fn strip(&self, from: &Path, name: &str) -> Result<(), String> {
+        let (to, debug) = (self.folder.join(name), self.debug.join(format!("{name}.debug")));
+        let objcopy = || Command::new(self.machine.objcopy());
+        run(objcopy().arg("--only-keep-debug").arg(from).arg(&debug))?;
+        let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
+        link.push(&debug);
+        run(objcopy().arg("--strip-unneeded").arg(link).arg(from).arg(&to))
+    }
+
+    /// Puts a static library here, without its debug information.
+    fn strip_archive(&self, from: &Path, name: &str) -> Result<(), String> {
+        let to = self.folder.join(name);
+        copy(from, &to)?;
+        run(Command::new(self.machine.strip())
+            .args(["--strip-debug", "--enable-deterministic-archives"])
+            .arg(to))
+    }
+
+    /// Fails if a file needs a newer glibc than the artifacts promise.
+    fn check_symbols(&self) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        for file in std::fs::read_dir(&self.folder).map_err(|e| e.to_string())?.flatten() {
+            let path = file.path();
+            if path.extension().is_none_or(|ending| ending == "so") {
+                let symbols = glibc::too_new(&path)?;
+                wrong
+                    .extend(symbols.iter().map(|symbol| format!("{} needs {symbol}", name(&path))));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+}
+
+/// Has rustup install the standard library of a target.
+fn rustup(target: &str) -> Result<(), String> {
+    run(Command::new("rustup").args(["target", "add", target]))
+}
+
+/// Builds packages without a path of this machine.
+fn compile(
+    target: &str,
+    flags: &[String],
+    folder: &Path,
+    packages: &[&str],
+    features: &str,
+    environment: &[(&str, PathBuf)],
+) -> Result<(), String> {
+    let mut cargo = place::cargo();
+    cargo.args(["build", "--release", "--locked", "--target", target, "--target-dir"]).arg(folder);
+    packages.iter().for_each(|package| {
+        cargo.args(["--package", package]);
+    });
+    cargo.args(["--features", features]);
+    let flags = [&remapped()?[..], flags].concat();
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    // The lab in the command knows no folder of this machine then.
+    cargo.env("TOFT_RELEASE", "1");
+    cargo.envs(environment.iter().map(|(name, path)| (name, path)));
+    run(&mut cargo)
+}
+
+/// Names for the paths of this machine.
+fn remapped() -> Result<Vec<String>, String> {
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
+    let home = home.ok_or("neither CARGO_HOME nor HOME is set")?;
+    Ok([(place::root(), "toft"), (&home, "cargo")]
+        .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()))
+        .into())
+}

@@ -1,0 +1,46 @@
+//! Debian packages, by debhelper: `packaging/debian` says which file is in which.
+
+use super::build::Built;
+use super::{Dist, copy, emptied, name, run, template, write};
+use crate::install::{Place, install};
+use crate::place;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where libraries lie on Debian.
+const LIBDIR: &str = "lib/x86_64-linux-gnu";
+
+/// The packages.
+pub fn make(dist: &Dist, built: &Built) -> Result<Vec<PathBuf>, String> {
+    // dpkg-buildpackage puts the packages beside the folder that it works in.
+    let work = dist.work.join("debian");
+    let source = work.join("toft");
+    emptied(&work)?;
+    install(&built.folder, &Place::packed("/usr", &source.join("staged"), LIBDIR))?;
+    let templates = place::root().join("packaging/debian");
+    for file in fs::read_dir(&templates).map_err(|e| format!("{}: {e}", templates.display()))? {
+        let file = file.map_err(|error| error.to_string())?;
+        let file = name(&file.path());
+        write(&source.join("debian").join(&file), &template(&format!("debian/{file}"))?)?;
+    }
+    run(Command::new("dpkg-buildpackage")
+        .args(["--build=binary", "--no-sign", "--no-pre-clean", "--no-check-builddeps"])
+        .env("SOURCE_DATE_EPOCH", &dist.epoch)
+        .current_dir(&source))?;
+    let made = packages(&work, &dist.out)?;
+    run(Command::new("lintian").args(["--allow-root", "--fail-on=error,warning"]).args(&made))?;
+    Ok(made)
+}
+
+fn packages(from: &Path, to: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut made = Vec::new();
+    for file in fs::read_dir(from).map_err(|e| format!("{}: {e}", from.display()))?.flatten() {
+        if file.path().extension().is_some_and(|ending| ending == "deb") {
+            let path = to.join(name(&file.path()));
+            copy(&file.path(), &path)?;
+            made.push(path);
+        }
+    }
+    if made.len() == 3 { Ok(made) } else { Err(format!("three packages, not {}", made.len())) }
+}

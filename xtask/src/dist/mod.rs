@@ -1,0 +1,200 @@
+//! `cargo xtask dist`: what users install, in `target/dist`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `build.rs` | libraries and command, stripped, with their debug files apart; the same bytes each time |
+//! | `machine.rs` | the processors they are for |
+//! | `glibc.rs` | the oldest glibc they run on: how they are linked for it, and the check that they are |
+//! | `archive.rs` | `.tar.gz` of the usual folders, and of the debug files |
+//! | `debian.rs` | `libtoft0`, `libtoft-dev`, `toft`, by debhelper |
+//! | `python.rs` | the wheel |
+//! | `node.rs` | the package for npm |
+//! | `sbom.rs` | the bill of materials of each |
+//! | `again.rs` | builds all of it in another folder and compares |
+//! | `trial.rs` | installs, uses and removes each as its user would |
+//!
+//! The templates are in `packaging/`.
+
+mod again;
+mod archive;
+mod build;
+mod debian;
+mod glibc;
+mod machine;
+mod node;
+mod python;
+mod sbom;
+mod trial;
+
+use crate::install::VERSION;
+use crate::{figures, packages, place};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What is made, and of what.
+#[derive(clap::Args, Debug)]
+pub struct What {
+    /// Make only these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
+    only: Vec<Kind>,
+    /// Then install each in an empty system, use it and remove it
+    #[arg(long)]
+    r#try: bool,
+    /// Then build everything again from a clone in another folder, and compare each byte
+    #[arg(long)]
+    check_reproducible: bool,
+    /// Pack a README with figures of another revision of the allocator
+    #[arg(long)]
+    with_old_figures: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Everything, for glibc on x86-64
+    Archive,
+    /// Everything, for glibc on aarch64
+    Aarch64,
+    /// The command without a C library, for x86-64
+    Musl,
+    Debian,
+    Python,
+    Node,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] =
+        [Kind::Archive, Kind::Aarch64, Kind::Musl, Kind::Debian, Kind::Python, Kind::Node];
+}
+
+/// Where everything of a run lies.
+struct Dist {
+    /// `target/dist`: what is given away.
+    out: PathBuf,
+    /// `target/dist-work`: what it is made of.
+    work: PathBuf,
+    /// Seconds since 1970 that every file in a package bears: those of the commit.
+    epoch: String,
+}
+
+/// Makes the packages, and the list of their checksums.
+pub fn main(what: &What) -> Result<ExitCode, String> {
+    if !what.with_old_figures {
+        figures::check()?;
+    }
+    if !packages::prepare(packages::DIST, true)? {
+        return Err("Debian packages are missing".into());
+    }
+    let target = place::target_dir();
+    let dist = Dist { out: target.join("dist"), work: target.join("dist-work"), epoch: epoch()? };
+    emptied(&dist.out)?;
+    let kinds = if what.only.is_empty() { &Kind::ALL[..] } else { &what.only };
+    let built = build::build(&dist, machine::X86_64)?;
+    let command = built.folder.join("toft");
+    let mut made = Vec::new();
+    for kind in kinds {
+        println!("==> {kind:?}");
+        made.extend(match kind {
+            Kind::Archive => archive::make(&dist, &built, &command)?,
+            Kind::Aarch64 => {
+                archive::make(&dist, &build::build(&dist, machine::AARCH64)?, &command)?
+            }
+            Kind::Musl => archive::make_command(&dist, &build::build_command(&dist, &built)?)?,
+            Kind::Debian => debian::make(&dist, &built)?,
+            Kind::Python => vec![python::make(&dist, &built)?],
+            Kind::Node => vec![node::make(&dist, &built)?],
+        });
+    }
+    made.sort();
+    let mut files = sbom::make(&made)?;
+    files.extend_from_slice(&made);
+    files.sort();
+    sums(&dist.out, &files)?;
+    for path in &made {
+        let bytes = fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?.len();
+        println!("{:>10} KiB  {}", bytes.div_ceil(1024), name(path));
+    }
+    if what.check_reproducible {
+        again::check(&dist, kinds)?;
+    }
+    if what.r#try {
+        return trial::all(&dist, &made);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// When the sources were committed: what packages bear in place of the time of day.
+fn epoch() -> Result<String, String> {
+    let git =
+        Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(place::root()).output();
+    let text = git.map_err(|error| format!("git: {error}"))?.stdout;
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    if text.is_empty() {
+        Err("packages bear the time of a commit, and there is none".into())
+    } else {
+        Ok(text)
+    }
+}
+
+/// The checksums, as `sha256sum --check` reads them.
+fn sums(out: &Path, made: &[PathBuf]) -> Result<(), String> {
+    let names = made.iter().map(|path| name(path));
+    let text = output(Command::new("sha256sum").args(names).current_dir(out))?;
+    fs::write(out.join("SHA256SUMS"), text).map_err(|error| format!("SHA256SUMS: {error}"))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// An empty folder of this name.
+fn emptied(folder: &Path) -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(wrong)?;
+    }
+    fs::create_dir_all(folder).map_err(wrong)
+}
+
+/// Runs a command that must succeed.
+fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// The same, for what it prints.
+fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(output.stdout),
+        Ok(output) => Err(format!(
+            "{program}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        )),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// A template of `packaging/`, with the version in its place.
+fn template(path: &str) -> Result<String, String> {
+    let path = place::root().join("packaging").join(path);
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(text.replace("@VERSION@", VERSION))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| fs::write(path, text))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let made = to.parent().map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| fs::copy(from, to).map(|_| ()))
+        .map_err(|error| format!("{}: {error}", from.display()))
+}
