@@ -120,7 +120,6 @@ fn way_of_threads() -> Way {
 }
 
 /// Returns true if a text that begins with two numbers says this version or a later one.
-#[cfg(any(test, target_env = "gnu"))]
 pub(super) fn at_least(text: &[u8], wanted: (usize, usize)) -> bool {
     let mut numbers =
         text.split(|byte| !byte.is_ascii_digit()).map(|digits| parse_number(digits).unwrap_or(0));
