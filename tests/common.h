@@ -35,13 +35,25 @@
             check_failed(__FILE__, __LINE__, #cond);                                               \
     } while (0)
 
+/* musl has no names of errors. */
+HELPER const char *error_name(int error)
+{
+#ifdef __GLIBC__
+    const char *name = strerrorname_np(error);
+    return name ? name : "?";
+#else
+    (void)error;
+    return "?";
+#endif
+}
+
 __attribute__((noreturn, noinline)) HELPER void check_failed(const char *file, int line,
                                                                      const char *what)
 {
     char text[600];
     int error = errno;
     int n = snprintf(text, sizeof text, "%s:%d: CHECK(%s) failed, errno %d (%s)\n", file, line, what,
-                     error, strerrorname_np(error) ? strerrorname_np(error) : "?");
+                     error, error_name(error));
     if (write(2, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1) < 0) {
     }
     _exit(1);

@@ -119,16 +119,32 @@ shim!(posix_memalign, posix_memalign_at, "rcx", "x3");
 shim!(valloc, valloc_at, "rsi", "x1");
 shim!(pvalloc, pvalloc_at, "rsi", "x1");
 
-#[cfg(not(feature = "hardened"))]
-short_shim!(__libc_malloc, malloc_at, "rsi", "x1");
-#[cfg(feature = "hardened")]
-shim!(__libc_malloc, malloc_at, "rsi", "x1");
-shim!(__libc_calloc, calloc_at, "rdx", "x2");
-shim!(__libc_realloc, realloc_at, "rdx", "x2");
-shim!(__libc_memalign, memalign_at, "rdx", "x2");
-shim!(__libc_valloc, valloc_at, "rsi", "x1");
-shim!(__libc_pvalloc, pvalloc_at, "rsi", "x1");
-shim!(__posix_memalign, posix_memalign_at, "rcx", "x3");
+/// glibc's own names. musl has some of them, too: those give blocks that only musl uses, and stay its own.
+#[cfg(target_env = "gnu")]
+mod glibc_names {
+    use super::*;
+
+    #[cfg(not(feature = "hardened"))]
+    short_shim!(__libc_malloc, malloc_at, "rsi", "x1");
+    #[cfg(feature = "hardened")]
+    shim!(__libc_malloc, malloc_at, "rsi", "x1");
+    shim!(__libc_calloc, calloc_at, "rdx", "x2");
+    shim!(__libc_realloc, realloc_at, "rdx", "x2");
+    shim!(__libc_memalign, memalign_at, "rdx", "x2");
+    shim!(__libc_valloc, valloc_at, "rsi", "x1");
+    shim!(__libc_pvalloc, pvalloc_at, "rsi", "x1");
+    shim!(__posix_memalign, posix_memalign_at, "rcx", "x3");
+
+    /// glibc's own name for `free`.
+    ///
+    /// # Safety
+    /// 1. As for C's free.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn __libc_free(address: Pointer) {
+        // SAFETY: (1) the caller's.
+        unsafe { process::free(address) }
+    }
+}
 
 /// `free`.
 ///
@@ -146,16 +162,6 @@ pub unsafe extern "C" fn free(address: Pointer) {
 /// 1. As for C's free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfree(address: Pointer) {
-    // SAFETY: (1) the caller's.
-    unsafe { process::free(address) }
-}
-
-/// glibc's own name for `free`.
-///
-/// # Safety
-/// 1. As for C's free.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __libc_free(address: Pointer) {
     // SAFETY: (1) the caller's.
     unsafe { process::free(address) }
 }

@@ -10,11 +10,11 @@
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
-//! | `deepbind.rs` | `dlopen` and `dlmopen`, for libraries that are opened with `RTLD_DEEPBIND` |
+//! | `deepbind.rs` | `dlopen` and `dlmopen`, for libraries that are opened with `RTLD_DEEPBIND`; glibc only |
 //! | `redirect.rs` | how these find the process's malloc |
 //! | `token.rs` | allocation by a number of the program's own |
 //! | `zones.rs` | private zones: `toft_zone_create` and its family |
-//! | `keys.rs` | `pthread_key_create`, for programs that want every key |
+//! | `keys.rs` | `pthread_key_create`, for programs that want every key; glibc only |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
 #![no_std]
@@ -23,11 +23,14 @@
 mod shim;
 mod c;
 mod cxx;
+#[cfg(target_env = "gnu")]
 mod deepbind;
 mod filter;
 mod glibc;
+#[cfg(target_env = "gnu")]
 mod keys;
 mod life;
+#[cfg(target_env = "gnu")]
 mod redirect;
 mod token;
 mod zones;
@@ -43,3 +46,15 @@ use toft_core::entry::parallel as process;
 fn panic(_: &core::panic::PanicInfo) -> ! {
     toft_core::os::process::abort()
 }
+
+// The atomic operations of the compiler's own library are functions on this architecture, and their unwind tables name
+// a function of `std`. Nothing unwinds here, and the name must exist all the same; one of `std` has precedence.
+#[cfg(all(not(test), target_arch = "aarch64"))]
+core::arch::global_asm!(
+    ".weak rust_eh_personality",
+    ".hidden rust_eh_personality",
+    ".type rust_eh_personality, %function",
+    "rust_eh_personality:",
+    "brk #1",
+    ".size rust_eh_personality, . - rust_eh_personality",
+);

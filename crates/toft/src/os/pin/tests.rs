@@ -8,6 +8,8 @@ use std::vec;
 extern crate std;
 
 const PAGE: usize = 4096;
+/// Arguments of `clone` with which it forks, as it does on every architecture.
+const FORK: [usize; 6] = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
 /// Descriptors and the place of the mapping are the process's: one test at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -152,11 +154,11 @@ fn what_is_written_between_pinning_and_freeing_stays() {
             assert!((0..Memory::LEN / PAGE).all(|page| !memory.is_there(page)));
         }
         // SAFETY: the child waits to be killed.
-        let child = if shared { unsafe { syscall(libc::SYS_fork, [0; 6]) } } else { 0 };
+        let child = if shared { unsafe { syscall(libc::SYS_clone, FORK) } } else { 0 };
         if shared && child == 0 {
             loop {
                 // SAFETY: (1) sleeps.
-                unsafe { syscall(libc::SYS_pause, [0; 6]) };
+                unsafe { syscall(libc::SYS_ppoll, [0; 6]) };
             }
         }
         let piece = (memory.start, PIECE_BYTES);
@@ -247,7 +249,7 @@ fn the_child_of_a_fork_keeps_what_was_pinned() {
             first = address;
             let ends = pinned.ends().unwrap();
             // SAFETY: (1) the child makes system calls of its own only.
-            child = unsafe { syscall(libc::SYS_fork, [0; 6]) };
+            child = unsafe { syscall(libc::SYS_clone, FORK) };
             if child == 0 {
                 while is_alone.load(Acquire) == 0 {
                     std::thread::yield_now();
@@ -282,7 +284,7 @@ fn without_descriptors_nothing_happens() {
     memory.pin(&pinned);
     // In a child, because other tests open files.
     // SAFETY: the child makes system calls of its own only.
-    let child = unsafe { syscall(libc::SYS_fork, [0; 6]) };
+    let child = unsafe { syscall(libc::SYS_clone, FORK) };
     if child == 0 {
         let none = [0u64; 2];
         let which = libc::RLIMIT_NOFILE as usize;
