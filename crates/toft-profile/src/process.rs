@@ -106,8 +106,24 @@ impl Memory for Process {
 }
 
 fn mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
-    let text = read(pid, "maps")?;
-    Ok(text.lines().filter_map(Mapping::of_line).collect())
+    Ok(disjoint(read(pid, "maps")?.lines().filter_map(Mapping::of_line)))
+}
+
+/// Cuts off what earlier mappings have. The kernel lists mappings piece by piece: one that grows
+/// downwards or is merged between two pieces is listed with addresses that are listed already.
+fn disjoint(mappings: impl Iterator<Item = Mapping>) -> Vec<Mapping> {
+    let mut listed = 0;
+    let mut kept = Vec::new();
+    for mut mapping in mappings {
+        let cut = listed.max(mapping.start) - mapping.start;
+        mapping.start += cut;
+        mapping.offset = mapping.offset.saturating_add(cut);
+        if mapping.start < mapping.end {
+            listed = mapping.end;
+            kept.push(mapping);
+        }
+    }
+    kept
 }
 
 /// A file of `/proc/PID`.
@@ -184,6 +200,18 @@ mod tests {
         let mut bytes = [0; 64];
         assert_eq!(process.read(8, &mut bytes), 0, "nothing is mapped there");
         assert_eq!(Process::open(i32::MAX).unwrap_err(), Error::NoProcess(i32::MAX));
+    }
+
+    #[test]
+    fn mappings_that_overlap_are_cut() {
+        let read = |text: &str| disjoint(text.lines().filter_map(Mapping::of_line));
+        let places =
+            |text| read(text).iter().map(|m| (m.start, m.end, m.offset)).collect::<Vec<_>>();
+        let apart = "1000-2000 rw-p 0 0:0 0\n3000-5000 rw-p 100 0:0 0\n";
+        assert_eq!(places(apart), [(0x1000, 0x2000, 0), (0x3000, 0x5000, 0x100)]);
+        // The second line was merged with the first, the third is within the second.
+        let merged = "1000-2000 rw-p 0 0:0 0\n1000-4000 rw-p 100 0:0 0\n2000-3000 rw-p 0 0:0 0\n";
+        assert_eq!(places(merged), [(0x1000, 0x2000, 0), (0x2000, 0x4000, 0x1100)]);
     }
 
     #[test]

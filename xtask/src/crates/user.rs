@@ -165,7 +165,7 @@ mod tests {
         };
         put(".cargo/config.toml", "[net]");
         put(".cargo/.crates.toml", "[v1]\n");
-        assert_eq!(left(&home), [PathBuf::new(); 0]);
+        assert_eq!(left(&home), Vec::<PathBuf>::new());
         put(".cargo/bin/toft", "");
         put(".cargo/.crates2.json", "{\"toft-cli 0.1.0\":{}}");
         let mut found = left(&home);

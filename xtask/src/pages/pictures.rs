@@ -6,7 +6,7 @@ use crate::place;
 use std::fs;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -135,7 +135,7 @@ fn top(toft: &Path, pid: u32) -> Result<vt100::Parser, String> {
 }
 
 /// A page as a picture, by headless Chromium.
-fn photographed(page: &Path, picture: &PathBuf) -> Result<(), String> {
+fn photographed(page: &Path, picture: &Path) -> Result<(), String> {
     let mut chromium = Command::new("chromium");
     chromium
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
