@@ -2,7 +2,8 @@
 # needs: go golang-go
 # needs: gcc gcc
 # timeout: 600
-export GOCACHE="$PWD/cache" GOPATH="$PWD/path" GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=1
+# One cache for all allocators: the standard library is compiled once, by the first one, libc.
+export GOCACHE="$PWD/../../go-cache" GOPATH="$PWD/path" GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=1
 cat >m.go <<'END'
 package main
 
