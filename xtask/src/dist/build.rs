@@ -32,6 +32,8 @@ pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
         format!("-Clink-arg=-L{}", stubs.display()),
         "-Clink-arg=-lpthread".into(),
         "-Clink-arg=-ldl".into(),
+        // The system's libgcc_s needs newer symbols than the stubs have. A user's own libgcc_s is loaded.
+        "-Clink-arg=-Wl,--allow-shlib-undefined".into(),
     ];
     let compile = |folder: &Path, packages: &[&str], features, environment: &[_]| {
         compile(&target, &flags, folder, packages, features, environment)
