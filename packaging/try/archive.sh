@@ -17,7 +17,7 @@ if [ -d "$folder/lib" ]; then
     gdb -batch -ex 'info line toft_version' "$folder/lib/libtoft.so" 2>&1 | grep -q '^No line number'
     tar -xf "${1%.tar.gz}-debug.tar.gz"
     gdb -batch -ex 'info line toft_version' "$folder/lib/libtoft.so" | grep '^Line [0-9]* of '
-    gdb -batch -ex 'info line toft::main' "$folder/bin/toft" | grep '^Line [0-9]* of'
+    gdb -batch -ex 'info line main' "$folder/bin/toft" | grep '^Line [0-9]* of'
 fi
 rm -r "$folder"
 # The command keeps its library in the user's cache, as docs/start/install.md says.

@@ -49,6 +49,16 @@ pub fn check(title: &str, command: &mut Command, limit: Duration) -> Option<Suit
     run(title, command, limit).into_iter().find(|suite| suite.failed > 0)
 }
 
+/// Runs a command that must succeed.
+pub fn succeed(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
 /// Runs a command in place of this one.
 pub fn passed_on(command: &mut Command) -> Result<ExitCode, String> {
     let status = command.status().map_err(|e| format!("{:?}: {e}", command.get_program()))?;

@@ -165,7 +165,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
 fn carried() -> Result<Vec<(&'static str, PathBuf)>, String> {
     let release = place::target_dir().join("release");
     for package in ["toft-preload", "toft-record"] {
-        run_built(place::cargo().args(["build", "--release", "--package", package]))?;
+        step::succeed(place::cargo().args(["build", "--release", "--package", package]))?;
     }
     crate::secure::build()?;
     let folder = place::target_dir().join("carried");
@@ -180,20 +180,10 @@ fn carried() -> Result<Vec<(&'static str, PathBuf)>, String> {
         let library = folder.join(file);
         let mut strip = Command::new("strip");
         strip.arg("--strip-debug").arg("-o").arg(&library).arg(release.join(file));
-        run_built(&mut strip).map(|()| (variable, library))
+        step::succeed(&mut strip).map(|()| (variable, library))
     })
     .into_iter()
     .collect()
-}
-
-/// Runs a command that must succeed.
-fn run_built(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
-    }
 }
 
 /// Returns true if a suite is named, or if none is and it does not wait to be named.

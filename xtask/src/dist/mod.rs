@@ -27,6 +27,7 @@ mod sbom;
 mod trial;
 
 use crate::install::VERSION;
+use crate::step::succeed as run;
 use crate::{figures, packages, place};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -156,17 +157,7 @@ fn emptied(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(wrong)
 }
 
-/// Runs a command that must succeed.
-fn run(command: &mut Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
-    }
-}
-
-/// The same, for what it prints.
+/// Returns what a command prints, which must succeed.
 fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.output() {
