@@ -3,7 +3,7 @@
 //!
 //! The folder `libraries` has their sources. In a checkout it is links; `cargo package` puts the files that they lead to
 //! into the crate, so that `cargo install toft-cli` builds the same. A workspace of these sources is laid out below
-//! OUT_DIR, and the same cargo builds it, in target folders of its own: the outer cargo holds the lock of its own
+//! OUT_DIR, and the same cargo builds it in separate target folders: the outer cargo holds the lock of its target folder
 //! meanwhile.
 //!
 //! Packagers who build the libraries in a separate step name them in `LIBTOFT_PATH`, `LIBTOFT_SECURE_PATH` and

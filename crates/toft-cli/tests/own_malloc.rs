@@ -133,7 +133,7 @@ fn programs_in_c_with_names_like_an_allocators_are_cleared() {
     assert_all_clear(&compile(directory.path(), "stripped", source, &["-s"]));
 }
 
-/// A library's allocator under names of its own: Toft is not in front of these. A weak name is one that may not be there.
+/// Toft does not replace an allocator that a library exports under other names. A weak name may be missing.
 #[test]
 fn a_program_that_calls_a_librarys_own_malloc_gets_no_all_clear() {
     let directory = directory();
