@@ -313,7 +313,6 @@ fn object(rss: &Rss, symbols: &mut Symbols) -> Value {
         "lent_slots": a.lent_slots,
         "saved_bytes": a.lent_bytes,
         "uncollected_bytes": a.remote_bytes,
-        "swapped_bytes": a.swapped,
         "guard_bytes": a.guards,
         "slabs": a.slab_count,
         "empty_slabs": a.pooled_count,

@@ -221,7 +221,7 @@ fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
         names(&said),
         "claimed_bytes empty_slabs free_bytes guard_bytes kernel kernel_of_toft large_blocks \
          large_blocks_kept lent_slots library live_blocks live_bytes name page_tables partitions peak_rss pid pins \
-         reading resident saved_bytes seccomp slabs swapped_bytes threads toft uncollected_bytes"
+         reading resident saved_bytes seccomp slabs threads toft uncollected_bytes"
     );
     assert_eq!(names(&said["kernel"]), "anon_huge_pages anonymous lazy_free pss rss swap");
     assert_eq!(

@@ -124,8 +124,6 @@ pub struct Account {
     pub heaps: u64,
     /// See there.
     pub tables: u64,
-    /// Bytes of ours on a swap device.
-    pub swapped: u64,
     /// Bytes that the program has, resident or not: usable bytes, to the byte.
     pub live_bytes: u64,
     /// In so many blocks.
@@ -203,10 +201,8 @@ pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> 
         senseless: doubts.senseless + more.senseless,
     };
     let root = &tables.root;
-    let mut resident = |start, end| -> Result<u64, Error> {
-        let runs = pages_in(memory, &mappings, (start, end))?;
-        account.swapped += bytes(&runs, true);
-        Ok(bytes(&runs, false))
+    let resident = |start, end| -> Result<u64, Error> {
+        Ok(bytes(pages_in(memory, &mappings, (start, end))?.into_iter()))
     };
     (account.tables, account.descriptors, account.heaps) = (
         resident(root.tables, root.small_slabs)?,
@@ -236,8 +232,8 @@ fn pages_in(
     Ok(runs)
 }
 
-fn bytes(runs: &[Run], swapped: bool) -> u64 {
-    runs.iter().filter(|run| run.swapped == swapped).map(|run| run.end - run.start).sum()
+fn bytes(runs: impl Iterator<Item = Run>) -> u64 {
+    runs.map(|run| run.end - run.start).sum()
 }
 
 /// The parts of runs, which are in order, that lie between two addresses.
@@ -246,7 +242,6 @@ fn within(runs: &[Run], start: u64, end: u64) -> impl Iterator<Item = Run> {
     runs.iter().skip(first).take_while(move |run| run.start < end).map(move |run| Run {
         start: run.start.max(start),
         end: run.end.min(end),
-        ..*run
     })
 }
 
@@ -273,10 +268,6 @@ fn add_slab(
     let mut split = Split::default();
     let mut pinned_pages = 0;
     for run in within(pages, slab.base, slab.base + slab.span) {
-        if run.swapped {
-            account.swapped += run.end - run.start;
-            continue;
-        }
         for at in (run.start..run.end).step_by(page as usize) {
             let of_page = split_page(slab, &slots, at - slab.base, page);
             pinned_pages += u64::from(of_page.pinned > 0);
@@ -352,15 +343,7 @@ fn add_blocks(
 ) {
     for block in blocks {
         account.guards += block.extent - block.mapped.min(block.extent);
-        let resident = |start, end| -> u64 {
-            within(pages, start, end)
-                .filter(|run| !run.swapped)
-                .map(|run| run.end - run.start)
-                .sum()
-        };
-        let swapped =
-            within(pages, block.base, block.base + block.extent).filter(|run| run.swapped);
-        account.swapped += swapped.map(|run| run.end - run.start).sum::<u64>();
+        let resident = |start, end| bytes(within(pages, start, end));
         let whole = resident(block.base, block.base + block.extent);
         if !block.live {
             account.large_kept += whole;

@@ -44,15 +44,13 @@ impl Mapping {
     }
 }
 
-/// Neighbouring pages that are alike.
+/// Neighbouring pages that are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// First address.
     pub start: u64,
     /// The address behind the last.
     pub end: u64,
-    /// Whether the pages are on a swap device; else they are in memory.
-    pub swapped: bool,
 }
 
 /// Another process's memory.
@@ -66,8 +64,7 @@ pub trait Memory {
     /// Reads from an address on; says how many bytes could be read, without a gap, from the first.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
-    /// Pages between two addresses, both page starts, that are in memory or on a swap device, in order;
-    /// those of which the kernel counts nothing (its shared page of zeros) left out where that is known.
+    /// Pages between two addresses, both page starts, that are in memory, in order and no page twice; those of which the kernel counts nothing (its shared page of zeros) left out where that is known.
     fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error>;
 
     /// Returns an error if the process has exited. Reads of an exited process return nothing, so a

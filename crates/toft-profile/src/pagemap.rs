@@ -1,5 +1,5 @@
-//! Which pages of a process are in memory or on a swap device: listed by the kernel, or read one by one
-//! where it does not know how.
+//! Which pages of a process are in memory: listed by the kernel, or read one by one where it does not
+//! know how. What is on a swap device `smaps` tells: guards look like swapped pages here.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +40,6 @@ struct Region {
 /// `PAGEMAP_SCAN`: read and write, so many bytes, type `f`, number 16.
 const PAGEMAP_SCAN: u64 = 3 << 30 | (size_of::<Scan>() as u64) << 16 | (b'f' as u64) << 8 | 16;
 const PRESENT: u64 = 1 << 3;
-const SWAPPED: u64 = 1 << 4;
 /// The kernel's shared page of zeros, which it does not count.
 const ZERO: u64 = 1 << 5;
 
@@ -60,8 +59,8 @@ pub fn list(pagemap: &File, start: u64, end: u64) -> Result<Vec<Run>, Errno> {
             end,
             vec: regions.as_mut_ptr() as u64,
             vec_len: REGIONS as u64,
-            category_anyof_mask: PRESENT | SWAPPED,
-            return_mask: PRESENT | SWAPPED | ZERO,
+            category_mask: PRESENT,
+            return_mask: PRESENT | ZERO,
             ..Scan::default()
         };
         // SAFETY: the kernel reads and writes `scan`, and writes at most `vec_len` regions to `vec`;
@@ -70,20 +69,21 @@ pub fn list(pagemap: &File, start: u64, end: u64) -> Result<Vec<Run>, Errno> {
         let count = Errno::result(count)? as usize;
         for region in regions.iter().take(count) {
             if region.categories & ZERO == 0 {
-                let swapped = region.categories & PRESENT == 0;
-                add(&mut runs, Run { start: region.start, end: region.end, swapped });
+                add(&mut runs, Run { start: region.start, end: region.end });
             }
         }
-        if scan.walk_end <= from {
+        // When `vec` is full the kernel may name a `walk_end` before the last region (seen on Linux 6.18).
+        let listed = regions.iter().take(count).map(|region| region.end).max().unwrap_or(from);
+        let next = scan.walk_end.max(listed);
+        if next <= from {
             break;
         }
-        from = scan.walk_end;
+        from = next;
     }
     Ok(runs)
 }
 
 const PAGE_PRESENT: u64 = 1 << 63;
-const PAGE_SWAPPED: u64 = 1 << 62;
 
 /// Reads the entries of the pages between two addresses. The page of zeros looks like any other here.
 pub fn one_by_one(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<Run>> {
@@ -99,9 +99,8 @@ pub fn one_by_one(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<Run>> 
         }
         for entry in buffer[..got].as_chunks::<8>().0 {
             let entry = u64::from_le_bytes(*entry);
-            if entry & (PAGE_PRESENT | PAGE_SWAPPED) != 0 {
-                let swapped = entry & PAGE_PRESENT == 0;
-                add(&mut runs, Run { start: at, end: at + page, swapped });
+            if entry & PAGE_PRESENT != 0 {
+                add(&mut runs, Run { start: at, end: at + page });
             }
             at += page;
         }
@@ -109,10 +108,10 @@ pub fn one_by_one(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<Run>> 
     Ok(runs)
 }
 
-/// Adds a run behind the others, to the last one where they are alike.
+/// Adds what the others do not have of a run, to the last one where it adjoins.
 fn add(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
-        Some(last) if last.end == run.start && last.swapped == run.swapped => last.end = run.end,
+        Some(last) if run.start <= last.end => last.end = last.end.max(run.end),
         _ => runs.push(run),
     }
 }
@@ -126,6 +125,37 @@ pub fn page_size() -> u64 {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    /// What is listed twice, or out of order, counts once.
+    #[test]
+    fn runs_are_in_order() {
+        let mut runs = Vec::new();
+        for (start, end) in [(1, 3), (3, 4), (6, 9), (2, 4), (7, 8), (8, 10), (12, 13), (6, 9)] {
+            add(&mut runs, Run { start, end });
+        }
+        let all: Vec<_> = runs.iter().map(|run| (run.start, run.end)).collect();
+        assert_eq!(all, [(1, 4), (6, 10), (12, 13)]);
+    }
+
+    /// Several times as many runs as are asked for at once.
+    #[test]
+    fn many_runs_are_seen_both_ways() {
+        let page = page_size() as usize;
+        let mut block = vec![0u8; 64 << 20];
+        let base = (block.as_ptr() as usize).next_multiple_of(page);
+        let pages = 8 * REGIONS;
+        let first = base - block.as_ptr() as usize;
+        for touched in (1..pages).step_by(2) {
+            block[first + touched * page] = 1;
+        }
+        let file = File::open("/proc/self/pagemap").unwrap();
+        let (start, end) = (base as u64, (base + pages * page) as u64);
+        let mine = one_by_one(&file, start, end).unwrap();
+        assert!(mine.len() > 2 * REGIONS, "{} runs", mine.len());
+        if let Ok(runs) = list(&file, start, end) {
+            assert_eq!(runs, mine);
+        }
+    }
 
     /// Three pages of sixteen touched, and one that was only read: both ways see the three, and only
     /// the list knows that the fourth costs nothing.
@@ -145,15 +175,15 @@ mod tests {
         let pages = |runs: Vec<Run>| {
             let number = |at: u64| (at - start) / page as u64;
             runs.iter()
-                .map(|run| (number(run.start), number(run.end), run.swapped))
+                .map(|run| (number(run.start), number(run.end)))
                 .collect::<Vec<_>>()
         };
         let file = File::open("/proc/self/pagemap").unwrap();
         let end = start + 16 * page as u64;
         let mine = pages(one_by_one(&file, start, end).unwrap());
-        assert_eq!(mine, [(1, 3, false), (7, 8, false), (10, 11, false)]);
+        assert_eq!(mine, [(1, 3), (7, 8), (10, 11)]);
         match list(&file, start, end) {
-            Ok(runs) => assert_eq!(pages(runs), [(1, 3, false), (7, 8, false)]),
+            Ok(runs) => assert_eq!(pages(runs), [(1, 3), (7, 8)]),
             Err(Errno::ENOTTY | Errno::EINVAL) => {
                 let kernel = Command::new("uname").arg("-r").output().unwrap().stdout;
                 eprintln!("no PAGEMAP_SCAN on Linux {}", String::from_utf8_lossy(&kernel));

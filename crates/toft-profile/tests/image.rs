@@ -95,7 +95,6 @@ fn root() -> Root {
 #[derive(Default)]
 struct Image {
     pages: BTreeMap<u64, Vec<u8>>,
-    swapped: Vec<u64>,
 }
 
 impl Image {
@@ -164,10 +163,8 @@ impl Memory for Image {
     }
 
     fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error> {
-        let run = |at: u64, swapped| Run { start: at, end: at + PAGE, swapped };
-        let there =
-            self.pages.range(start..end).map(|(&at, _)| run(at, self.swapped.contains(&at)));
-        Ok(there.collect())
+        let there = self.pages.range(start..end);
+        Ok(there.map(|(&at, _)| Run { start: at, end: at + PAGE }).collect())
     }
 }
 
@@ -248,7 +245,7 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
         LIVE, LIVE, LIVE,
         DIRTY, // Page 1: one claimed, the rest free, one of them in an unknown state.
         DIRTY, UNHEARD_OF, DIRTY,
-        DIRTY, // Page 2 is not resident, page 3 is on a swap device.
+        DIRTY, // Pages 2 and 3 are not resident.
         LIVE, DIRTY, DIRTY, DIRTY, LIVE, DIRTY, DIRTY, DIRTY,
     ];
     // With the flag that the address of an owner may carry.
@@ -258,8 +255,6 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
     image.word(at + 424, at + 64);
     let base = DATA + (2 << 16);
     image.touch(base, base + 2 * PAGE);
-    image.touch(base + 3 * PAGE, base + 4 * PAGE);
-    image.swapped.push(base + 3 * PAGE);
 
     let account = explain(&image);
     let split = Split {
@@ -271,7 +266,7 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
         ..Split::default()
     };
     assert_eq!(account.slabs, split);
-    assert_eq!((account.swapped, account.pooled), (PAGE, 0));
+    assert_eq!(account.pooled, 0);
     assert_eq!((account.live_blocks, account.live_bytes), (4, 4096));
     assert_eq!((account.claimed_bytes, account.remote_bytes), (1024, 1024));
     assert_eq!(account.free_bytes, 11 * 1024);

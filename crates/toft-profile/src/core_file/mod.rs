@@ -237,7 +237,7 @@ impl Memory for Core {
                     seek(&self.file, place(first).max(data), Whence::SeekHole).unwrap_or(u64::MAX);
                 let last = hole.saturating_sub(place(first)).saturating_add(first).min(to);
                 let last = last.max(first + 1).checked_next_multiple_of(PAGE).unwrap_or(to).min(to);
-                runs.push(Run { start: first, end: last, swapped: false });
+                runs.push(Run { start: first, end: last });
                 at = last;
             }
         }
