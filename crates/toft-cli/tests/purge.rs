@@ -71,28 +71,38 @@ fn purge(words: &[&str]) -> Output {
     toft().arg("purge").args(words).output().unwrap()
 }
 
+/// Purges such programs until the figures are as `holds` says. The reclaimer may be at it just when the blocks are freed:
+/// then it is first, or discards a part between two looks.
+fn purged_first(
+    program: &Path,
+    holds: impl Fn(&dyn Fn(&str) -> u64) -> bool,
+) -> (Target, Value) {
+    (0..20)
+        .map(|_| {
+            let target = Target::start(program, &[]);
+            let answer = purge(&["--json", &target.pid]);
+            assert!(answer.status.success(), "{answer:?}");
+            (target, serde_json::from_slice::<Value>(&answer.stdout).unwrap())
+        })
+        .find(|(_, object)| holds(&|name| object[name].as_u64().unwrap()))
+        .expect("the reclaimer was first at each of many purges")
+}
+
 #[test]
 fn what_a_process_keeps_goes_back_when_it_is_asked() {
     let directory = directory();
     let program = compile(directory.path(), "target", TARGET, &["-fno-builtin"]);
-    // The thread may be at it just when the blocks are freed, and be first.
-    let (target, object) = (0..20)
-        .map(|_| {
-            let target = Target::start(&program, &[]);
-            let answer = purge(&["--json", &target.pid]);
-            assert!(answer.status.success(), "{answer:?}");
-            let object: Value = serde_json::from_slice(&answer.stdout).unwrap();
-            assert!(object["rss_after"].as_u64().unwrap() < 8 << 20, "{object}");
-            (target, object)
-        })
-        .find(|(_, object)| object["rss_before"].as_u64().unwrap() > 48 << 20)
-        .expect("the memory was gone before each of many purges");
+    // What was discarded fell, but for what Toft maps and touches itself meanwhile.
+    let (target, object) = purged_first(&program, |number| {
+        assert!(number("rss_after") < 8 << 20);
+        number("rss_before") > 48 << 20
+            && number("discarded_bytes") + (4 << 20) > number("rss_before") - number("rss_after")
+    });
     let pid = target.pid.clone();
     let number = |name: &str| object[name].as_u64().unwrap();
     let gone = number("rss_before") - number("rss_after");
-    // What it says is what the kernel sees; and that was discarded, but for what Toft maps and touches itself meanwhile.
+    // What it says is what the kernel sees.
     assert_eq!(number("given_bytes"), gone, "{object}");
-    assert!(number("discarded_bytes") + (4 << 20) > gone, "{object}");
     // Twice is once: there is nothing left.
     let again: Value = serde_json::from_slice(&purge(&["--json", &pid]).stdout).unwrap();
     assert!(again["given_bytes"].as_u64().unwrap() < 1 << 20, "{again}");
@@ -110,15 +120,11 @@ fn no_more_is_reported_than_was_resident() {
     let directory = directory();
     let program =
         compile(directory.path(), "touched", TARGET, &["-fno-builtin", "-DSIZE=60000", "-DUSED=1"]);
-    let target = Target::start(&program, &[]);
-    let answer = purge(&["--json", &target.pid]);
-    assert!(answer.status.success(), "{answer:?}");
-    let object: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let (target, object) =
+        purged_first(&program, |number| number("discarded_bytes") > 4 * number("rss_before"));
     let number = |name: &str| object[name].as_u64().unwrap();
     assert_eq!(number("given_bytes"), number("rss_before") - number("rss_after"), "{object}");
     assert!(number("given_bytes") < number("rss_before"), "{object}");
-    // Otherwise this shows nothing.
-    assert!(number("discarded_bytes") > 4 * number("rss_before"), "{object}");
     target.ends_well();
 
     let target = Target::start(&program, &[]);
