@@ -1,8 +1,11 @@
 //! The memory behind the fake: a stretch of this process's own address space that faults wherever
 //! the fake has nothing mapped, so that a stray access of the allocator is found at once.
 
+extern crate std;
+
 use super::super::syscall::syscall;
 use core::ops::Range;
+use std::vec;
 
 /// A reserved stretch of address space. Given back when dropped.
 #[derive(Debug)]
@@ -10,6 +13,9 @@ pub(super) struct Host {
     start: usize,
     len: usize,
 }
+
+/// Bytes in a page of the host's.
+const PAGE: usize = 4096;
 
 const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
@@ -79,7 +85,7 @@ impl Host {
     /// Makes open pages be there, with what they hold.
     pub(super) fn touch(&self, range: Range<usize>) {
         assert!(self.holds(&range));
-        for page in range.step_by(4096) {
+        for page in range.step_by(PAGE) {
             let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(page);
             // SAFETY: an open page of our reservation, which nobody uses yet.
             unsafe { byte.write_volatile(byte.read_volatile()) };
@@ -97,20 +103,30 @@ impl Host {
 
     /// Bytes of a range that really are in memory.
     pub(super) fn resident(&self, range: Range<usize>) -> usize {
+        const PIECE: usize = 16 << 20;
+        let pieces = range.clone().step_by(PIECE);
+        pieces.map(|at| self.residents(at..range.end.min(at + PIECE), PAGE).sum::<usize>()).sum()
+    }
+
+    /// The same for each part of so many bytes, whole pages, in order: one question to the kernel.
+    pub(super) fn residents(
+        &self,
+        range: Range<usize>,
+        bytes: usize,
+    ) -> impl Iterator<Item = usize> {
         assert!(self.holds(&range));
-        const PAGE: usize = 4096;
-        let mut flags = [0u8; 4096];
-        let mut bytes = 0;
-        for start in range.clone().step_by(flags.len() * PAGE) {
-            let len = (range.end - start).min(flags.len() * PAGE);
-            let args = [start, len, flags.as_mut_ptr().expose_provenance(), 0, 0, 0];
-            // SAFETY: (1) the kernel writes one byte for each page asked about.
-            let code = unsafe { syscall(libc::SYS_mincore, args) };
-            assert_eq!(code, 0, "the host cannot say what is in memory");
-            let pages = &flags[..len.div_ceil(PAGE)];
-            bytes += pages.iter().filter(|&&flag| flag & 1 != 0).count() * PAGE;
-        }
-        bytes
+        let mut flags = vec![0u8; range.len().div_ceil(PAGE)];
+        let args = [range.start, range.len(), flags.as_mut_ptr().expose_provenance(), 0, 0, 0];
+        // SAFETY: (1) the kernel writes one byte for each page asked about.
+        let code = unsafe { syscall(libc::SYS_mincore, args) };
+        assert_eq!(code, 0, "the host cannot say what is in memory");
+        let mut left = flags.into_iter();
+        core::iter::from_fn(move || {
+            let part = left.by_ref().take(bytes / PAGE);
+            let mut pages = 0;
+            let there = part.inspect(|_| pages += 1).filter(|&flag| flag & 1 != 0).count();
+            (pages > 0).then_some(there * PAGE)
+        })
     }
 }
 

@@ -53,10 +53,9 @@ unsafe impl Pin for Fake {
         self.check_range(addr, len);
         assert!(len <= PIECE_BYTES, "too large a piece");
         let page = self.machine.page_size;
-        for at in (addr..addr + len).step_by(page) {
-            if self.host.resident(at..at + page) != 0 {
-                each(at, page);
-            }
+        let residents = self.host.residents(addr..addr + len, page);
+        for (at, _) in (addr..).step_by(page).zip(residents).filter(|&(_, bytes)| bytes != 0) {
+            each(at, page);
         }
         true
     }
@@ -68,8 +67,12 @@ unsafe impl Pin for Fake {
     fn resident_prefix(&self, addr: usize, len: usize) -> usize {
         self.check_range(addr, len);
         let page = self.machine.page_size;
-        let pages = (addr..addr + len).step_by(page);
-        pages.take_while(|&at| self.host.resident(at..at + page) != 0).count() * page
+        // The range may be long, and what is in memory short.
+        let pieces = (addr..addr + len).step_by(PIECE_BYTES.max(page));
+        let residents = pieces.flat_map(|at| {
+            self.host.residents(at..(addr + len).min(at + PIECE_BYTES.max(page)), page)
+        });
+        residents.take_while(|&bytes| bytes != 0).count() * page
     }
 
     unsafe fn discard_unused<'a>(
