@@ -288,8 +288,10 @@ impl Heaps {
         }
     }
 
-    /// The thread that has this heap has ended.
+    /// The thread that has this heap has ended, and is not remembered: who gets the heap next would be taken
+    /// for it.
     pub fn orphan(&self, heap: &Heap) {
+        heap.set_thread(0);
         self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
         self.state().orphans.fetch_add(1, Relaxed);
     }
@@ -311,13 +313,18 @@ impl Heaps {
                 continue;
             }
             let heap = self.heap(number);
-            if heap.thread().is_some_and(|thread| !runs(thread))
-                && self.change(number, HeapState::Live, HeapState::Held)
-            {
-                heap.set_thread(0);
+            let is_dead = || heap.thread().is_some_and(|thread| !runs(thread));
+            if !is_dead() || !self.change(number, HeapState::Live, HeapState::Held) {
+                continue;
+            }
+            // Another thread may have done all this meanwhile, and got the heap. What it remembers there is
+            // seen now: hold heap.
+            if is_dead() {
                 // Nor did anybody say what it was at: this may be the child of a fork without handlers.
                 heap.cut_off();
                 self.orphan(heap);
+            } else {
+                self.change(number, HeapState::Held, HeapState::Live);
             }
         }
     }
@@ -365,10 +372,16 @@ impl Heaps {
     pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
         let mut orphans = 0;
         for number in 0..self.count() {
-            if Some(number) == mine || !self.is_there(number) {
+            if !self.is_there(number) {
+                continue;
+            }
+            if Some(number) == mine {
+                // Another thread may have held it, to ask whether this one runs.
+                self.state_of(number).store(HeapState::Live as u8, Relaxed);
                 continue;
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
+            self.heap(number).set_thread(0);
             self.heap(number).cut_off();
             orphans += 1;
         }
