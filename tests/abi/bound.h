@@ -4,7 +4,7 @@
 #ifndef TOFT_TESTS_BOUND_H
 #define TOFT_TESTS_BOUND_H
 
-#include "../common.h"
+#include "swap.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -132,6 +132,7 @@ static size_t resident_at_first;
 /* Before anything else: the library is there, and nothing is allocated. */
 HELPER void bound_begin(void)
 {
+    lock_swap(LOCK_SH);
     free(launder(malloc(1)));
     /* Whether there is a filter of system calls is found out once, by reading a file. */
     malloc_trim(0);

@@ -2,7 +2,7 @@
 #ifndef TOFT_TESTS_COLD_H
 #define TOFT_TESTS_COLD_H
 
-#include "common.h"
+#include "swap.h"
 #include <sys/swap.h>
 #include <sys/sysinfo.h>
 
@@ -49,6 +49,8 @@ static int swap_on_file(const char *folder, size_t mib)
  * process takes it away again, however the test ends. */
 static void need_swap(size_t mib)
 {
+    /* The helper has it as well, until the swap is gone. */
+    lock_swap(LOCK_EX);
     struct sysinfo info;
     if (sysinfo(&info) == 0 && info.freeswap * info.mem_unit >= mib << 20)
         return;

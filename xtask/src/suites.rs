@@ -65,10 +65,14 @@ fn workspace() -> Result<Command, String> {
     Ok(cargo)
 }
 
+/// Programs in C and C++ that run at a time. They sleep for a third of their time:
+/// four of them take two thirds of what two take on 2 processors.
+const AT_A_TIME: &str = "--test-threads=4";
+
 /// C and C++ on the built library.
 fn whole() -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
+    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast", "--", AT_A_TIME]);
     Ok(cargo)
 }
 
@@ -80,6 +84,7 @@ fn hardened() -> Result<Command, String> {
     for test in ["abi", "misuse", "storms"] {
         cargo.args(["--test", test]);
     }
+    cargo.args(["--", AT_A_TIME]);
     cargo.env("TOFT_TEST_LIBRARY", library);
     Ok(cargo)
 }

@@ -73,10 +73,7 @@ fn purge(words: &[&str]) -> Output {
 
 /// Purges such programs until the figures are as `holds` says. The reclaimer may be at it just when the blocks are freed:
 /// then it is first, or discards a part between two looks.
-fn purged_first(
-    program: &Path,
-    holds: impl Fn(&dyn Fn(&str) -> u64) -> bool,
-) -> (Target, Value) {
+fn purged_first(program: &Path, holds: impl Fn(&dyn Fn(&str) -> u64) -> bool) -> (Target, Value) {
     (0..20)
         .map(|_| {
             let target = Target::start(program, &[]);

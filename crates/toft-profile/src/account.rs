@@ -239,10 +239,10 @@ fn bytes(runs: impl Iterator<Item = Run>) -> u64 {
 /// The parts of runs, which are in order, that lie between two addresses.
 fn within(runs: &[Run], start: u64, end: u64) -> impl Iterator<Item = Run> {
     let first = runs.partition_point(|run| run.end <= start);
-    runs.iter().skip(first).take_while(move |run| run.start < end).map(move |run| Run {
-        start: run.start.max(start),
-        end: run.end.min(end),
-    })
+    runs.iter()
+        .skip(first)
+        .take_while(move |run| run.start < end)
+        .map(move |run| Run { start: run.start.max(start), end: run.end.min(end) })
 }
 
 fn add_slab(

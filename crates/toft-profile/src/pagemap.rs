@@ -174,9 +174,7 @@ mod tests {
         let start = (block.as_ptr() as usize + first) as u64;
         let pages = |runs: Vec<Run>| {
             let number = |at: u64| (at - start) / page as u64;
-            runs.iter()
-                .map(|run| (number(run.start), number(run.end)))
-                .collect::<Vec<_>>()
+            runs.iter().map(|run| (number(run.start), number(run.end))).collect::<Vec<_>>()
         };
         let file = File::open("/proc/self/pagemap").unwrap();
         let end = start + 16 * page as u64;

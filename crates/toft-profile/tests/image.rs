@@ -244,8 +244,7 @@ fn every_byte_of_a_page_is_what_its_slot_is() {
         // Page 0: two live, one freed by another thread, one free: free bytes are pinned.
         LIVE, LIVE, LIVE,
         DIRTY, // Page 1: one claimed, the rest free, one of them in an unknown state.
-        DIRTY, UNHEARD_OF, DIRTY,
-        DIRTY, // Pages 2 and 3 are not resident.
+        DIRTY, UNHEARD_OF, DIRTY, DIRTY, // Pages 2 and 3 are not resident.
         LIVE, DIRTY, DIRTY, DIRTY, LIVE, DIRTY, DIRTY, DIRTY,
     ];
     // With the flag that the address of an owner may carry.
