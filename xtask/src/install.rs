@@ -56,7 +56,12 @@ impl Place {
         }
     }
 
-    /// The same, written into the folder of a package.
+    /// The libraries and what belongs to them, below a prefix.
+    pub fn of_libraries(prefix: &Path) -> Place {
+        Place { libs_only: true, ..Place::below(prefix) }
+    }
+
+    /// Everything, written into the folder of a package.
     pub fn packed(prefix: impl Into<PathBuf>, destdir: &Path, libdir: &str) -> Place {
         Place { destdir: Some(destdir.into()), libdir: libdir.into(), ..Place::below(prefix) }
     }

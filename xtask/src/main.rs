@@ -7,6 +7,7 @@
 //! | `real.rs` | real programs under load, beside the peers |
 //! | `secure.rs` | building the hardened library |
 //! | `install.rs` | putting the command, the libraries and the header where a system has such things |
+//! | `linking.rs` | programs that CMake, Meson and pkg-config link to an installed library |
 //! | `containers.rs` | linters for the examples of containers |
 //! | `crates/` | the crates as a registry has them |
 //! | `dist/` | packages that users install |
@@ -33,6 +34,7 @@ mod gates;
 mod golden;
 mod install;
 mod licences;
+mod linking;
 mod packages;
 mod pages;
 mod place;
@@ -78,6 +80,8 @@ enum Task {
     Secure,
     /// Build all and install it: the command, both libraries, the header, pkg-config files, the manual page, completions
     Install(install::Place),
+    /// Link programs in C and C++ to an installed library by CMake, Meson and pkg-config, shared and static, and run them
+    Linking,
     /// Make what users install, in target/dist: archives, Debian packages, a wheel, a package for npm, checksums
     Dist(dist::What),
     /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its oldest compiler, nightly's
@@ -145,6 +149,7 @@ fn main() -> ExitCode {
         Task::Ci => ci().map(|tally| close(&tally)),
         Task::Secure => secure::main(),
         Task::Install(to) => install::main(&to),
+        Task::Linking => Ok(close(&linking::run())),
         Task::Dist(what) => dist::main(&what),
         Task::Arena => {
             let mut tally = arena::run(true);
@@ -255,6 +260,7 @@ fn ci() -> Result<Tally, String> {
     tally.add(arena::run(false));
     tally.add(targets::run());
     tally.add(suites::run(&[], true)?);
+    tally.add(linking::run());
     println!("==> {}", figures::line());
     Ok(tally)
 }

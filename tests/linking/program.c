@@ -1,0 +1,3 @@
+#include "program.h"
+
+int main(void) { return report(); }

@@ -1,0 +1,133 @@
+//! Programs in C and C++ that CMake, Meson and pkg-config link to an installed library, shared and static: the projects of
+//! `tests/linking`, as a user would write them.
+
+use crate::install::{self, Place};
+use crate::place;
+use crate::tally::{Suite, Tally};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const BUILDS: [&str; 2] = ["toft", "toft-secure"];
+
+/// Installs the libraries into a new folder, and builds and runs all programs.
+pub fn run() -> Tally {
+    let mut tally = Tally::default();
+    let folder = place::target_dir().join("linking");
+    let prefix = folder.join("prefix");
+    let _ = std::fs::remove_dir_all(&folder);
+    println!("\n==> linking: the libraries");
+    if let Err(why) = install::main(&Place::of_libraries(&prefix)) {
+        tally.push(Suite::broken("linking: the libraries", why));
+        return tally;
+    }
+    let ways: [(&str, &str, fn(&Path, &Path) -> Result<Vec<PathBuf>, String>); 3] = [
+        ("cmake", "cmake", cmake),
+        ("meson", "meson", meson),
+        ("pkg-config", "pkg-config", pkg_config),
+    ];
+    for (name, tool, build) in ways {
+        let title = format!("linking: {name}");
+        println!("\n==> {title}");
+        if Command::new(tool).arg("--version").output().is_err() {
+            println!("==> {title}: left out, there is no {tool}");
+            tally.push(Suite { name: title, ignored: 1, ..Suite::default() });
+            continue;
+        }
+        let programs = build(&prefix, &folder.join(name));
+        let done = programs.and_then(|programs| {
+            // Two languages, two builds, shared and static.
+            if programs.len() != 8 {
+                return Err(format!("{} programs, not 8", programs.len()));
+            }
+            programs.iter().try_for_each(|program| says_its_version(program, &prefix))
+        });
+        tally.push(match done {
+            Ok(()) => Suite { name: title, passed: 8, ..Suite::default() },
+            Err(why) => {
+                println!("==> {title}: {why}");
+                Suite::broken(&title, why)
+            }
+        });
+    }
+    tally
+}
+
+fn project() -> PathBuf {
+    place::root().join("tests/linking")
+}
+
+fn cmake(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(project()).arg("-B").arg(folder);
+    succeeds(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
+    succeeds(Command::new("cmake").arg("--build").arg(folder))?;
+    let names = ["toft", "secure", "static", "secure-static"];
+    Ok(of_both_languages(names.map(String::from), folder))
+}
+
+fn meson(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut setup = Command::new("meson");
+    setup.arg("setup").arg(folder).arg(project()).env("PKG_CONFIG_PATH", files(prefix));
+    succeeds(&mut setup)?;
+    succeeds(Command::new("meson").args(["compile", "-C"]).arg(folder))?;
+    let names = BUILDS.map(|build| [build.to_owned(), format!("{build}-static")]);
+    Ok(of_both_languages(names.into_iter().flatten(), folder))
+}
+
+fn pkg_config(prefix: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut programs = Vec::new();
+    for build in BUILDS {
+        for archive in [false, true] {
+            let mut asked = Command::new("pkg-config");
+            asked.args(["--cflags", "--libs", build]).env("PKG_CONFIG_PATH", files(prefix));
+            if archive {
+                asked.arg("--static");
+            }
+            let flags = succeeds(&mut asked)?;
+            for (compiler, source) in [("cc", "program.c"), ("c++", "program.cc")] {
+                let program = folder.join(format!("{build}-{archive}-{compiler}"));
+                let mut compile = Command::new(compiler);
+                compile.arg(project().join(source)).arg("-o").arg(&program);
+                if archive {
+                    compile.arg("-static");
+                }
+                if compiler == "c++" {
+                    compile.arg("-std=c++17");
+                }
+                succeeds(compile.args(flags.split_whitespace()))?;
+                programs.push(program);
+            }
+        }
+    }
+    Ok(programs)
+}
+
+fn files(prefix: &Path) -> PathBuf {
+    prefix.join("lib/pkgconfig")
+}
+
+fn of_both_languages(names: impl IntoIterator<Item = String>, folder: &Path) -> Vec<PathBuf> {
+    let each =
+        |name: String| ["c", "cpp"].map(|language| folder.join(format!("{name}-{language}")));
+    names.into_iter().flat_map(each).collect()
+}
+
+/// Runs a program, which fails if its malloc is not Toft's.
+fn says_its_version(program: &Path, prefix: &Path) -> Result<(), String> {
+    let mut command = Command::new(program);
+    let said = succeeds(command.env("LD_LIBRARY_PATH", prefix.join("lib")))?;
+    let wanted = format!("toft {}\n", env!("CARGO_PKG_VERSION"));
+    if said == wanted { Ok(()) } else { Err(format!("{}: {said:?}", program.display())) }
+}
+
+/// Runs a command; returns what it has printed.
+fn succeeds(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(said);
+    }
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}\n{said}{wrong}", output.status))
+}
