@@ -9,6 +9,9 @@ use std::process::Command;
 
 const BUILDS: [&str; 2] = ["toft", "toft-secure"];
 
+/// Builds the programs from the libraries below a prefix, in a folder.
+type Way = fn(&Path, &Path) -> Result<Vec<PathBuf>, String>;
+
 /// Installs the libraries into a new folder, and builds and runs all programs.
 pub fn run() -> Tally {
     let mut tally = Tally::default();
@@ -20,20 +23,16 @@ pub fn run() -> Tally {
         tally.push(Suite::broken("linking: the libraries", why));
         return tally;
     }
-    let ways: [(&str, &str, fn(&Path, &Path) -> Result<Vec<PathBuf>, String>); 3] = [
-        ("cmake", "cmake", cmake),
-        ("meson", "meson", meson),
-        ("pkg-config", "pkg-config", pkg_config),
-    ];
-    for (name, tool, build) in ways {
-        let title = format!("linking: {name}");
+    let tools: [(&str, Way); 3] = [("cmake", cmake), ("meson", meson), ("pkg-config", pkg_config)];
+    for (tool, build) in tools {
+        let title = format!("linking: {tool}");
         println!("\n==> {title}");
         if Command::new(tool).arg("--version").output().is_err() {
             println!("==> {title}: left out, there is no {tool}");
             tally.push(Suite { name: title, ignored: 1, ..Suite::default() });
             continue;
         }
-        let programs = build(&prefix, &folder.join(name));
+        let programs = build(&prefix, &folder.join(tool));
         let done = programs.and_then(|programs| {
             // Two languages, two builds, shared and static.
             if programs.len() != 8 {
