@@ -49,7 +49,7 @@ static int swap_on_file(const char *folder, size_t mib)
  * process takes it away again, however the test ends. */
 static void need_swap(size_t mib)
 {
-    /* The helper has it as well, until the swap is gone. */
+    /* The helper inherits the lock, and holds it until the swap is off. */
     lock_swap(LOCK_EX);
     struct sysinfo info;
     if (sysinfo(&info) == 0 && info.freeswap * info.mem_unit >= mib << 20)

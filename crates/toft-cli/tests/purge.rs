@@ -71,8 +71,8 @@ fn purge(words: &[&str]) -> Output {
     toft().arg("purge").args(words).output().unwrap()
 }
 
-/// Purges such programs until the figures are as `holds` says. The reclaimer may be at it just when the blocks are freed:
-/// then it is first, or discards a part between two looks.
+/// Starts and purges programs until the figures satisfy `holds`. The reclaimer may run just when the blocks are freed, and
+/// discard a part before the purge does.
 fn purged_first(program: &Path, holds: impl Fn(&dyn Fn(&str) -> u64) -> bool) -> (Target, Value) {
     (0..20)
         .map(|_| {
@@ -89,7 +89,7 @@ fn purged_first(program: &Path, holds: impl Fn(&dyn Fn(&str) -> u64) -> bool) ->
 fn what_a_process_keeps_goes_back_when_it_is_asked() {
     let directory = directory();
     let program = compile(directory.path(), "target", TARGET, &["-fno-builtin"]);
-    // What was discarded fell, but for what Toft maps and touches itself meanwhile.
+    // Resident memory fell by what was discarded, except for what Toft itself maps meanwhile.
     let (target, object) = purged_first(&program, |number| {
         assert!(number("rss_after") < 8 << 20);
         number("rss_before") > 48 << 20

@@ -64,7 +64,8 @@ pub trait Memory {
     /// Reads from an address on; says how many bytes could be read, without a gap, from the first.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
-    /// Pages between two addresses, both page starts, that are in memory, in order and no page twice; those of which the kernel counts nothing (its shared page of zeros) left out where that is known.
+    /// The pages in memory between two page-aligned addresses, in order and each once, without those that the
+    /// kernel does not count (its shared page of zeros) if that is known.
     fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error>;
 
     /// Returns an error if the process has exited. Reads of an exited process return nothing, so a

@@ -1,8 +1,8 @@
 //! Every system call fails, each in its turn: never a panic, never a wrong answer, and when the
 //! failure is over everything goes on.
 //!
-//! A script is run once to count its calls, and then once for each of them; on the hardened build, which
-//! asks for more of the kernel, for each third.
+//! A script is run once to count its calls, and then once for each of them. The hardened build, which takes 3 times
+//! as long, fails each third call.
 
 mod common;
 
@@ -15,7 +15,7 @@ use toft::policy::HARDENED;
 
 const OPTIONS: Options = Options { partitions: 4, large_keep: 1 << 20, ..Options::DEFAULT };
 
-/// Of so many calls, and of so many scripts, one is taken.
+/// Distance between the calls, and between the scripts, that are taken.
 const STRIDE: usize = if HARDENED { 3 } else { 1 };
 
 /// A script that uses every tier, several threads, and all kinds of system calls.

@@ -1,11 +1,11 @@
-//! Heaps of threads that no key tells of: the kernel is asked which still run, and no heap has two threads.
+//! Heaps in a program that holds all thread keys: each belongs to one thread, and is an orphan after its exit.
 
 mod common;
 
 use common::plain::{allocator, birth};
 use std::cell::Cell;
 use toft::options::Options;
-use toft::thread::HeapState::{Live, Orphan};
+use toft::thread::HeapState::{Held, Live, Orphan};
 
 /// Numbers of two threads. Heaps have numbers from 0 on.
 const OLD: u32 = 7;
@@ -23,7 +23,7 @@ fn a_heap_whose_thread_is_dead_is_an_orphan() {
     assert!(core::ptr::eq(birth(&allocator), old));
 }
 
-/// Between its birth and its number a thread has a heap that remembers nobody, however the last thread ended.
+/// A thread that has acquired a heap and not yet stored its number keeps it, after an exit and after a fork.
 #[test]
 fn who_had_the_heap_before_is_forgotten() {
     for forks in [false, true] {
@@ -40,7 +40,7 @@ fn who_had_the_heap_before_is_forgotten() {
     }
 }
 
-/// Two threads find the same one dead, and the first has got its heap when the second wants to take it.
+/// Two newborn threads find the same thread dead. The first has acquired its heap when the second tries to.
 #[test]
 fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
     let (_, allocator) = allocator(Options::DEFAULT);
@@ -56,4 +56,23 @@ fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
     });
     assert_eq!(allocator.heaps.who(0), Live);
     assert!(!core::ptr::eq(birth(&allocator), heap));
+}
+
+/// A fork while another thread holds the heap to check its owner: the owner has it in the child.
+#[test]
+fn a_fork_during_the_check_leaves_the_heap_to_its_owner() {
+    let (_, allocator) = allocator(Options::DEFAULT);
+    let heap = birth(&allocator);
+    heap.set_thread(OLD);
+    let calls = Cell::new(0);
+    allocator.heaps.orphan_the_dead(|_| {
+        calls.set(calls.get() + 1);
+        if calls.get() == 2 {
+            assert_eq!(allocator.heaps.who(0), Held);
+            allocator.after_fork_in_child(heap);
+            assert_eq!(allocator.heaps.who(0), Live);
+        }
+        calls.get() == 2
+    });
+    assert_eq!(calls.get(), 2);
 }

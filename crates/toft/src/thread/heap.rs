@@ -31,7 +31,9 @@ pub struct Heap {
     busy: Busy,
     /// How often this thread's exit was postponed, so that other exit handlers come first.
     pub(crate) exit_rounds: AtomicU32,
-    /// The thread's number, where its exit will not be told; else zero.
+    /// The number of the thread that owns the heap, or zero. Written by that thread after it has acquired the
+    /// heap, and cleared by whoever makes an orphan of it. `orphan_the_dead` reads it in any thread, and again while
+    /// it holds the heap: the state orders the two.
     thread: AtomicU32,
     /// Whether the heap is that of a thread that was stopped by a fork: `CUT_OFF` in the child until it is adopted, and
     /// `LOOKED_AT` from then on; else zero. Written in the child's handler, and by who adopts it; relaxed, because

@@ -34,7 +34,7 @@ pub enum HeapState {
     Live = 1,
     /// Nobody's: its thread has ended.
     Orphan = 2,
-    /// Nobody's, and a thread is taking something out of it.
+    /// Held by a thread that takes something out of an orphan, or checks in `orphan_the_dead` whether the owner runs.
     Held = 3,
     /// A number without a heap.
     Vacant = 4,
@@ -288,8 +288,8 @@ impl Heaps {
         }
     }
 
-    /// The thread that has this heap has ended, and is not remembered: who gets the heap next would be taken
-    /// for it.
+    /// Makes an orphan of a heap whose thread has exited. Clears the thread's number: `orphan_the_dead` would take
+    /// the heap from its next owner by it.
     pub fn orphan(&self, heap: &Heap) {
         heap.set_thread(0);
         self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
@@ -317,8 +317,8 @@ impl Heaps {
             if !is_dead() || !self.change(number, HeapState::Live, HeapState::Held) {
                 continue;
             }
-            // Another thread may have done all this meanwhile, and got the heap. What it remembers there is
-            // seen now: hold heap.
+            // hold heap: another thread may have taken the heap over since the first check. What it wrote is
+            // visible now, either no number or its own.
             if is_dead() {
                 // Nor did anybody say what it was at: this may be the child of a fork without handlers.
                 heap.cut_off();
@@ -376,7 +376,7 @@ impl Heaps {
                 continue;
             }
             if Some(number) == mine {
-                // Another thread may have held it, to ask whether this one runs.
+                // A thread of the parent may have held it in `orphan_the_dead`.
                 self.state_of(number).store(HeapState::Live as u8, Relaxed);
                 continue;
             }

@@ -6,6 +6,7 @@ extern crate std;
 use super::super::syscall::syscall;
 use core::ops::Range;
 use std::vec;
+use std::vec::Vec;
 
 /// A reserved stretch of address space. Given back when dropped.
 #[derive(Debug)]
@@ -105,28 +106,19 @@ impl Host {
     pub(super) fn resident(&self, range: Range<usize>) -> usize {
         const PIECE: usize = 16 << 20;
         let pieces = range.clone().step_by(PIECE);
-        pieces.map(|at| self.residents(at..range.end.min(at + PIECE), PAGE).sum::<usize>()).sum()
+        pieces.flat_map(|at| self.residents(at..range.end.min(at + PIECE), PIECE)).sum()
     }
 
-    /// The same for each part of so many bytes, whole pages, in order: one question to the kernel.
-    pub(super) fn residents(
-        &self,
-        range: Range<usize>,
-        bytes: usize,
-    ) -> impl Iterator<Item = usize> {
+    /// Resident bytes of each part of `bytes`, a multiple of the page size, in order. Costs one system call.
+    pub(super) fn residents(&self, range: Range<usize>, bytes: usize) -> Vec<usize> {
         assert!(self.holds(&range));
         let mut flags = vec![0u8; range.len().div_ceil(PAGE)];
         let args = [range.start, range.len(), flags.as_mut_ptr().expose_provenance(), 0, 0, 0];
         // SAFETY: (1) the kernel writes one byte for each page asked about.
         let code = unsafe { syscall(libc::SYS_mincore, args) };
         assert_eq!(code, 0, "the host cannot say what is in memory");
-        let mut left = flags.into_iter();
-        core::iter::from_fn(move || {
-            let part = left.by_ref().take(bytes / PAGE);
-            let mut pages = 0;
-            let there = part.inspect(|_| pages += 1).filter(|&flag| flag & 1 != 0).count();
-            (pages > 0).then_some(there * PAGE)
-        })
+        let resident = |part: &[u8]| part.iter().filter(|&&flag| flag & 1 != 0).count() * PAGE;
+        flags.chunks(bytes / PAGE).map(resident).collect()
     }
 }
 

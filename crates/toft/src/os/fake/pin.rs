@@ -67,11 +67,11 @@ unsafe impl Pin for Fake {
     fn resident_prefix(&self, addr: usize, len: usize) -> usize {
         self.check_range(addr, len);
         let page = self.machine.page_size;
-        // The range may be long, and what is in memory short.
-        let pieces = (addr..addr + len).step_by(PIECE_BYTES.max(page));
-        let residents = pieces.flat_map(|at| {
-            self.host.residents(at..(addr + len).min(at + PIECE_BYTES.max(page)), page)
-        });
+        // In pieces: the range may be long, and its resident prefix short.
+        let (end, piece) = (addr + len, PIECE_BYTES.max(page));
+        let residents = (addr..end)
+            .step_by(piece)
+            .flat_map(|at| self.host.residents(at..end.min(at + piece), page));
         residents.take_while(|&bytes| bytes != 0).count() * page
     }
 
