@@ -97,7 +97,9 @@ impl Workspace {
         }
         let manifest = with_members(&read(&sources.join("workspace.toml")), &members);
         write(&root.join("Cargo.toml"), &manifest);
-        let mut workspace = Workspace { root, target: variable("TARGET"), offline: false };
+        // A static command starts programs that have the system's C library.
+        let target = variable("TARGET").replace("-linux-musl", "-linux-gnu");
+        let mut workspace = Workspace { root, target, offline: false };
         // A crate has its lock file beside its manifest, a checkout at its root.
         let locks = ["Cargo.lock", "../../Cargo.lock"].map(|lock| package.join(lock));
         for lock in &locks {
@@ -204,7 +206,7 @@ fn write(file: &Path, text: &str) {
 /// Whether a variable of this build may reach the nested one. What the outer cargo set for this package would
 /// be taken for settings of the nested build: flags of coverage or sanitizer runs, lint drivers, features, profiles.
 fn survives(name: &str) -> bool {
-    const KEPT: [&str; 8] = [
+    const KEPT: [&str; 7] = [
         "CARGO_HOME",
         "CARGO_MAKEFLAGS",
         "CARGO_NET_",
@@ -212,9 +214,8 @@ fn survives(name: &str) -> bool {
         "CARGO_REGISTR",
         "CARGO_SOURCE_",
         "CARGO_TERM_",
-        "CARGO_TARGET_X",
     ];
-    if name.starts_with("CARGO_TARGET_X") {
+    if name.starts_with("CARGO_TARGET_") {
         // CARGO_TARGET_X86_64_..._LINKER and the like describe the machine, _RUSTFLAGS and _RUNNER the run.
         return name.ends_with("_LINKER");
     }

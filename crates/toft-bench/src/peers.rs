@@ -314,12 +314,13 @@ fn package_version(package: &str) -> String {
     }
 }
 
-/// The version of the C library, from itself.
+/// The version of the system's glibc; empty if it has none. The command itself may be static, with another C library.
 #[must_use]
 pub fn libc_version() -> String {
-    // SAFETY: returns a pointer to a constant string.
-    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
-    version.to_string_lossy().into_owned()
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let said = output.map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    said.trim().strip_prefix("glibc ").unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -13,6 +13,34 @@ use std::ptr::null_mut;
 use std::sync::mpsc;
 use std::time::Duration;
 
+/// The type of ptrace's first argument differs between C libraries.
+#[cfg(target_env = "gnu")]
+type Request = libc::c_uint;
+#[cfg(not(target_env = "gnu"))]
+type Request = libc::c_int;
+
+/// ptrace's operation that tells of a system call, and its answer: the kernel's `struct ptrace_syscall_info`.
+const GET_SYSCALL_INFO: Request = 0x420e;
+
+#[repr(C)]
+#[derive(Default)]
+struct SyscallInfo {
+    operation: u8,
+    padding: [u8; 3],
+    machine: u32,
+    instruction: u64,
+    stack: u64,
+    /// Of a thread that stands before a system call (`ENTRY`).
+    number: u64,
+    arguments: [u64; 6],
+    /// The longest of the other parts has four bytes more.
+    rest: u64,
+}
+
+impl SyscallInfo {
+    const ENTRY: u8 = 1;
+}
+
 /// The ends of what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -113,7 +141,7 @@ fn watch(group: libc::pid_t) -> Result<u64, String> {
 }
 
 /// Sends a request that has no address.
-fn request(request: libc::c_uint, task: libc::pid_t, data: c_long) {
+fn request(request: Request, task: libc::pid_t, data: c_long) {
     // SAFETY: these requests read and write no memory of ours.
     unsafe { libc::ptrace(request, task, null_mut::<u8>(), data) };
 }
@@ -121,18 +149,10 @@ fn request(request: libc::c_uint, task: libc::pid_t, data: c_long) {
 /// The number and the first argument of the system call that a thread stands before, or nothing
 /// when it stands behind one.
 fn entered(task: libc::pid_t) -> Option<(u64, u64)> {
-    // SAFETY: zero is a valid value of these plain numbers.
-    let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
+    let mut info = SyscallInfo::default();
     // SAFETY: the kernel writes at most as many bytes as it is told, which is the size of the local.
-    let size = unsafe {
-        libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, task, size_of_val(&info), &raw mut info)
-    };
-    if size <= 0 || info.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
-        return None;
-    }
-    // SAFETY: the operation says that it is this part.
-    let entry = unsafe { info.u.entry };
-    Some((entry.nr, entry.args[0]))
+    let size = unsafe { libc::ptrace(GET_SYSCALL_INFO, task, size_of_val(&info), &raw mut info) };
+    (size > 0 && info.operation == SyscallInfo::ENTRY).then(|| (info.number, info.arguments[0]))
 }
 
 /// Counts what is between the marks.

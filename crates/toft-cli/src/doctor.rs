@@ -28,9 +28,9 @@ use probes::Answer;
 use rows::{Level, Row, as_text, row};
 use system::{chosen, field, limit, line};
 
-/// Show what the kernel offers and which fallbacks Toft would use.
+/// Show what the kernel supports and which fallbacks Toft would use.
 ///
-/// Every row is a real test made in this process, with its limits. The last row runs a program under the library.
+/// Every row is a test in this process, under its limits. The last row runs a program on Toft.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  toft doctor\n  toft doctor --json | jq '.rows[] | select(.level == \"fallback\")'\n\nExit status: 0 if Toft can run here, 1 if not."
@@ -69,7 +69,7 @@ fn about_machine(rows: &mut Vec<Row>) {
         format!("Linux {release}, {}", std::env::consts::ARCH),
         "",
     ));
-    rows.push(row("glibc", Level::Plain, probes::glibc(), ""));
+    rows.push(row("glibc", Level::Plain, toft_bench::peers::libc_version(), ""));
     #[cfg(target_arch = "x86_64")]
     let (wanted, needed) =
         (["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(), "popcnt");
@@ -90,7 +90,7 @@ fn about_machine(rows: &mut Vec<Row>) {
         "page size",
         if fits { Level::Good } else { Level::Fatal },
         style::bytes(page as u64),
-        if fits { "" } else { "Toft knows pages of 4 to 64 KiB" },
+        if fits { "" } else { "Toft supports pages of 4 to 64 KiB" },
     ));
 }
 
@@ -156,7 +156,7 @@ fn window() -> Row {
                 meaning,
             )
         }
-        Err(_) => row("address window", Level::Fatal, "none", "nowhere to put anything"),
+        Err(_) => row("address window", Level::Fatal, "none", "no free range of addresses"),
     }
 }
 
@@ -167,9 +167,9 @@ fn about_calls(rows: &mut Vec<Row>) {
             Err(e) => row(name, missing, format!("no ({})", error_name(&e)), without),
         });
     };
-    let hinted = "addresses are given as hints, and what lands elsewhere is given back";
+    let hinted = "addresses are passed as hints, and mappings elsewhere are unmapped";
     needed("MAP_FIXED_NOREPLACE", probes::fixed_noreplace(), Level::Fallback, "", hinted);
-    let guards = "beyond 8192 large blocks at once, further ones have no guard behind them";
+    let guards = "beyond 8192 large blocks at once, further ones have no guard page after them";
     needed(
         "MADV_GUARD_INSTALL",
         probes::guard_install(),
@@ -177,12 +177,12 @@ fn about_calls(rows: &mut Vec<Row>) {
         "guards that cost no mapping",
         guards,
     );
-    let stays = "freed memory cannot go back to the system";
+    let stays = "freed memory cannot be returned to the OS";
     needed(
         "MADV_DONTNEED",
         probes::madv_dontneed(),
         Level::Fallback,
-        "freed memory goes back at once",
+        "freed memory is returned to the OS at once",
         stays,
     );
     let copies = "large blocks grow by copying";
@@ -193,7 +193,7 @@ fn about_calls(rows: &mut Vec<Row>) {
         "large blocks grow without copying",
         copies,
     );
-    let keyless = "no key for the partitions, and no safe way to go on without";
+    let keyless = "no random key for the partitions, and no safe fallback";
     needed(
         "getrandom",
         probes::random(),
@@ -223,7 +223,7 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "MADV_POPULATE_WRITE",
             probes::madv_populate(),
-            "bins that grow steadily fault once a stretch (TOFT_READY, TOFT_PREPOPULATE)",
+            "steadily growing bins prefault several pages at a time (TOFT_READY, TOFT_PREPOPULATE)",
             "a fault for each page; TOFT_READY and TOFT_PREPOPULATE have no effect",
         ),
         (
@@ -311,7 +311,7 @@ fn about_limits(rows: &mut Vec<Row>) {
                     (Level::Fallback, "a filter is on, as in a container", format!("off: {off}"))
                 }
                 None => {
-                    let meaning = "no child could try what it allows: the reclaimer thread is off (idle memory \
+                    let meaning = "no child process could probe it: the reclaimer thread is off (idle memory \
                                    stays resident; TOFT_RECLAIM=thread)";
                     (Level::Fallback, "a filter is on, as in a container", meaning.into())
                 }
@@ -332,7 +332,7 @@ fn self_test() -> Row {
     let Some(program) =
         ["/bin/true", "/usr/bin/true"].into_iter().find(|path| Path::new(path).exists())
     else {
-        return row("self-test", Level::Plain, "not made: there is no /bin/true", "");
+        return row("self-test", Level::Plain, "not run: there is no /bin/true", "");
     };
     let before = std::env::var_os("LD_PRELOAD");
     let launch = Launch {

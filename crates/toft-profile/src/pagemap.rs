@@ -65,7 +65,7 @@ pub fn list(pagemap: &File, start: u64, end: u64) -> Result<Vec<Run>, Errno> {
         };
         // SAFETY: the kernel reads and writes `scan`, and writes at most `vec_len` regions to `vec`;
         // both live until the call returns, and any bits are a `Region`.
-        let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+        let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut scan) };
         let count = Errno::result(count)? as usize;
         for region in regions.iter().take(count) {
             if region.categories & ZERO == 0 {

@@ -207,10 +207,3 @@ pub fn random() -> Answer {
         unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
     check(got as i64).map(drop)
 }
-
-/// The version of the C library this process runs on, which is the one the targets have.
-pub fn glibc() -> String {
-    // SAFETY: returns a constant string of the C library.
-    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
-    version.to_string_lossy().into_owned()
-}
