@@ -174,13 +174,13 @@ macro_rules! new {
 }
 
 /// The same, as short as can be: for a target that looks through wrappers itself.
-#[cfg(not(feature = "hardened"))]
+#[cfg(all(target_arch = "x86_64", not(feature = "hardened")))]
 macro_rules! short_new {
     ($name:ident, $target:path, $register:literal) => {
         new!($name, $target, $register, [concat!("mov ", $register, ", [rsp + 24]")], {});
     };
 }
-#[cfg(feature = "hardened")]
+#[cfg(all(target_arch = "x86_64", feature = "hardened"))]
 use new as short_new;
 
 /// A C string's address in a static.

@@ -8,6 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use toft::Allocator;
 use toft::options::Options;
+use toft::os::Os;
 use toft::os::fake::{Fake, Fault, Machine, PageState};
 use toft::zone::{Handle, LOT_BYTES, Name, Refusal, SLOT_MAX, Tagged, Terms};
 
@@ -16,7 +17,10 @@ fn terms(object: usize, tagged: bool) -> Terms {
 }
 
 fn allocator(machine: Machine) -> (Fake, Allocator<Fake>) {
-    let fake = Fake::new(machine);
+    allocator_on(Fake::new(machine))
+}
+
+fn allocator_on(fake: Fake) -> (Fake, Allocator<Fake>) {
     let options = Options { partitions: 4, warn_only: true, ..Options::DEFAULT };
     let allocator = Allocator::new(fake.clone(), options, false).unwrap();
     (fake, allocator)
@@ -278,6 +282,22 @@ fn small_systems_have_zones_too() {
     assert!(fake.mapped_bytes() <= mapped + (1 << 20), "{}", fake.mapped_bytes());
     assert!(fake.mappings() < 100, "{}", fake.mappings());
     assert!(fake.take_reports().is_empty());
+}
+
+/// The kernel or the processor maps below some address only: 39 bits instead of 48, say.
+#[test]
+fn a_system_with_fewer_bits_of_addresses_has_zones_too() {
+    for bits in 1..=9 {
+        let fake = Fake::new(Machine::LARGE);
+        let all = fake.address_space();
+        assert!(fake.occupy(all.start + (all.len() >> bits)..all.end));
+        let (_, allocator) = allocator_on(fake);
+        let zone = allocator.zone_create(&terms(0, false)).unwrap();
+        let block = allocator.zone_allocate(zone, 100_000, 1, false).unwrap();
+        bytes(block, 100_000).fill(1);
+        allocator.zone_destroy(zone).unwrap();
+        allocator.check().unwrap();
+    }
 }
 
 #[test]

@@ -176,6 +176,11 @@ impl<O: Os> Open<'_, O> {
             return Ok(());
         }
         let all = self.os.address_space();
+        // Processor or kernel may have fewer bits of addresses. Malloc's windows have found out: the tables' lies in the
+        // upper half of what there is.
+        let end = taken.iter().map(|range| range.end.saturating_sub(all.start)).max();
+        let there = end.and_then(usize::checked_next_power_of_two).unwrap_or(all.len());
+        let all = all.start..all.start + there.min(all.len());
         let mut span = (all.len() / 32).min(SPAN_MAX);
         while span >= SPAN_MIN {
             for _ in 0..TRIES {
