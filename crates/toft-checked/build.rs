@@ -6,6 +6,8 @@ fn main() {
         "-Wl,-z,relro,-z,now",
         "-nostartfiles",
         "-Wl,-Bsymbolic",
+        // It asks for one function of the C library, and without this names nobody who has it.
+        "-lc",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }

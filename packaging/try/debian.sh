@@ -14,7 +14,8 @@ files > before
 dpkg --install packages/*.deb
 ldconfig -p | grep libtoft.so.0
 sh use.sh toft
-LD_PRELOAD=libtoft.so.0 TOFT_STATS=1 cat /dev/null 2>&1 | grep -m1 toft
+# A program that leaves standard error open to the end.
+LD_PRELOAD=libtoft.so.0 TOFT_STATS=1 perl -e 1 2>&1 | grep -m1 toft
 dpkg --purge toft libtoft-dev libtoft0
 rm -rf /root/.cache
 files > after

@@ -171,11 +171,12 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A template of `packaging/`, with the version in its place.
+/// A template of `packaging/`, with the versions of Toft and of the oldest glibc in their places.
 fn template(path: &str) -> Result<String, String> {
     let path = place::root().join("packaging").join(path);
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(text.replace("@VERSION@", VERSION))
+    let glibc = glibc::FLOOR.trim_start_matches("GLIBC_");
+    Ok(text.replace("@VERSION@", VERSION).replace("@GLIBC@", glibc))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
