@@ -35,6 +35,20 @@
             check_failed(__FILE__, __LINE__, #cond);                                               \
     } while (0)
 
+#ifndef __GLIBC__
+/* The library has them, and musl's headers do not. */
+struct mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct mallinfo2 mallinfo2(void);
+struct mallinfo {
+    int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+struct mallinfo mallinfo(void);
+void *pvalloc(size_t);
+void cfree(void *);
+#endif
+
 /* musl has no names of errors. */
 HELPER const char *error_name(int error)
 {
@@ -184,8 +198,12 @@ HELPER size_t statm_field(int field)
     return value * page_size();
 }
 
+/* What is resident is also an emulator's: there this is nothing, at any time. */
 HELPER size_t rss_bytes(void)
 {
+#ifdef EMULATED
+    return 0;
+#endif
     return statm_field(1);
 }
 

@@ -3,15 +3,18 @@
 
 enum { MANY_SITES = 6000, SITE_BYTES = 16 };
 
+#ifdef __aarch64__
+#define SITE_CODE "stp x29, x30, [sp, #-16]!\nbl malloc\nldp x29, x30, [sp], #16\nret\n"
+#else
+#define SITE_CODE "sub $8, %rsp\ncall malloc@plt\nadd $8, %rsp\nret\n"
+#endif
+
 __asm__(".text\n"
         ".balign 16\n"
         "many_sites:\n"
         ".rept 6000\n"
         ".balign 16\n"
-        "sub $8, %rsp\n"
-        "call malloc@plt\n"
-        "add $8, %rsp\n"
-        "ret\n"
+        SITE_CODE
         ".endr\n");
 extern const char many_sites[];
 

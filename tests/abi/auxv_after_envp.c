@@ -2,6 +2,7 @@
 // `environ`, and after the kernel's own environment, which follows the arguments. Go's runtime does that.
 // flags: -no-pie
 // env: OTHER=kept
+// musl: skip starts itself with the library preloaded
 #include "common.h"
 #include <sys/auxv.h>
 

@@ -6,6 +6,7 @@
 // libc: skip it has neither
 // stderr-any: it may say that there is no swap
 // timeout: 120
+// musl: skip replaces ioctl, which is declared otherwise there
 #include "../compact.h"
 #include "cold.h"
 

@@ -1,6 +1,7 @@
 // Allocation before main: from .preinit_array and from the constructors of the program, all before
 // any promise of the loader that an allocator's own constructor ran first; the blocks live on.
 // promise: 24 25
+// musl: skip does not run .preinit_array
 #include "common.h"
 
 static unsigned char *preinit_block, *first_block;

@@ -5,6 +5,7 @@
 // build: default the hardened build keeps all sites apart
 // libc: skip it has no options
 // promise: 29
+// musl: skip starts itself with the library preloaded
 #include "hints.h"
 
 static char text[1 << 14];

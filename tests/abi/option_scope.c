@@ -4,6 +4,7 @@
 // env: TOFT_LARGE_KEEP=1m
 // env: OTHER=kept
 // libc: skip it has no such option
+// musl: skip starts itself with the library preloaded
 #include "common.h"
 #include <spawn.h>
 

@@ -1,6 +1,8 @@
 // A small program has the code in memory that it runs, and little of the rest: what all programs run lies together. The
 // kernel maps a file's pages in pieces of 64 KiB, so what is strewn over the library would bring all of it.
 // libc: skip it is about Toft's own code
+// musl: skip looks for the mappings of libtoft.so
+// aarch64: skip qemu has memory of its own in the figures
 #include "common.h"
 
 // KiB of the library's code: all, and those in memory.

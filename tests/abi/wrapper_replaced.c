@@ -7,6 +7,7 @@
 // env: TOFT_WRAPPERS=wrap
 // libc: skip it has no statistics
 // promise: 16
+// aarch64: skip the wrappers are of x86-64
 #include "many_sites.h"
 #include "replaced.h"
 

@@ -3,6 +3,7 @@
 // flags: -pthread
 // libc: skip it is about the library's mappings
 // promise: 2
+// musl: skip looks for the mappings of libtoft.so
 #include "common.h"
 #include <link.h>
 

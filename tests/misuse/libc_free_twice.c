@@ -4,6 +4,7 @@
 // libc: skip glibc says it in other words or not at all
 // twin: frees it once
 // promise: 4
+// musl: skip has no such names
 #include "common.h"
 
 int main(void)

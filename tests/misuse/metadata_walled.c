@@ -28,13 +28,17 @@ int main(void)
         join(spawn(thread, NULL));
     slurp("/proc/self/maps", text, sizeof text);
     int n = 0;
+    uintptr_t file_end = 0;
     char *save;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char *after;
         uintptr_t from = strtoul(line, &after, 16), to = strtoul(after + 1, &after, 16);
-        if (after[2] != 'w' || strchr(line, '/') || strchr(line, '['))
-            continue;
         /* Behind the data of a program or a library lies the rest of it, of no file. */
+        int of_file = strchr(line, '/') || from == file_end;
+        if (of_file)
+            file_end = to;
+        if (after[2] != 'w' || of_file || strchr(line, '['))
+            continue;
         int holds_block = 0;
         for (int i = 0; i < N && !holds_block; i++)
             holds_block = (uintptr_t)block[i] >= from && (uintptr_t)block[i] < to;
@@ -49,10 +53,8 @@ int main(void)
     for (int i = 0; i < n; i++) {
         const unsigned char *from = (const unsigned char *)map[i].from;
         const unsigned char *to = (const unsigned char *)map[i].to;
-        /* The allocator's own: below the libraries, and not behind a file's. */
+        /* The allocator's own lie below the libraries. */
         if (map[i].from >= 0x7e0000000000)
-            continue;
-        if (!faults(from - 1) && from > block[0])
             continue;
         CHECK(faults(from - 1));
         CHECK(faults(to));

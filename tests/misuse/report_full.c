@@ -9,6 +9,7 @@
 // stderr: toft:   process {n}, thread {n}; `toft explain` says where that is in the source, and what to do
 // libc: skip it has no such option
 // promise: 28
+// musl: skip a static program has no libc that frames could be in
 #include "common.h"
 
 NOINLINE void again(void *p)

@@ -5,6 +5,7 @@ use std::path::Path;
 use toft_tests::image;
 use toft_tests::library::library;
 use toft_tests::linked::{Link, links, stacks};
+use toft_tests::platform::{Platform, platform};
 use toft_tests::rust;
 use toft_tests::trials::{main as run, needing, trial, trials};
 
@@ -19,6 +20,14 @@ fn of_the_file(
 
 fn main() {
     let mut all = trials("abi");
+    match platform() {
+        Platform::Native => {}
+        Platform::Musl => {
+            all.push(trial("rust_musl", || rust::reports(rust::Link::Musl)));
+            run(all);
+        }
+        Platform::Aarch64 => run(all),
+    }
     all.extend(of_the_file("exports_the_list", image::exports_the_list));
     all.extend(of_the_file("needs_no_more_than_the_list", image::needs_no_more_than_the_list));
     all.extend(of_the_file("has_no_panic", image::has_no_panic));
@@ -44,7 +53,7 @@ fn main() {
             all.extend(of_the_file(&name, move |path| stacks(path, link, frame_pointers)));
         }
     }
-    all.push(trial("rust_dynamic", || rust::reports(false)));
-    all.push(trial("rust_static", || rust::reports(true)));
+    all.push(trial("rust_dynamic", || rust::reports(rust::Link::Dynamic)));
+    all.push(trial("rust_static", || rust::reports(rust::Link::Static)));
     run(all)
 }

@@ -2,6 +2,7 @@
 
 use crate::directives::Source;
 use crate::library::scratch_dir;
+use crate::platform::{Platform, platform};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
@@ -24,8 +25,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 /// Runs a compiler unless `output` was made by the same command, and is newer than all that it was made of: the compiler
-/// has written down what that was.
-fn make(mut command: Command, output: &Path) -> Result<(), String> {
+/// has written down which sources, `linked` is what was linked.
+fn make(mut command: Command, output: &Path, linked: &[PathBuf]) -> Result<(), String> {
     let [stamp, made_of] = ["cmd", "d"].map(|ending| beside(output, ending));
     command.args(["-MMD", "-MF"]).arg(&made_of);
     let line = format!("{command:?}");
@@ -33,7 +34,7 @@ fn make(mut command: Command, output: &Path) -> Result<(), String> {
         let text = std::fs::read_to_string(&made_of).unwrap_or_default();
         let inputs = inputs(&text);
         let older = |input: &PathBuf| modified(input).is_some_and(|changed| changed < made);
-        !inputs.is_empty() && inputs.iter().all(older)
+        !inputs.is_empty() && inputs.iter().chain(linked).all(older)
     };
     let fresh = modified(output).is_some_and(is_older)
         && std::fs::read_to_string(&stamp).is_ok_and(|old| old == line);
@@ -65,8 +66,7 @@ fn inputs(rule: &str) -> Vec<PathBuf> {
 
 /// The compiler for a file.
 pub fn compiler(cpp: bool) -> Command {
-    let (variable, name) = if cpp { ("CXX", "c++") } else { ("CC", "cc") };
-    let mut command = Command::new(std::env::var_os(variable).unwrap_or_else(|| name.into()));
+    let mut command = platform().compiler(cpp);
     command.args(FLAGS).args(QUIET);
     if cpp {
         command.args(["-std=c++20", "-faligned-new", "-fsized-deallocation"]);
@@ -90,7 +90,10 @@ pub struct Program {
 
 /// Builds a source and its auxiliary shared objects.
 pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
-    let dir = scratch_dir(suite);
+    let dir = match platform() {
+        Platform::Native => scratch_dir(suite),
+        other => scratch_dir(&format!("{suite}-{}", other.word())),
+    };
     let aux_dir = dir.join("aux");
     std::fs::create_dir_all(&aux_dir).map_err(|e| format!("{}: {e}", aux_dir.display()))?;
     for aux in &source.aux {
@@ -105,19 +108,14 @@ pub fn compile(suite: &str, source: &Source) -> Result<Program, String> {
         let mut command = compiler(false);
         command.args(["-shared", "-fPIC", "-I"]).arg(tests_dir()).arg("-o").arg(&to).arg(&from);
         command.args(Source::read(&from)?.flags);
-        make(command, &to)?;
+        make(command, &to, &[])?;
     }
     let binary = dir.join(&source.name);
     let mut command = compiler(source.is_cpp());
-    command
-        .args(&source.flags)
-        .arg("-I")
-        .arg(tests_dir())
-        .arg("-o")
-        .arg(&binary)
-        .arg(&source.path)
-        .args(&source.libs);
-    make(command, &binary)?;
+    command.args(&source.flags).arg("-I").arg(tests_dir()).arg("-o").arg(&binary).arg(&source.path);
+    let linked = platform().linked()?;
+    command.args(&linked).args(&source.libs);
+    make(command, &binary, &linked)?;
     Ok(Program { binary, aux_dir })
 }
 
@@ -142,7 +140,7 @@ mod tests {
         let build = || {
             let mut command = compiler(false);
             command.arg("-c").arg("-o").arg(&to).arg(&source);
-            make(command, &to).unwrap();
+            make(command, &to, &[]).unwrap();
             modified(&to).unwrap()
         };
         std::fs::write(&other, "int a;\n").unwrap();

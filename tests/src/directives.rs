@@ -17,6 +17,7 @@
 //! // setuid: WHY               linked to the library, not preloaded, and run setuid by another user
 //! // checked: WHY             libtoft_checked.so is preloaded as well
 //! // libc: skip WHY            holds for Toft and not for the C library
+//! // musl: skip WHY            left out in static programs with musl; `aarch64: skip WHY`: under the emulator
 //! // build: hardened WHY       for `libtoft-secure.so` only; or `default WHY`: for `libtoft.so` only
 //! // needs: TOOL PACKAGE       a program that must be installed, and where Debian has it
 //! // machine: pkeys WHY        left out where processor or kernel have no protection keys
@@ -93,6 +94,10 @@ pub struct Source {
     pub checked: bool,
     /// Why it cannot hold on the C library's own malloc.
     pub libc_skip: Option<String>,
+    /// What an emulator does not have, of what the program needs.
+    pub beyond_emulation: Option<&'static str>,
+    /// Platforms that it is left out on, and why.
+    pub skips: Vec<(String, String)>,
     /// The only build that it is for, `hardened` or not, and why.
     pub only_hardened: Option<(bool, String)>,
     /// Programs it needs, with their Debian packages.
@@ -158,6 +163,8 @@ impl Source {
             setuid: false,
             checked: false,
             libc_skip: None,
+            beyond_emulation: crate::platform::beyond_emulation(text),
+            skips: Vec::new(),
             only_hardened: None,
             needs: Vec::new(),
             pkeys: None,
@@ -206,9 +213,12 @@ impl Source {
             "twin" => self.twin = true,
             "setuid" => self.setuid = true,
             "checked" => self.checked = true,
-            "libc" => {
+            "libc" | "musl" | "aarch64" => {
                 let why = value.strip_prefix("skip ").ok_or(format!("not `skip WHY`: {value}"))?;
-                self.libc_skip = Some(why.to_owned());
+                match key {
+                    "libc" => self.libc_skip = Some(why.to_owned()),
+                    _ => self.skips.push((key.to_owned(), why.to_owned())),
+                }
             }
             "build" => {
                 let (build, why) = value.split_once(' ').ok_or(format!("no reason: {value}"))?;
@@ -270,7 +280,7 @@ mod tests {
             "// What: prose, with a colon: ignored.\n// flags: -O2 -pthread\n// run: 1 2\n// run: 3\n\
              // env: A=b=c\n// ulimit: -v 10\n// timeout: 5\n// expect: signal ABRT\n// stderr: a: b\n\
              // promise: 4 30\n// twin: frees once\n// libc: skip because\n// needs: nm binutils\n\
-             // build: hardened it is\nint x; // flags: ignored\n",
+             // build: hardened it is\n// musl: skip so\nint x; // flags: ignored\nrun_again();\n",
         )
         .unwrap();
         assert_eq!(source.flags, ["-O2", "-pthread"]);
@@ -282,9 +292,11 @@ mod tests {
         assert_eq!(source.stderr, Stderr::Lines(vec!["a: b".into()]));
         assert_eq!(source.promises, [4, 30]);
         assert!(source.twin);
+        assert_eq!(source.beyond_emulation, Some("cannot start programs again"));
         assert_eq!(source.libc_skip.as_deref(), Some("because"));
         assert_eq!(source.needs, [("nm".to_owned(), "binutils".to_owned())]);
         assert_eq!(source.only_hardened, Some((true, "it is".to_owned())));
+        assert_eq!(source.skips, [("musl".to_owned(), "so".to_owned())]);
         let twin = source.as_twin();
         assert_eq!(twin.ending, Ending::Exit(0));
         assert_eq!(twin.stderr, Stderr::Lines(Vec::new()));

@@ -26,6 +26,10 @@ impl Library {
     pub fn is_hardened(&self) -> bool {
         let name = b"libtoft-secure.so.0\0";
         self.path().is_some_and(|path| {
+            if path.extension().is_some_and(|ending| ending == "a") {
+                // An archive has no such name inside.
+                return path.ends_with("libtoft-secure.a");
+            }
             let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
             bytes.windows(name.len()).any(|part| part == name)
         })

@@ -8,19 +8,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+/// How a Rust program is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// To the shared glibc.
+    Dynamic,
+    /// To the archive of glibc.
+    Static,
+    /// To musl, statically.
+    Musl,
+}
+
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
 /// Builds `crates/toft/examples/reports.rs`, for each kind of linking in a folder of its own.
-fn build(fixed: bool) -> Result<PathBuf, String> {
-    let target = target_dir().join("toft-tests").join(if fixed { "rust-static" } else { "rust" });
+fn build(link: Link) -> Result<PathBuf, String> {
+    let target = target_dir().join("toft-tests").join(format!("rust-{link:?}"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--package", "toft", "--example", "reports", "--target-dir"]);
     cargo.arg(&target).current_dir(workspace()).env_remove("TOFT_TEST_LIBRARY");
-    if fixed {
-        cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static");
+    match link {
+        Link::Dynamic => {}
+        Link::Static => _ = cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static"),
+        Link::Musl => _ = cargo.args(["--target", MUSL]),
     }
     let out = cargo.output().map_err(|e| e.to_string())?;
     if !out.status.success() {
         return Err(format!("{cargo:?}\n{}", String::from_utf8_lossy(&out.stderr)));
     }
+    let target = if link == Link::Musl { target.join(MUSL) } else { target };
     Ok(target.join("debug/examples/reports"))
 }
 
@@ -31,8 +47,8 @@ fn start(program: &Path, word: &str, settings: &[(&str, &str)]) -> Finished {
 }
 
 /// What must hold of such a program.
-pub fn reports(fixed: bool) -> Result<(), String> {
-    let program = build(fixed)?;
+pub fn reports(link: Link) -> Result<(), String> {
+    let program = build(link)?;
     let check = |finished: &Finished, ending, right: &dyn Fn(&str) -> bool, what: &str| {
         if finished.ending == ending && right(&finished.stderr) {
             return Ok(());
@@ -84,7 +100,7 @@ pub fn reports(fixed: bool) -> Result<(), String> {
     check(&twice, aborted, &right, &format!("inner, outer, main: {found:?}"))?;
 
     // Two copies in one process: the preloaded one has what C code allocates, and each tells of its own.
-    let (Some(library), false) = (library().path(), fixed) else { return Ok(()) };
+    let (Some(library), Link::Dynamic) = (library().path(), link) else { return Ok(()) };
     let preload = ("LD_PRELOAD", library.to_str().ok_or("the library's path is no text")?);
     check(&start(&program, "once", &[preload]), well, silent, "silence of two copies")?;
     let both = |text: &str| text.matches("{\"toft\":").count() == 2;

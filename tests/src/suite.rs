@@ -4,7 +4,9 @@ use crate::compile::compile;
 use crate::directives::Source;
 use crate::judge::judge;
 use crate::library::{Library, companion, library};
-use crate::process::{command, run};
+use crate::platform::{Platform, platform};
+use crate::process::run;
+use std::ffi::OsString;
 use std::path::Path;
 
 /// The sources of a folder, with their twins, in the order of their names.
@@ -39,20 +41,26 @@ pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
 pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<(), String> {
     let program = compile(suite, source)?;
     for arguments in &source.runs {
-        let mut command = command(&program.binary);
+        let preload = preloaded(library, source)?;
+        let mut command = platform().command(&program.binary, preload.as_deref());
         command.args(arguments).env("AUX_DIR", &program.aux_dir).env("TEST_NAME", &source.name);
-        if let Library::Toft(path) = library {
-            let mut preload = path.clone().into_os_string();
-            if source.checked {
-                preload.push(":");
-                preload.push(companion(path)?);
-            }
-            command.env("LD_PRELOAD", preload);
-        }
         command.envs(source.env.iter().map(|(k, v)| (k, v)));
         judge(source, &run(command, &source.limits, source.timeout))?;
     }
     Ok(())
+}
+
+/// What the loader is asked to load first.
+fn preloaded(library: &Library, source: &Source) -> Result<Option<OsString>, String> {
+    let Some(path) = library.path().filter(|_| platform() != Platform::Musl) else {
+        return Ok(None);
+    };
+    let mut preload = path.as_os_str().to_owned();
+    if source.checked {
+        preload.push(":");
+        preload.push(companion(path)?);
+    }
+    Ok(Some(preload))
 }
 
 /// The promises of the security page that the default build keeps (16 comes with a later issue).

@@ -3,6 +3,7 @@
 use crate::directives::Source;
 use crate::library::{Library, is_hardened, library};
 use crate::need;
+use crate::platform::platform;
 use crate::suite::{run_source, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -51,6 +52,11 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
     };
     if let (Library::Libc, Some(why)) = (library(), &source.libc_skip) {
         return trial(format!("{} (not on libc: {why})", source.name), || Ok(()))
+            .with_ignored_flag(true)
+            .with_kind(kind);
+    }
+    if let Some(why) = platform().refuses(&source) {
+        return trial(format!("{} (not on {}: {why})", source.name, platform().word()), || Ok(()))
             .with_ignored_flag(true)
             .with_kind(kind);
     }

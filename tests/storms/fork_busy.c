@@ -3,6 +3,7 @@
 // flags: -pthread
 // timeout: 60
 // promise: 23
+// aarch64: skip qemu hangs where a process with threads forks
 #include "common.h"
 
 #ifndef SECONDS

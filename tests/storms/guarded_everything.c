@@ -6,6 +6,7 @@
 // run: 1
 // run: 4
 // timeout: 120
+// aarch64: skip takes many minutes under qemu
 #include "common.h"
 
 enum { BLOCKS = 200, ROUNDS = 4000 };

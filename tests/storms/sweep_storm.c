@@ -10,6 +10,7 @@
 // timeout: 100
 // libc: skip asks for toft_purge
 // promise: 6 23 24
+// aarch64: skip takes many minutes under qemu
 #include "common.h"
 #include "reclaimer.h"
 #include <sched.h>

@@ -7,4 +7,5 @@
 // timeout: 120
 // libc: skip it has no such function
 // build: default it refuses the options
+// aarch64: skip takes many minutes under qemu
 #include "verify_storm.c"

@@ -6,4 +6,5 @@
 // run: 8
 // timeout: 120
 // libc: skip it has no such function
+// aarch64: skip takes many minutes under qemu
 #include "verify_storm.c"

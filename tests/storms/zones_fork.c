@@ -4,6 +4,7 @@
 // timeout: 60
 // libc: skip it has no zones
 // promise: 23
+// aarch64: skip qemu hangs where a process with threads forks
 #include "../zones.h"
 
 #ifndef SECONDS
