@@ -175,8 +175,7 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
 fn template(path: &str) -> Result<String, String> {
     let path = place::root().join("packaging").join(path);
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let glibc = glibc::FLOOR.trim_start_matches("GLIBC_");
-    Ok(text.replace("@VERSION@", VERSION).replace("@GLIBC@", glibc))
+    Ok(text.replace("@VERSION@", VERSION).replace("@GLIBC@", &glibc::FLOOR.number()))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
