@@ -47,11 +47,12 @@ fn ours() -> usize {
     on_fault as *const () as usize
 }
 
-/// Puts the handler in place for the first time.
+/// Puts the handler in place for the first time. It is there if the C library has allocated during the start, as musl's
+/// `pthread_atfork` does.
 pub(super) fn begin(guarded: &Guarded) {
-    let before = current();
-    guarded.chain(before.sa_sigaction, before.sa_flags, true);
-    put(before);
+    stay_in_place(guarded);
+    let (handler, flags) = guarded.chained(false);
+    guarded.chain(handler, flags, true);
 }
 
 /// Puts it back, where the program has set its own.
