@@ -60,6 +60,20 @@ impl Platform {
         }
     }
 
+    /// Programs that it takes, with their Debian packages.
+    pub fn needs(self) -> Vec<(String, String)> {
+        let needs: &[(&str, &str)] = match self {
+            Platform::Native => &[],
+            Platform::Musl => &[("musl-gcc", "musl-tools")],
+            Platform::Aarch64 => &[
+                ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+                ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+                ("qemu-aarch64", "qemu-user"),
+            ],
+        };
+        needs.iter().map(|&(tool, package)| (tool.into(), package.into())).collect()
+    }
+
     /// The compiler, which also links.
     pub fn compiler(self, cpp: bool) -> Command {
         let (variable, name) = if cpp { ("CXX", "c++") } else { ("CC", "cc") };

@@ -80,7 +80,8 @@ fn of_source(suite: &'static str, source: Source) -> Trial {
             .with_ignored_flag(true)
             .with_kind(kind);
     }
-    let (name, needs) = (source.name.clone(), source.needs.clone());
+    let name = source.name.clone();
+    let needs = [source.needs.clone(), platform().needs()].concat();
     needing(&name, &needs, move || run_source(suite, &source)).with_kind(kind)
 }
 

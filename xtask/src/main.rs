@@ -63,7 +63,8 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom; all of these if none is named.
+        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom, musl; all of these if none is named.
+        /// `musl-all` and `musl-hardened` run more of it; `aarch64` needs Debian's cross compilers and qemu-user.
         /// `experiments` builds and tests the variants of the experiments. `real` by name runs every program
         /// beside the peers for hours, and writes docs/real.md
         suites: Vec<String>,

@@ -1,8 +1,8 @@
 //! The test suites, in the order in which they run.
 
 use crate::tally::{Suite, Tally};
-use crate::{packages, place, step};
-use std::path::PathBuf;
+use crate::{arena, packages, place, step};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,10 @@ const PLANS: &[Plan] = &[
     Plan::new("real", 60, real),
     Plan::new("hardened-core", 45, hardened_core),
     Plan::new("loom", 45, loom),
+    Plan::new("musl", 30, musl),
+    Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all) },
+    Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened) },
+    Plan { by_name: true, ..Plan::new("aarch64", 90, aarch64) },
     Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
 ];
 
@@ -86,6 +90,66 @@ fn hardened() -> Result<Command, String> {
     }
     cargo.args(["--", AT_A_TIME]);
     cargo.env("TOFT_TEST_LIBRARY", library);
+    Ok(cargo)
+}
+
+const MUSL: &str = "x86_64-unknown-linux-musl";
+const AARCH64: &str = "aarch64-unknown-linux-gnu";
+
+/// Static programs with musl, in C and in Rust. Not those that watch memory for seconds, and no storms: `musl-all`.
+fn musl() -> Result<Command, String> {
+    let archive = built_for(MUSL, "")?.join("libtoft.a");
+    let mut cargo = elsewhere("musl", &archive, &["abi", "misuse"])?;
+    for slow in ["bound_", "limit_", "idle", "ulimit_", "profile_", "true_figures"] {
+        cargo.args(["--skip", slow]);
+    }
+    Ok(cargo)
+}
+
+/// All of them.
+fn musl_all() -> Result<Command, String> {
+    let archive = built_for(MUSL, "")?.join("libtoft.a");
+    elsewhere("musl", &archive, &["abi", "misuse", "storms"])
+}
+
+/// The same on the hardened build.
+fn musl_hardened() -> Result<Command, String> {
+    let folder = built_for(MUSL, "hardened")?;
+    let archive = folder.join("libtoft-secure.a");
+    std::fs::copy(folder.join("libtoft.a"), &archive).map_err(|e| e.to_string())?;
+    elsewhere("musl", &archive, &["abi", "misuse", "storms"])
+}
+
+/// Programs for aarch64, under an emulator.
+fn aarch64() -> Result<Command, String> {
+    let library = built_for(AARCH64, "")?.join("libtoft.so");
+    elsewhere("aarch64", &library, &["abi", "misuse", "storms"])
+}
+
+/// Builds the libraries for another target, and says where they are.
+fn built_for(target: &'static str, features: &str) -> Result<PathBuf, String> {
+    if !arena::had(arena::Need::Target(target)) {
+        return Err(format!("rustup has no target {target}"));
+    }
+    let folder = place::target_dir().join(format!("{target}-{features}"));
+    let mut cargo = place::cargo();
+    cargo.args(["build", "--release", "--package", "toft-preload", "--features", features]);
+    if target == AARCH64 {
+        // What is preloaded beside it; a static program has none.
+        cargo.args(["--package", "toft-checked"]);
+        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    }
+    step::succeed(cargo.args(["--target", target, "--target-dir"]).arg(&folder))?;
+    Ok(folder.join(target).join("release"))
+}
+
+/// The programs in C, for another platform (`tests/src/platform.rs`).
+fn elsewhere(platform: &str, library: &Path, tests: &[&str]) -> Result<Command, String> {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast"]);
+    tests.iter().for_each(|test| _ = cargo.args(["--test", test]));
+    cargo.args(["--", AT_A_TIME]);
+    cargo.env("TOFT_TEST_PLATFORM", platform).env("TOFT_TEST_LIBRARY", library);
     Ok(cargo)
 }
 
@@ -146,7 +210,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
                 continue;
             }
         };
-        if matches!(plan.name, "whole" | "hardened" | "real") && complete {
+        if matches!(plan.name, "whole" | "hardened" | "real" | "musl") && complete {
             // A test that finds something missing has failed. Only these tests clear their
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");
