@@ -1,6 +1,7 @@
-//! Who called, where this library is a part of the program: linked in as an archive or as a crate.
+//! Who called, by the unwind tables.
 //!
-//! Its code is then no file of its own, and linkers spread it: its frames are told from the program's by the addresses of
+//! Where this library is a file of its own, they lead out of it. Where it is a part of the program, linked in as an archive
+//! or as a crate, its code is no file of its own, and linkers spread it: its frames are told from the program's by the addresses of
 //! its functions, which the file's symbol table has. So the frames must be exact: each is found by the unwind tables. A
 //! program that is linked with `-static` has no table to search in, but what such a table would lead to is there.
 
@@ -48,6 +49,24 @@ impl Callers {
         }
         callers.find_own(own);
         (callers.own < callers.count).then_some(callers)
+    }
+
+    /// The way out of this library, where that is a file of its own: the slot of the first return address that leads
+    /// elsewhere, and the frame pointer of the function that it is in. From an instruction of it and its registers.
+    pub(super) fn way_out(
+        own: &Module,
+        (mut address, mut stack, mut frame): (usize, usize, usize),
+    ) -> Option<(usize, usize)> {
+        let mut steps = Steps { module: *own, plain: None, asked: false };
+        for _ in 0..MOST {
+            let (slot, before) = steps.up(address, stack, frame)?;
+            let next = read(slot).filter(|&next| is_return(next))?;
+            if !(own.text.0..own.text.1).contains(&next) {
+                return Some((slot, before));
+            }
+            (address, stack, frame) = (next, slot + WORD, before);
+        }
+        None
     }
 
     /// Whether this library's frames were told from the program's.

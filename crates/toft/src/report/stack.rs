@@ -1,12 +1,10 @@
 //! Who called: return addresses of the calling thread.
 //!
-//! The library has no frame pointers, so that its own frames cannot be followed. But what lies on the
+//! The library has no frame pointers, but unwind tables lead out of it (`exact.rs`). Where they do not, what lies on the
 //! stack between here and the program's call is known: words of the library's frames. The first word that
 //! is a return address into the program is the call; the program's frame pointer is in a register, or where
 //! one of the library's functions has saved it. From there on frame pointers lead, where the program has
 //! them: each higher than the one before, each with a return address above it.
-//!
-//! Where this library is a part of the program, `exact.rs` leads out of it.
 //!
 //! A return address is one that lies behind an instruction that calls. Words of the stack are read by the
 //! kernel, which refuses what is not there.
@@ -204,10 +202,19 @@ impl Stack {
                 (pointer, code) = (slot + WORD, module.text);
             }
         }
-        let Some(slot) = find_call(pointer, code, is_programs) else { return stack };
+        // Words of the library's frames may be return addresses that it works with, as the call site of the block.
+        let exact = own.filter(|_| !companion).and_then(|own| Callers::way_out(&own, here));
+        let exact = exact.filter(|&(slot, _)| read(slot).is_some_and(is_programs));
+        let found = exact.map(|(slot, _)| slot);
+        let Some(slot) = found.or_else(|| find_call(pointer, code, is_programs)) else {
+            return stack;
+        };
         stack.push(read(slot).unwrap_or(0), own.is_some());
-        if own.is_some() {
-            stack.follow(pointer, frame, slot);
+        match exact {
+            // The tables know the frame pointer of the program's function.
+            Some((_, before)) if before != 0 => stack.follow(slot, before, slot),
+            _ if own.is_some() => stack.follow(pointer, frame, slot),
+            _ => {}
         }
         if stack.len() > 1 {
             return stack;
