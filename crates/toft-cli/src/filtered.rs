@@ -74,7 +74,7 @@ fn line(words: &Words) -> Option<String> {
             Some(format!("inherited filter, not probed; off: {all}; TOFT_RECLAIM=thread)"))
         }
         (FilterState::Unknown, _) => {
-            Some("a filter, not looked at yet: that is done when the program has 16 MiB".into())
+            Some("a filter, not probed yet: Toft probes it when the program has 16 MiB".into())
         }
         (FilterState::Installed, _) => {
             Some(format!("filter installed by the program; off: {all}; no variable changes it)"))
@@ -121,7 +121,7 @@ mod tests {
         assert!(line(&words(1, 1, 1)).unwrap().starts_with("filter installed by the program"));
         assert!(line(&words(0, 1, 2)).unwrap().contains("not probed"));
         assert!(line(&words(0, 0, 2)).unwrap().contains("watch_filters"));
-        assert!(line(&words(0, 1, 0)).unwrap().contains("not looked at"));
+        assert!(line(&words(0, 1, 0)).unwrap().contains("not probed yet"));
         let probed = Words { answers: Some(Answers::ALL), ..words(0, 1, 2) };
         assert_eq!(line(&probed).unwrap(), "inherited filter; everything works");
     }

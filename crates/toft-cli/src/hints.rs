@@ -24,32 +24,32 @@ Examples:
   toft hints heap.toft -o PROGRAM.hints         ... makes hints ...
   toft run --hints PROGRAM.hints -- PROGRAM     ... for the next
 
-A program that frees everything before it ends has nothing in a profile of its end: take some
-while it runs, and give them all; the most that a call site had counts:
+A program that frees everything before it exits has an empty profile at exit. Take profiles
+while it runs, and pass all of them. The largest figure of each call site counts:
   toft run --profile heap.toft --env TOFT_PROFILE_GROWTH=8m -- PROGRAM
   toft hints heap.toft* -o PROGRAM.hints
 
-Hints that are there already under the name of -o are kept as FILE~; any other file of that name stays as it is.
+Existing hints in the file of -o are kept as FILE~. A file that does not contain hints is not overwritten.
 
-Exit status: 0, or 125 if a file is no profile, nothing was live, or what is there is no hints; then one line says why.";
+Exit status: 0, or 125 with a message if a file is not a profile, no memory was live, or the file of -o has no hints.";
 
-/// Make hints for the next run of a program from profiles of it.
+/// Make hints for the next run of a program from its profiles.
 ///
-/// A call site that held much memory gets a partition of its own, and all that held little share one, so that memory is
-/// filled better. Sites are named by file, build-id and place: a program that is built anew needs new hints, and says so.
+/// A call site that held much memory gets its own partition. Those that held little share one, so that slabs are
+/// fuller. Hints name sites by file, build-id and offset: a rebuilt program needs new hints, and reports that.
 #[derive(Args, Debug)]
 #[command(name = "hints", after_help = HELP, after_long_help = HELP)]
 pub struct Make {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Write to a file instead of stdout (-); hints that are there are kept as FILE~
+    /// Write to a file instead of stdout (-); existing hints are kept as FILE~
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Call sites that held so many bytes at least have a partition of their own
+    /// Give each call site that held at least BYTES its own partition
     #[arg(long, value_name = "BYTES", default_value = "4m", value_parser = size)]
     own_from: u64,
-    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// Profiles of one program
@@ -97,14 +97,11 @@ fn make(args: &Make) -> Result<(), String> {
     let hints = Hints::of(&profiles, args.own_from);
     if !hints.exact {
         say(
-            "the profile is of call sites that share partitions: what each has is not certain (toft run --profile tells)",
+            "call sites of the profile share partitions: their figures are not certain (toft run --profile makes exact ones)",
         );
     }
     if hints.nameless > 0 {
-        say(&format!(
-            "{} large call sites are in no file: there is no place to name",
-            hints.nameless
-        ));
+        say(&format!("{} large call sites are in no file: hints cannot name them", hints.nameless));
     }
     let text = if args.json { format!("{}\n", object(&hints)) } else { hints.text() };
     match &args.output {
@@ -112,11 +109,11 @@ fn make(args: &Make) -> Result<(), String> {
         Some(path) => {
             let kept = replace(path, &text)?;
             let kept = kept.map_or_else(String::new, |kept| {
-                format!(" (what was there is {})", kept.display())
+                format!(" (the earlier hints are in {})", kept.display())
             });
             let (own, bytes) = hints.own_sites();
             say(&format!(
-                "wrote {}{kept}: {own} call sites apart with {}, {} together with {}; next: toft run --hints {} -- PROGRAM",
+                "wrote {}{kept}: {own} call sites with their own partition and {}, {} in a shared one with {}; next: toft run --hints {} -- PROGRAM",
                 path.display(),
                 style::bytes(bytes),
                 hints.together.0,
@@ -142,7 +139,7 @@ fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
         let other = old.as_ref().map_or_else(is_long, |old| !old.is_empty() && !is_hints(old));
         if other {
             return Err(format!(
-                "{} is there and has no hints: it stays as it is; give -o another name",
+                "{} exists and does not contain hints: not overwritten; give -o another name",
                 path.display()
             ));
         }
@@ -156,7 +153,7 @@ fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
                 .map_or_else(|error| missing(&error), |there| there.is_empty() || is_hints(&there))
             {
                 return Err(format!(
-                    "{} is there and has no hints: both stay as they are; give -o another name",
+                    "{} exists and does not contain hints: nothing is written; give -o another name",
                     name.display()
                 ));
             }
@@ -204,7 +201,7 @@ pub fn variable(path: &Path) -> Result<OsString, String> {
     }
     let status = fs::metadata(&whole).map_err(|error| told(&error.to_string()))?;
     if !status.is_file() {
-        return Err(told("it is no regular file"));
+        return Err(told("it is not a regular file"));
     }
     let mut first = [0; 11];
     let got = fs::File::open(&whole).and_then(|mut file| file.read_exact(&mut first));

@@ -103,7 +103,7 @@ impl Leaks {
             ),
         };
         let elsewhere = self.elsewhere().map_or_else(String::new, |bytes| {
-            format!("; {} of other anonymous memory were not looked at", style::bytes(bytes))
+            format!("; {} of other anonymous memory were not scanned", style::bytes(bytes))
         });
         if !self.any() {
             let _ = writeln!(page, "toft: {}{reachable}{elsewhere}", style.good("no leaks"));
@@ -118,7 +118,7 @@ impl Leaks {
         );
         let _ = writeln!(page, "toft: {}{reachable}", style.bad(&sum));
         if self.value["looked"] == false {
-            page += "toft: what can still be reached is among them: it could not be looked at\n";
+            page += "toft: reachable blocks are among them: the scan was not possible\n";
         }
         let _ = writeln!(
             page,

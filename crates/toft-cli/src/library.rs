@@ -86,7 +86,7 @@ impl Library {
         }
         if !nameable(&path) {
             return Err(format!(
-                "cannot use the library {}: LD_PRELOAD has no way to write a path with a space or a colon",
+                "cannot use the library {}: LD_PRELOAD cannot contain a path with a space or a colon",
                 path.display()
             ));
         }

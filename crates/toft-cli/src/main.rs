@@ -38,13 +38,14 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 const HELP: &str = "\
 Examples:
-  toft run -- python3 app.py         a program on Toft, unchanged
-  toft run --stats -- make           and at its end what it had, and where
-  toft heap 1234                     who holds the memory of a running process; toft top 1234, as it changes
-  toft rss 1234                      where its resident memory is
-  toft run --leaks -- ./tests        what was lost
-  toft bench --quick                 this allocator beside others
-  toft doctor                        what this machine offers
+  toft run -- python3 app.py         run a program on Toft, unchanged
+  toft run --stats -- make           print a summary of its memory at exit, with the top call sites
+  toft heap 1234                     show the live memory of a running process, by call site
+  toft top 1234                      the same, updated every second
+  toft rss 1234                      explain its resident memory
+  toft run --leaks -- ./tests        report leaks by call site
+  toft bench --quick                 compare Toft with other allocators
+  toft doctor                        show what this machine supports
 
 `toft VERB --help` has examples of each verb, and its exit status.";
 
@@ -60,12 +61,12 @@ struct Toft {
 
 const BENCH: &str = "\
 Examples:
-  toft bench --quick                                three minutes, a look
+  toft bench --quick                                a quick overview in three minutes
   toft bench --workload larson --peers toft,glibc   one workload, two allocators
-  toft bench --html page.html -- python3 app.py     any program on every allocator that is there, as a page
-  toft bench list; toft bench peers                 what there is to run, and what to compare with
+  toft bench --html page.html -- python3 app.py     a program on every available allocator, as an HTML page
+  toft bench list; toft bench peers                 list the workloads and the allocators
 
-Exit status: 0; 1 where a comparison or a bar is missed, as above; 2 if it cannot be run.";
+Exit status: 0; 1 if a figure became worse, a bar is missed or a program failed; 2 if the benchmark cannot run.";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -100,8 +101,8 @@ enum Verb {
     Doctor(doctor::Doctor),
     /// Compare this Toft with other allocators, on workloads or on any program
     ///
-    /// Interleaved rounds in fresh processes, medians with their spread, ratios taken round by round with their 95 %
-    /// confidence intervals, resident memory from the kernel.
+    /// Runs interleaved rounds in fresh processes. Prints medians with their spread, ratios by round with their
+    /// 95 % confidence intervals, and resident memory as the kernel counts it.
     #[command(after_help = BENCH, after_long_help = BENCH)]
     Bench(Box<toft_bench::cli::Bench>),
     Record(record::Record),

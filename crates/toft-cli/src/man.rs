@@ -27,7 +27,7 @@ Examples:
 
 Exit status: 0; 125 if a page cannot be written.";
 
-/// Print a manual page, in man's own format
+/// Print a manual page, in the format of man
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Pages {
@@ -129,7 +129,7 @@ fn text(page: &Command, whole: &Command, version: &str) -> std::io::Result<Vec<u
         roff.text([roman(*what)]);
     }
     if variables.is_empty() {
-        roff.text([roman("No variable of Toft's has an effect here.")]);
+        roff.text([roman("No variable of Toft has an effect here.")]);
     }
     for (title, body) in after {
         section(&mut roff, title, &body);

@@ -16,15 +16,15 @@ use crate::words::printed;
 
 const HELP: &str = "\
 Examples:
-  toft options                               all of them, and what each does
-  TOFT_PARTITIONS=16 toft options            what a program started like that would get
-  toft run --env TOFT_PARTITIONS=16 -- ls    a program that gets it
+  toft options                               list all options with their meaning
+  TOFT_PARTITIONS=16 toft options            show what a program with that environment would get
+  toft run --env TOFT_PARTITIONS=16 -- ls    run a program with that option
 
-Exit status: 0, or 1 if a TOFT_ variable of the environment is unknown or has a value that is not understood.";
+Exit status: 0, or 1 if a TOFT_ variable of the environment is unknown or has an invalid value.";
 
-/// Show every option with its value and where that comes from.
+/// Show every option of the library with its value and the source of the value.
 ///
-/// The options are variables of the environment; this shows what a program started from here would get.
+/// The options are environment variables. The values are those that a program started from here would get.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {

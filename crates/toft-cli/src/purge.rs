@@ -10,18 +10,18 @@ use crate::words::printed;
 
 const HELP: &str = "\
 Examples:
-  toft purge 1234                  give back now what the process would keep for a while
+  toft purge 1234                  return free memory at once that the process would keep for a while
   toft purge --json 1234 | jq .given_bytes
 
-No signal is sent and no thread of the program is stopped; it needs the permission that a debugger needs.
+No signal is sent and no thread of the program is stopped. You need the permission that a debugger needs.
 
-Exit status: 0, or 125 if the process cannot be asked; then one line says why.";
+Exit status: 0, or 125 with a message if the process cannot be purged.";
 
-/// Let a running process give back all memory that holds no live block.
+/// Return all memory of a running process that holds no live block to the OS.
 ///
-/// Pages of free memory in every thread's slabs, empty slabs and free large blocks go back to the system at once,
-/// whatever the threads are doing. What stays is what lives, what shares a page with it (`toft rss` says which call
-/// sites that is), and the few slots that threads have claimed. What went is the kernel's number: resident memory before and after.
+/// Returns free pages in every thread's slabs, empty slabs and free large blocks at once, whatever the threads are doing.
+/// Live blocks stay resident, and so do free slots on their pages (`toft rss` lists the call sites) and the few slots that
+/// threads have claimed. The figures are the kernel's: resident memory before and after.
 #[derive(Args, Debug)]
 #[command(name = "purge", after_help = HELP, after_long_help = HELP)]
 pub struct Purge {
@@ -55,14 +55,14 @@ pub fn purge(args: &Purge) -> i32 {
     } else {
         let more = if discarded > fell {
             format!(
-                "it discarded {} of address space; what is more than that was not resident, or was taken again\n",
+                "it discarded {} of address space; the rest of that was not resident, or is in use again\n",
                 style::bytes(discarded)
             )
         } else {
             String::new()
         };
         format!(
-            "resident memory of process {pid} fell by {}: {} before, {} after; next: toft rss {pid}, what the rest is\n{more}",
+            "resident memory of process {pid} fell by {}: {} before, {} after; next: toft rss {pid} explains the rest\n{more}",
             style::bytes(fell),
             style::bytes(before.rss),
             style::bytes(after.rss)

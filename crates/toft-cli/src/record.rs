@@ -22,28 +22,28 @@ use crate::words::is_standard;
 
 const HELP: &str = "\
 Examples:
-  toft record -- sort words                  into toft.trace
+  toft record -- sort words                  record into toft.trace
   toft record -o make.trace --children -- make
-  toft trace toft.trace                      what it amounts to
-  toft bench --trace toft.trace              replays it on every allocator that is there
+  toft trace toft.trace                      summarize it
+  toft bench --trace toft.trace              replay it on every available allocator
 
 Exit status: that of PROGRAM; 124 if nothing was recorded; 125 to 127 as for `toft run`.";
 
 /// Record every allocation of a program into a file
 ///
-/// The file can be looked at with `toft trace FILE` and replayed on any allocator with `toft-bench --trace FILE`. It
-/// holds sizes, alignments, call sites, threads and the order of the calls; not the contents of memory, and not the time
-/// between calls. A process that the program forks writes a file of its own, FILE.PID.
+/// `toft trace FILE` summarizes the file, and `toft-bench --trace FILE` replays it on any allocator. The file holds
+/// sizes, alignments, call sites, threads and the order of the calls. It does not hold the contents of memory or the
+/// time between calls. A forked process writes its own file, FILE.PID.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct Record {
-    /// The trace; a trace that is there is replaced
+    /// The trace file; an existing trace is replaced
     #[arg(short, long, value_name = "FILE", default_value = "toft.trace")]
     output: PathBuf,
     /// Record the programs that PROGRAM starts too, each into FILE.PID
     #[arg(long)]
     children: bool,
-    /// The program, found like a shell finds it
+    /// The program, searched for in PATH as by a shell
     #[arg(value_name = "PROGRAM")]
     program: OsString,
     /// Its arguments
@@ -116,7 +116,7 @@ fn vacate(path: &Path) -> Result<PathBuf, String> {
             let mut start = Vec::new();
             file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(told)?;
             if !start.is_empty() && start != MAGIC {
-                return Err(format!("{} is there and is no trace: not replaced", path.display()));
+                return Err(format!("{} exists and is not a trace: not replaced", path.display()));
             }
             fs::remove_file(&whole).map_err(told)?;
         }

@@ -42,7 +42,7 @@ pub fn table(page: &mut String, style: Style, when: &str, terms: &[Term], rss: u
     }
     let sum: u64 = terms.iter().map(|term| term.bytes).sum();
     let left = rss as i64 - sum as i64;
-    line(left, "not told apart", if left == 0 { "" } else { "it changed between two looks" });
+    line(left, "unaccounted", if left == 0 { "" } else { "it changed between two readings" });
     let _ = writeln!(
         page,
         "  {:>10}  {:>6}  {}",

@@ -18,20 +18,19 @@ const TOP: usize = 10;
 
 const HELP: &str = "\
 Examples:
-  toft rss 1234                    one page
-  toft rss --json 1234 | jq .pins  the same for machines, with every call site and thread
-  toft run -- ./server &           a process that can be looked at: toft rss $!
+  toft rss 1234                    explain the resident memory of process 1234
+  toft rss --json 1234 | jq .pins  the same as JSON, with every call site and thread
+  toft run -- ./server &           start a process that toft rss $! can read
 
-Nothing runs in the process and nothing stops it; it needs the permission that a debugger needs.
+No code runs in the process, and it is not stopped. You need the permission that a debugger needs.
 
-Exit status: 0, or 125 if the process cannot be explained; then one line says why.";
+Exit status: 0, or 125 with a message if the process cannot be read.";
 
-/// Explain the resident memory of a running process: what lives, what is free, what pins it.
+/// Explain the resident memory of a running process: what is live, what is free, and what pins it.
 ///
-/// One page that joins what the kernel counts (Rss, and what it is mapped from) with what the allocator knows: each
-/// resident byte is live, free on a page that something live keeps, claimed by a thread, kept for reuse, bookkeeping, or
-/// not Toft's at all. The lines add up to the kernel's number. The call sites at the end are those whose live blocks keep
-/// the most free memory from going back.
+/// Combines the kernel's figures (Rss, by mapping) with the allocator's tables. Each resident byte is live, free on a page
+/// with a live block, claimed by a thread, kept for reuse, metadata, or not Toft's. The lines add up to the kernel's Rss.
+/// The last table lists the call sites whose live blocks pin the most free memory.
 #[derive(Args, Debug)]
 #[command(name = "rss", after_help = HELP, after_long_help = HELP)]
 pub struct Explain {
@@ -76,19 +75,15 @@ fn terms(rss: &Rss) -> Vec<Term> {
     );
     let mut terms = vec![
         Term::new(a.slabs.live + a.large_live, "live", format!("{blocks}, touched or not")),
-        Term::new(a.large_slack, "slack of large blocks", "behind what was asked for"),
+        Term::new(a.large_slack, "slack of large blocks", "after the requested sizes"),
         Term::new(a.slabs.claimed, "claimed by threads", "malloc hands these slots out next"),
         Term::new(a.slabs.remote, "freed by other threads", "not yet collected by the owners"),
-        Term::new(
-            a.slabs.pinned,
-            "free, pinned",
-            "on pages that live blocks keep: see the call sites",
-        ),
-        Term::new(a.slabs.loose, "free, dirty", "on pages that nothing keeps: these go back"),
+        Term::new(a.slabs.pinned, "free, pinned", "on pages with live blocks: see the call sites"),
+        Term::new(a.slabs.loose, "free, dirty", "on pages without live blocks: soon returned"),
         Term::new(
             a.slabs.quarantined,
             "quarantine",
-            "freed blocks that wait, and their pages: toft purge returns these",
+            "freed blocks that wait for reuse: toft purge returns them",
         ),
         Term::new(
             a.slabs.reserved,
@@ -118,8 +113,8 @@ fn terms(rss: &Rss) -> Vec<Term> {
         Term::new(others.programs, "program and libraries", nothing()),
         Term::new(others.files, "other files", nothing()),
         Term::new(others.shared, "shared memory", nothing()),
-        Term::new(others.stacks, "stacks", "the first thread's, and sleeping ones'"),
-        Term::new(others.brk, "brk heap", "not Toft's: something there calls brk itself"),
+        Term::new(others.stacks, "stacks", "of the first thread and of sleeping threads"),
+        Term::new(others.brk, "brk heap", "not Toft's: from direct calls of brk"),
         Term::new(
             others.anonymous,
             "other anonymous mappings",
@@ -152,11 +147,11 @@ fn page(rss: &Rss, symbols: &mut Symbols, style: Style) -> String {
     line("kernel", &kernel);
     line("of Toft", &kernel_cells(ours));
     let guards = style::bytes(rss.account.guards);
-    line("guards", &[format!("{guards} of address space behind large blocks, not resident")]);
+    line("guards", &[format!("{guards} of address space after large blocks, not resident")]);
     if let Some(text) = filtered::line_of(&rss.filter, rss.pid) {
         line("seccomp", &[text]);
     }
-    line("unknown", &["how much of its slot a block asked for: requests are not kept".into()]);
+    line("unknown", &["the requested sizes of blocks: they are not recorded".into()]);
     line("reading", &calm(rss));
     thread_table(&mut page, rss, style);
     let (pins, count) = pinning(rss, symbols);
@@ -230,7 +225,7 @@ fn whose(rss: &Rss, thread: &Thread, holder: Option<i32>) -> String {
     match (thread.running, task) {
         (true, Some(task)) => format!("{} ({}), heap {}", task.number, task.name, thread.heap),
         (true, None) => format!("heap {}", thread.heap),
-        (false, _) => format!("heap {}: its thread has ended", thread.heap),
+        (false, _) => format!("heap {}: its thread has exited", thread.heap),
     }
 }
 

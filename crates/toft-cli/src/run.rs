@@ -42,20 +42,21 @@ pub const NOT_FOUND: i32 = 127;
 
 const HELP: &str = "\
 Examples:
-  toft run -- python3 app.py                      runs it on Toft
-  toft run --stats -- make                        and says at the end what it had, and where
-  toft run --profile heap.html -- ./server        who holds what lives at the end
-  toft run --sample 512k --profile heap.html -- ./server   with whole call stacks, sampled
-  toft run --leaks -- ./tests                     what was lost, by call site; status 123 for CI
-  toft run --env TOFT_LIMIT=512m -- ./worker      with an option; toft options has all of them
-  toft run --secure -- ./server                   on the hardened build
-  toft run --dry-run -- ./program                 only says whether it would work
+  toft run -- python3 app.py                      run a program on Toft
+  toft run --stats -- make                        print a summary of memory and call sites at exit
+  toft run --profile heap.html -- ./server        write the live memory at exit, by call site
+  toft run --sample 512k --profile heap.html -- ./server   add sampled call stacks
+  toft run --leaks -- ./tests                     report leaks by call site; status 123 for CI
+  toft run --env TOFT_LIMIT=512m -- ./worker      set an option; toft options lists all of them
+  toft run --secure -- ./server                   run on the hardened build
+  toft run --dry-run -- ./program                 only check whether Toft would work
 
 Exit status:
   that of PROGRAM; if a signal killed it, the same signal kills toft
   123   --leaks was given, PROGRAM ended with 0, and it leaked
-  124   --strict was given and the library did not load, or --leaks or --profile and PROGRAM ended with 0
-        without a report; or one of the three, and PROGRAM brings its own malloc, or (--leaks --strict) may
+  124   --strict was given and the library did not load
+        --leaks or --profile was given, and PROGRAM ended with 0 without a report
+        one of the three was given, and PROGRAM brings its own malloc (with --leaks --strict: or may)
   125   PROGRAM was refused, or toft itself failed
   126   PROGRAM cannot be executed
   127   PROGRAM was not found
@@ -64,49 +65,49 @@ Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are p
 
 /// Run a program on Toft.
 ///
-/// The program is not changed in any way: the library goes in front of its malloc through LD_PRELOAD. Before it is
-/// started, it is examined, and refused with one line if the library could not work in it. After it is started, the
-/// library reports itself; if it does not, one line says so.
+/// The program file is not changed: LD_PRELOAD puts the library before its malloc. The program is examined first, and
+/// is not started if the library cannot work in it. A message on stderr says why. If the library does not load, a
+/// message on stderr says so.
 #[derive(Args, Debug)]
 #[command(after_help = HELP, after_long_help = HELP)]
 pub struct Run {
     /// Print a summary of time, memory and the top call sites at exit, on stderr
     #[arg(long)]
     stats: bool,
-    /// Name at exit, by call site, the blocks that were not freed and cannot be reached any more, and end with status 123
-    /// if there are any (TOFT_LEAKS=all: all that were not freed)
+    /// Report leaks at exit, by call site, and end with status 123 if there are any. A leak is a block that was not freed
+    /// and that no pointer reaches (TOFT_LEAKS=all: every block that was not freed)
     #[arg(long)]
     leaks: bool,
-    /// Write at exit who has how much live memory, by call site, into a file; its ending tells the form (.toft, .html,
-    /// .svg, .pb.gz, .folded, .json, .txt). Look at it with `toft report`
+    /// Write the live memory at exit, by call site, to a file. Its extension selects the format (.toft, .html, .svg,
+    /// .pb.gz, .folded, .json, .txt). `toft report` shows it
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Keep the whole stack of one allocation in about so many allocated bytes (512k, 64k, ...), by frame pointers, for
-    /// --profile and `toft heap`
+    /// Keep the whole call stack of one allocation in about BYTES allocated bytes (512k, 64k, ...), by frame pointers,
+    /// for --profile and `toft heap`
     #[arg(long, value_name = "BYTES", value_parser = sample)]
     sample: Option<OsString>,
-    /// Follow hints that `toft hints` has made of profiles of an earlier run
+    /// Apply hints that `toft hints` made from profiles of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "leaks"])]
     hints: Option<PathBuf>,
-    /// Print it as one JSON object instead (with --dry-run: what was found, as JSON)
+    /// Print the summary, or the leaks, as one JSON object (with --dry-run: the findings)
     #[arg(long)]
     json: bool,
     /// Write the summary, or the leaks, to a file instead of stderr; - is stdout
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Let the programs that PROGRAM starts run on Toft too (as they do if PROGRAM is a shell script)
+    /// Run the programs that PROGRAM starts on Toft too (the default if PROGRAM is a shell script)
     #[arg(long)]
     children: bool,
     /// Set a variable in the program's environment, TOFT_ options included; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     env: Vec<(String, OsString)>,
-    /// Run it on the hardened build: what is corrupted is found, and the program ended; it takes more time and memory
+    /// Run on the hardened build, which ends the program at heap corruption. It takes more time and memory
     #[arg(long, conflicts_with_all = ["library", "sample", "hints"])]
     secure: bool,
     /// Use this library instead of the one that toft carries
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
-    /// Only say what was found and what would be done
+    /// Only print the findings and what would be done
     #[arg(long, visible_alias = "report-only")]
     dry_run: bool,
     /// Start the program even if the library cannot work in it
@@ -115,7 +116,7 @@ pub struct Run {
     /// End with status 124 if the library did not load, or the program brings its own malloc
     #[arg(long)]
     strict: bool,
-    /// The program, found like a shell finds it
+    /// The program, searched for in PATH as by a shell
     #[arg(value_name = "PROGRAM")]
     program: OsString,
     /// Its arguments
@@ -149,7 +150,7 @@ fn unfit(run: &Run) -> Option<String> {
     let bad = left.find_map(|(name, value)| match fault(&name, &value) {
         // It may be meant for something else.
         None | Some(Fault::Unknown(..)) => None,
-        Some(bad) => Some(format!("{bad}; not started (toft options shows what there is)")),
+        Some(bad) => Some(format!("{bad}; not started (toft options lists the options)")),
     });
     bad.or_else(|| {
         let path = run.output.as_deref().filter(|path| !is_standard(path))?;
@@ -210,7 +211,7 @@ pub fn run(run: &Run) -> i32 {
 
     if scope != Scope::Program && !library.reached && geteuid().is_root() {
         say(
-            "programs of other users will not run on Toft: there is no place for the library that they can read",
+            "programs of other users will not run on Toft: no folder for the library is readable for them",
         );
     }
 
@@ -263,7 +264,7 @@ pub fn run(run: &Run) -> i32 {
     let mut said = false;
     let outcome = launch::run(&launch, || {
         said = true;
-        say(&not_loaded(&shown, &library, &vetted, "no sign of it after 2 seconds"));
+        say(&not_loaded(&shown, &library, &vetted, "it did not report within 2 seconds"));
     });
     match outcome {
         Ok(outcome) => {
@@ -302,7 +303,7 @@ fn finish(
     let ended = Ended::of(outcome.status);
     let shown = vetted.named.display().to_string();
     if !loaded && !said {
-        say(&not_loaded(&shown, library, vetted, "it ended without a sign of it"));
+        say(&not_loaded(&shown, library, vetted, "the program ended before the library reported"));
     }
     // What such a program has from its own malloc nobody has looked at: no answer would be about it.
     let blind = vetted.own_malloc();
@@ -325,14 +326,14 @@ fn finish(
         Some(Some(leaks)) if run.json || clear || leaks.any() => {
             text += &if run.json { format!("{}\n", leaks.json()) } else { leaks.text(style) };
         }
-        Some(None) => say("no report of leaks: the program was killed, or left by _exit or exec"),
+        Some(None) => say("no report of leaks: the program was killed, or called _exit or exec"),
         Some(Some(_)) | None => {}
     }
     if let Some(file) = blind.filter(|_| run.strict || wanted.leaks || wanted.profiled.is_some()) {
         let file = file.display();
-        say(&format!("{file} brings its own malloc: what it allocated there was not looked at"));
+        say(&format!("{file} brings its own malloc: blocks of that malloc were not checked"));
     } else if let Some(bytes) = elsewhere.map(style::bytes) {
-        say(&format!("{bytes} of anonymous memory are not Toft's and were not looked at"));
+        say(&format!("{bytes} of anonymous memory are not Toft's and were not scanned"));
     }
     if !text.is_empty()
         && let Err(why) = print(run, &text)

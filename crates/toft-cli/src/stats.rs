@@ -177,25 +177,25 @@ impl Stats {
             &[
                 format!("{} slabs", style::count(self.number("slabs"))),
                 format!("{} mapped", style::bytes(self.number("mapped_bytes"))),
-                format!("{} bookkeeping", style::bytes(self.number("metadata_bytes"))),
+                format!("{} metadata", style::bytes(self.number("metadata_bytes"))),
                 format!("{} partitions", self.number("partitions")),
             ],
         );
         if self.number("own_sites") + self.number("grouped_sites") != 0 {
             let merged = match self.number("merged_sites") {
-                0 => "none shares one".to_owned(),
-                n => style.bad(&format!("{} came later and share", style::count(n))),
+                0 => "none shared".to_owned(),
+                n => style.bad(&format!("{} later ones share one", style::count(n))),
             };
             let own = style::count(self.number("own_sites"));
-            let mut parts = vec![format!("{own} with a partition of their own"), merged];
+            let mut parts = vec![format!("{own} with their own partition"), merged];
             if self.number("found_wrappers") != 0 {
                 let found = style::count(self.number("found_wrappers"));
                 // What they have handed out until then is still told as theirs.
-                parts.push(format!("{found} found to be in wrappers of malloc"));
+                parts.push(format!("{found} found in wrappers of malloc"));
             }
             if self.number("grouped_sites") != 0 {
                 let grouped = style::count(self.number("grouped_sites"));
-                parts.push(format!("{grouped} together, as hints say"));
+                parts.push(format!("{grouped} share one, as hinted"));
             }
             line("sites", &parts);
         }
@@ -209,16 +209,16 @@ impl Stats {
         );
         if self.number("gone_blocks") != 0 {
             line(
-                "gone",
+                "freed",
                 &[
-                    format!("{} freed for good", style::count(self.number("gone_blocks"))),
+                    format!("{} permanently", style::count(self.number("gone_blocks"))),
                     style::bytes(self.number("gone_bytes")),
                 ],
             );
         }
         let misuse = match self.number("misuse") {
             0 => style.good("none"),
-            n => style.bad(&format!("{} bad calls, named above", style::count(n))),
+            n => style.bad(&format!("{} bad calls, reported above", style::count(n))),
         };
         line("misuse", &[misuse]);
         self.resident_table(&mut page, style);
@@ -240,8 +240,8 @@ impl Stats {
             Term::new(of("large"), "large blocks", ""),
             Term::new(of("metadata"), "metadata", "descriptors, heaps, tables"),
             Term::new(of("files"), "program and libraries", "and other files"),
-            Term::new(of("stack"), "stack", "the first thread's"),
-            Term::new(of("brk"), "brk heap", "not Toft's: something there calls brk itself"),
+            Term::new(of("stack"), "stack", "of the first thread"),
+            Term::new(of("brk"), "brk heap", "not Toft's: from direct calls of brk"),
             Term::new(of("other"), "other mappings", "not Toft's: mmap, stacks of threads"),
         ];
         terms.retain(|term| term.bytes > 0);
@@ -281,14 +281,12 @@ impl Stats {
     /// Why a target that had the library gave no statistics.
     fn silence(&self) -> &'static str {
         match (&self.version, self.ended) {
-            (None, _) => "no statistics: the library was not there",
+            (None, _) => "no statistics: the library was not loaded",
             _ if self.garbled > 0 => "no statistics: several processes wrote them at once",
             (_, Ended::Signal(_)) => {
                 "no statistics: the program was killed before it could write them"
             }
-            _ => {
-                "no statistics: the program left by _exit or became another by exec (then try --children)"
-            }
+            _ => "no statistics: the program called _exit, or exec (then try --children)",
         }
     }
 

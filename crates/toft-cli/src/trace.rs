@@ -16,15 +16,15 @@ const TRACE_MOST: u64 = 2 << 30;
 
 const HELP: &str = "\
 Examples:
-  toft record -o sort.trace -- sort words    records it
-  toft trace sort.trace                      one screen
-  toft bench --trace sort.trace              replays it on every allocator that is there
+  toft record -o sort.trace -- sort words    record a trace
+  toft trace sort.trace                      summarize it on one screen
+  toft bench --trace sort.trace              replay it on every available allocator
 
-Exit status: 0, or 125 if the file is no trace that can be read; then one line says why.";
+Exit status: 0, or 125 with a message if the file is not a readable trace.";
 
-/// Show what a recorded trace amounts to
+/// Summarize a recorded trace
 ///
-/// Lifetimes are counted in events, since a trace holds no time.
+/// Lifetimes are counted in events, because a trace does not hold the time.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct Show {
@@ -139,7 +139,7 @@ fn as_text(trace: &Trace, all: &Summary, most: usize) -> String {
         row(
             "not known",
             format!(
-                "{} calls not recorded, {} frees of blocks never seen, {} events of lost objects",
+                "{} calls not recorded, {} frees of unknown blocks, {} events of lost objects",
                 count(trace.unrecorded),
                 count(trace.unknown_frees),
                 count(all.strays)
@@ -149,7 +149,7 @@ fn as_text(trace: &Trace, all: &Summary, most: usize) -> String {
     if all.siteless > 0 {
         row(
             "no call site",
-            format!("{} calls of sites beyond the number that is kept", count(all.siteless)),
+            format!("{} calls of sites beyond the limit of recorded sites", count(all.siteless)),
         );
     }
     let sizes = all.sizes.iter().map(|(size, blocks)| (format!("<= {}", bytes(*size)), *blocks));

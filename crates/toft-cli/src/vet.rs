@@ -109,7 +109,7 @@ pub fn vet(program: &OsString, arguments: &[OsString], path: &OsString) -> Resul
         Err(elf::Unreadable::Denied) => findings.push(Finding {
             kind: "unreadable",
             what: "may be executed but not read".into(),
-            so: "nothing is known about it",
+            so: "it was not examined",
             effect: Effect::Warn,
             of: None,
         }),
@@ -201,8 +201,8 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     if let Some(by) = &facts.sanitizer {
-        let what = format!("has a sanitizer inside ({by})");
-        add("sanitizer", what, "it must have malloc for itself", Effect::Refuse);
+        let what = format!("contains a sanitizer ({by})");
+        add("sanitizer", what, "a sanitizer needs its own malloc", Effect::Refuse);
         return;
     }
     if facts.go {
@@ -215,10 +215,15 @@ fn examine(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if facts.exports_malloc {
         let what = "brings its own malloc and exports it".into();
-        add(OWN_MALLOC, what, "its own wins over a preloaded one; going on", Effect::Warn);
+        add(
+            OWN_MALLOC,
+            what,
+            "its own takes precedence over a preloaded one; going on",
+            Effect::Warn,
+        );
     } else if let Some(by) = &facts.own_malloc {
         let what = format!("brings its own malloc ({by})");
-        add(OWN_MALLOC, what, "what it takes from there is not Toft's; going on", Effect::Warn);
+        add(OWN_MALLOC, what, "blocks of that malloc are not Toft's; going on", Effect::Warn);
     } else if let Some(library) = facts.needed.iter().find(|library| allocator_library(library)) {
         let what = format!("is linked against another malloc ({library})");
         add("linked-malloc", what, "Toft's malloc comes first; going on", Effect::Warn);

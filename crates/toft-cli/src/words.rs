@@ -78,7 +78,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 pub fn agrees(path: &Path, form: Format) -> Result<(), String> {
     match Format::of_name(&path.to_string_lossy()) {
         Some(other) if other != form && !is_standard(path) => Err(format!(
-            "{} is the name of another form than the one asked for: leave one of the two out",
+            "{} has the extension of another format than the requested one: leave one of the two out",
             path.display()
         )),
         _ => Ok(()),

@@ -59,8 +59,8 @@ fn a_report_on_stderr_gets_functions_lines_and_advice() {
         "  called from    inner at twice.c:3\n",
         "                 outer at twice.c:5\n",
         "  call site      make at twice.c:6\n",
-        "What it means: the program freed a block that it had freed before",
-        "What to do next:\n  - Look at the call",
+        "What it means: the program freed a block that it had already freed",
+        "What to do next:\n  - Check the call",
     ] {
         assert!(page.contains(wanted), "{wanted:?} is not in\n{page}\nof\n{report}");
     }
@@ -151,7 +151,7 @@ fn one_line_is_explained_too() {
     let report = report_of(TWICE, directory.path(), &[], &["TOFT_REPORT=line"]);
     assert_eq!(report.lines().count(), 1, "{report}");
     let page = stdout(&explain(&["-"], &report));
-    assert!(page.contains("The report names no place in code"), "{page}");
+    assert!(page.contains("The report has no code addresses"), "{page}");
     assert!(page.contains("What it means: the program freed a block"), "{page}");
 }
 

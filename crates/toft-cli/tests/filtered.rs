@@ -85,7 +85,7 @@ fn seccomp(target: &Target) -> Value {
         let output = toft().args(["rss", "--json", &target.pid.to_string()]).output().unwrap();
         let all: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
         let said = all["seccomp"].clone();
-        let looked = said.as_str().is_none_or(|text| !text.contains("not looked at"));
+        let looked = said.as_str().is_none_or(|text| !text.contains("not probed yet"));
         if looked || Instant::now() > end {
             return said;
         }

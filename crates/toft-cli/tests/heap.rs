@@ -260,7 +260,7 @@ fn every_form_has_every_byte() {
     assert!(short.contains("more call sites: --top 0 shows all"), "{short}");
     let formless = toft().args(["report", &saved, "-o", &at("heap.xyz")]).output().unwrap();
     assert_eq!(formless.status.code(), Some(2));
-    assert!(said(&formless).contains("say --format"), "{}", stderr(&formless));
+    assert!(said(&formless).contains("give --format"), "{}", stderr(&formless));
     assert!(refused(&["report", &saved, "-o", "/nowhere/heap.json"]).contains("cannot write"));
 
     // In pprof's own hands.

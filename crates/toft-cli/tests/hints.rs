@@ -49,7 +49,8 @@ fn made(directory: &Path, program: &Path) -> PathBuf {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let line = said(&output);
     assert!(
-        line.contains("1 call sites apart") && line.contains("next: toft run --hints"),
+        line.contains("1 call sites with their own partition")
+            && line.contains("next: toft run --hints"),
         "{line}"
     );
     file
@@ -83,7 +84,7 @@ fn what_a_run_showed_saves_memory_in_the_next() {
     assert_eq!(heap["own_sites"], 1, "{stats}");
     assert!(heap["grouped_sites"].as_u64().unwrap() >= 300, "{stats}");
     let page = stderr(&run(&["--hints", text(&file), "--stats"], &[text(&program)]));
-    assert!(page.contains("together, as hints say"), "{page}");
+    assert!(page.contains("share one, as hinted"), "{page}");
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn what_is_no_profile_and_what_are_no_hints_is_told() {
     refuse(hints(&[text(&missing)]), "No such file");
     refuse(run(&["--hints", text(&garbage)], &["true"]), "its first line is not `toft-hints 1`");
     refuse(run(&["--hints", text(&missing)], &["true"]), "No such file");
-    refuse(run(&["--hints", text(directory.path())], &["true"]), "it is no regular file");
+    refuse(run(&["--hints", text(directory.path())], &["true"]), "it is not a regular file");
     let long = directory.path().join("x".repeat(240));
     fs::write(&long, "toft-hints 1\n").unwrap();
     refuse(run(&["--hints", text(&long)], &["true"]), "its name is too long");
@@ -173,10 +174,14 @@ fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
     // The same once more is no change.
     let same = hints(&[text(&profile), "-o", text(&file)]);
     assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
-    assert!(!backup.exists() && !said(&same).contains("what was there"), "{}", stderr(&same));
+    assert!(
+        !backup.exists() && !said(&same).contains("the earlier hints are in"),
+        "{}",
+        stderr(&same)
+    );
     let other = hints(&[text(&profile), "--own-from", "1k", "-o", text(&file)]);
     assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
-    assert!(said(&other).contains(&format!("(what was there is {})", text(&backup))));
+    assert!(said(&other).contains(&format!("(the earlier hints are in {})", text(&backup))));
     assert_eq!(fs::read_to_string(&backup).unwrap(), first);
     assert_ne!(fs::read_to_string(&file).unwrap(), first);
     let json = hints(&[text(&profile), "--json", "-o", text(&file)]);
@@ -186,7 +191,7 @@ fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
     let before = fs::read(&profile).unwrap();
     let refused = hints(&[text(&profile), "-o", text(&profile)]);
     assert_eq!(refused.status.code(), Some(125), "{}", stderr(&refused));
-    assert!(said(&refused).contains("is there and has no hints"), "{}", stderr(&refused));
+    assert!(said(&refused).contains("exists and does not contain hints"), "{}", stderr(&refused));
     assert_eq!(fs::read(&profile).unwrap(), before);
 }
 
@@ -209,7 +214,7 @@ fn hints_of_a_doubtful_profile_say_so_and_are_followed() {
     assert_eq!(output.as_ref().unwrap().status.code(), Some(0), "{output:?}");
     let output = hints(&[text(&profile), "-o", text(&file)]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("what each has is not certain"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("their figures are not certain"), "{}", stderr(&output));
     let lines = fs::read_to_string(&file).unwrap();
     assert!(lines.contains("\n# Not certain: "), "{lines}");
     let followed = run(&["--hints", text(&file)], &[text(&program)]);

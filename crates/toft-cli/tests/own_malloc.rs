@@ -68,9 +68,8 @@ fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
         let output = run(options, &[program]);
         let page = stderr(&output);
         assert_eq!(output.status.code(), Some(124), "{options:?}: {page}");
-        let line = format!(
-            "toft: {file} brings its own malloc: what it allocated there was not looked at\n"
-        );
+        let line =
+            format!("toft: {file} brings its own malloc: blocks of that malloc were not checked\n");
         assert!(page.contains(&line), "{options:?}: {page}");
         assert!(!page.contains("no leaks"), "{options:?}: {page}");
     }
@@ -79,7 +78,7 @@ fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let page = stderr(&output);
     assert!(page.contains(&format!("toft: {file} brings its own malloc (")), "{page}");
-    assert!(!page.contains("was not looked at"), "{page}");
+    assert!(!page.contains("were not checked"), "{page}");
 }
 
 #[track_caller]
@@ -180,7 +179,8 @@ fn the_browser_is_told_through_its_wrapper() {
     let output = run(&["--dry-run"], &["chromium"]);
     let page = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{page}");
-    let line = "brings its own malloc and exports it: its own wins over a preloaded one";
+    let line =
+        "brings its own malloc and exports it: its own takes precedence over a preloaded one";
     assert!(page.contains(line), "{page}");
     assert!(page.lines().any(|text| text.contains("/chromium brings")), "{page}");
 }
@@ -199,13 +199,13 @@ fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_look
     let page = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{page}");
     assert!(page.starts_with("toft: no leaks"), "{page}");
-    assert!(page.contains("MiB of other anonymous memory were not looked at"), "{page}");
+    assert!(page.contains("MiB of other anonymous memory were not scanned"), "{page}");
     // That is no proof.
     let output = run(&["--leaks", "--strict"], &[text(&program), "much"]);
     assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
     let line = said(&output);
     assert!(
-        line.ends_with("MiB of anonymous memory are not Toft's and were not looked at"),
+        line.ends_with("MiB of anonymous memory are not Toft's and were not scanned"),
         "{line}"
     );
 }

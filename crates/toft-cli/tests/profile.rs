@@ -85,9 +85,10 @@ fn at_exit_the_profile_is_written_in_the_form_of_its_name() {
 fn what_cannot_be_written_is_told_before_or_after() {
     let directory = directory();
     let program = holder(directory.path());
-    for (name, why) in
-        [("heap.xyz", "does not tell the form"), ("no/folder/heap.toft", "no such folder")]
-    {
+    for (name, why) in [
+        ("heap.xyz", "its extension is not one of .toft"),
+        ("no/folder/heap.toft", "no such folder"),
+    ] {
         let output = profiled(&[], &directory.path().join(name), &[text(&program)]);
         assert_eq!(output.status.code(), Some(125), "{name}");
         assert!(said(&output).contains(why), "{}", stderr(&output));
@@ -95,7 +96,7 @@ fn what_cannot_be_written_is_told_before_or_after() {
     let file = directory.path().join("heap.toft");
     let output = profiled(&[], &file, &[text(&program), "leave"]);
     assert_eq!(output.status.code(), Some(124));
-    assert!(said(&output).contains("no profile: the program was killed, or left by _exit"));
+    assert!(said(&output).contains("no profile: the program was killed, or called _exit"));
     // Without the option nothing is written, and nothing is said.
     assert_clean(&run(&[], &[text(&program), "well"]));
     let left: Vec<_> =

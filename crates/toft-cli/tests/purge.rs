@@ -126,7 +126,7 @@ fn no_more_is_reported_than_was_resident() {
 
     let target = Target::start(&program, &[]);
     let text = stdout(&purge(&[&target.pid]));
-    assert!(text.contains("of address space; what is more than that was not resident"), "{text}");
+    assert!(text.contains("of address space; the rest of that was not resident"), "{text}");
     target.ends_well();
 }
 

@@ -245,7 +245,7 @@ fn the_site_that_keeps_one_block_on_each_page_is_the_pin() {
         "the kernel's Rss",
         "free, pinned",
         "4.6 MiB   312.5 KiB       1 250  pin at target.c:15",
-        "not told apart",
+        "unaccounted",
         "Toft 0.",
     ] {
         assert!(page.contains(expected), "{expected} is missing: {page}");
@@ -657,7 +657,7 @@ fn a_target_may_end_at_any_moment() {
 #[test]
 fn help_says_what_to_type() {
     let help = stdout(&rss(&["--help"]));
-    for expected in ["toft rss 1234", "--json", "125", "kernel's number"] {
+    for expected in ["toft rss 1234", "--json", "125", "kernel's Rss"] {
         assert!(help.contains(expected), "{expected} is missing: {help}");
     }
 }

@@ -278,7 +278,7 @@ fn a_sanitizer_is_found_and_refused() {
     );
     assert_refused(
         text(&inside),
-        "has a sanitizer inside (__tsan_init): it must have malloc for itself",
+        "contains a sanitizer (__tsan_init): a sanitizer needs its own malloc",
     );
 }
 
@@ -307,7 +307,7 @@ fn a_program_that_exports_its_own_malloc_is_warned_about_and_runs() {
         "{}",
         stderr(&output)
     );
-    let line = "brings its own malloc and exports it: its own wins over a preloaded one; going on";
+    let line = "brings its own malloc and exports it: its own takes precedence over a preloaded one; going on";
     assert_eq!(said(&output), format!("toft: {} {line}", program.display()));
 }
 

@@ -1,7 +1,8 @@
-// Toft for C++: an allocator for containers, and zones as objects and as memory resources. C++17.
+// Toft for C++17: an allocator for containers, and zones as objects and as memory resources.
 //
-// Programs need nothing of this to run on Toft: operator new and delete are replaced by the library. What is
-// declared here names what belongs together: a container's blocks by a token, a request's memory by a zone.
+// A program needs nothing from this header to run on Toft: the library replaces operator new and
+// delete. The classes here group memory: the blocks of a container by a token, the memory of a
+// request by a zone.
 #ifndef TOFT_HPP
 #define TOFT_HPP
 
@@ -17,8 +18,9 @@
 
 namespace toft {
 
-// An allocator for containers of the standard library. Blocks of one token are of one partition, wherever they are
-// asked for; `toft heap` shows them on one line. Stateless: all allocators of a token are equal.
+// An allocator for containers of the standard library. Blocks of one token are in one partition,
+// wherever they are allocated; `toft heap` shows them on one line. Stateless: all allocators of a
+// token are equal.
 //
 //     std::vector<int, toft::allocator<int, 17>> numbers;
 template <class T, std::uint64_t Token>
@@ -62,7 +64,7 @@ struct allocator {
     }
 };
 
-// A zone that is destroyed with its object, and every block in it. It can be moved and not copied.
+// Owns a zone. The destructor destroys the zone and frees every block in it. Movable, not copyable.
 class zone {
 public:
     // Throws std::bad_alloc if there is no memory for a zone.
@@ -92,7 +94,7 @@ private:
     toft_zone handle_;
 };
 
-// A memory resource over a zone, for std::pmr containers. The zone outlives it.
+// A memory resource over a zone, for std::pmr containers. The zone must outlive it.
 //
 //     toft::zone request("request 17");
 //     toft::zone_resource resource(request);

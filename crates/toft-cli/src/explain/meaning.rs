@@ -15,9 +15,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "double free",
         "free by another thread",
         Meaning {
-            means: "two threads freed one block, at the same moment or nearly: both got through, and the thread that had allocated it found that when it collected what others had freed.",
+            means: "two threads freed the same block at nearly the same time. Both frees were accepted, and the owner thread found the error when it collected the remote frees.",
             next: &[
-                "Find who owns the block: exactly one place may free it. Often both threads believe to be the last user of a shared object: count its users atomically.",
+                "Find the owner of the block: exactly one place may free it. Often both threads treat themselves as the last user of a shared object: count its users atomically.",
                 "Run the program under a race detector (-fsanitize=thread).",
             ],
         },
@@ -26,9 +26,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "double free",
         "",
         Meaning {
-            means: "the program freed a block that it had freed before and had not been given again since.",
+            means: "the program freed a block that it had already freed, and that malloc had not returned again since.",
             next: &[
-                "Look at the call: the pointer it passes was freed earlier, by another owner or on another way through the function. Set a pointer to NULL where it is freed, or give the block one owner.",
+                "Check the call: the pointer it passes was freed earlier, by another owner or on another path through the function. Set a pointer to NULL where it is freed, or give the block one owner.",
                 "To see the first free as well, run with TOFT_GUARDED=1: the report then has the stacks of the allocation and of both frees.",
             ],
         },
@@ -39,8 +39,8 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         Meaning {
             means: "the program passed a pointer into the middle of a block, not to its start.",
             next: &[
-                "Free the pointer that malloc returned. Where it is moved along while it is used, keep the first value.",
-                "In C++, a pointer to a base class that is not the first one of an object, and without a virtual destructor, is such a pointer; and new[] must meet delete[].",
+                "Free the pointer that malloc returned. If the program advances it while using it, keep the first value.",
+                "In C++, a pointer to a base class that is not the first one of an object, and without a virtual destructor, is such a pointer. And new[] needs delete[].",
             ],
         },
     ),
@@ -48,9 +48,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "invalid free",
         "never handed out",
         Meaning {
-            means: "the address is one at which a block could begin, but malloc has never returned it: the pointer was computed, or overwritten.",
+            means: "a block could begin at this address, but malloc has never returned it: the pointer was computed, or overwritten.",
             next: &[
-                "Look at where the pointer comes from: an overflow into the structure that holds it, arithmetic, or a variable that was never set.",
+                "Check where the pointer comes from: an overflow into the structure that holds it, arithmetic, or a variable that was never set.",
             ],
         },
     ),
@@ -58,9 +58,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "invalid free",
         "",
         Meaning {
-            means: "the address does not belong to this allocator: it is on the stack, in a global variable, in memory of mmap or of another allocator, or nowhere.",
+            means: "the address does not belong to this allocator: it is on the stack, in a global variable, in memory of mmap or of another allocator, or not mapped.",
             next: &[
-                "Look at the call: it frees something that malloc has not returned. A common case is memory of a library that has its own function to free it.",
+                "Check the call: it frees something that malloc has not returned. A common case is memory of a library that has its own function to free it.",
                 "If another allocator is linked into the program, TOFT_ON_MISUSE=warn names these calls and leaves the blocks alone.",
             ],
         },
@@ -81,8 +81,8 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         Meaning {
             means: "the program used bytes of a block that nothing had been written to since malloc returned it.",
             next: &[
-                "Compare the two stacks: between the allocation and the read a step is missing that fills the block, or the read goes further than what was filled.",
-                "Where it is right that the block begins with zeros, allocate it by calloc.",
+                "Compare the two stacks: a step that fills the block is missing between the allocation and the read, or the read goes beyond the filled part.",
+                "If the block should begin with zeros, allocate it by calloc.",
                 "A whole page of the block was unwritten. Reads of single bytes on a page that was written to elsewhere are not seen: see docs/uninitialised.md.",
             ],
         },
@@ -91,9 +91,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "dangling pointer",
         "",
         Meaning {
-            means: "a word of the program's memory leads into a block that was freed. That is an error only if the program uses it.",
+            means: "a word of the program's memory points into a block that was freed. That is an error only if the program uses it.",
             next: &[
-                "Look at the block or variable that holds it: set the pointer to NULL where the block is freed, or free the holder first.",
+                "Check the block or variable that holds it: set the pointer to NULL where the block is freed, or free the holder first.",
                 "A word on a stack, or in a part of a block that is not in use, may be left from earlier; and a number may look like a pointer.",
             ],
         },
@@ -104,7 +104,7 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         Meaning {
             means: "memory of a freed block was found changed: the program wrote through a pointer to it after the free, at some time before this report.",
             next: &[
-                "Find who still had a pointer to the block: TOFT_GUARDED=1 makes the write itself fault, with its stack and that of the free.",
+                "Find the code that still had a pointer to the block: TOFT_GUARDED=1 makes the write itself fault, with its stack and that of the free.",
             ],
         },
     ),
@@ -112,10 +112,10 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "heap overflow",
         "was overwritten",
         Meaning {
-            means: "what lies behind a block's last byte was found changed: the program wrote beyond its end, at some time before this report.",
+            means: "the bytes after a block's end were found changed: the program wrote beyond its end, at some time before this report.",
             next: &[
-                "Compare the size that was asked for, at the call site, with what is written there.",
-                "TOFT_GUARDED=1 puts blocks right before a page that faults: the write itself is then named.",
+                "Compare the requested size, at the call site, with what is written there.",
+                "TOFT_GUARDED=1 puts blocks right before a page that faults: the write itself is then reported.",
             ],
         },
     ),
@@ -123,17 +123,17 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "heap underflow",
         "was overwritten",
         Meaning {
-            means: "what lies before a block's first byte was found changed: the program wrote below its start, or beyond the end of the block before it.",
-            next: &["Look for an index that becomes negative, and at the neighbour before it."],
+            means: "the bytes before a block's start were found changed: the program wrote below its start, or beyond the end of the block before it.",
+            next: &["Look for an index that becomes negative, and check the block before it."],
         },
     ),
     (
         "heap overflow",
         "",
         Meaning {
-            means: "the program reached beyond the end of a block.",
+            means: "the program accessed memory beyond the end of a block.",
             next: &[
-                "Compare the size that was asked for, at the allocation, with what the access needs: a terminating zero, an index that is one too large, a size in elements instead of bytes.",
+                "Compare the requested size, at the allocation, with what the access needs: a terminating zero, an index that is one too large, a size in elements instead of bytes.",
             ],
         },
     ),
@@ -141,7 +141,7 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "heap underflow",
         "",
         Meaning {
-            means: "the program reached below the start of a block.",
+            means: "the program accessed memory before the start of a block.",
             next: &[
                 "Look for an index that becomes negative, or a pointer that is moved back once too often.",
             ],
@@ -151,9 +151,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "invalid access",
         "",
         Meaning {
-            means: "the program reached memory of the heap in which there is no block and never was one.",
+            means: "the program accessed heap memory where there is no block and never was one.",
             next: &[
-                "Look at where the pointer comes from: it was computed, overwritten, or never set.",
+                "Check where the pointer comes from: it was computed, overwritten, or never set.",
             ],
         },
     ),
@@ -161,10 +161,10 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "invalid zone",
         "",
         Meaning {
-            means: "a call about a private zone was given a handle that stands for none: of a zone that was destroyed, or one that toft_zone_create has never returned.",
+            means: "a call for a private zone got an invalid handle: that of a destroyed zone, or one that toft_zone_create has never returned.",
             next: &[
-                "Find who destroyed the zone, and why somebody still had its handle; set a handle to 0 where its zone is destroyed.",
-                "A handle that never was has been overwritten, computed, or was never set.",
+                "Find the code that destroyed the zone, and the code that still had its handle; set a handle to 0 where its zone is destroyed.",
+                "A handle that was never returned was overwritten, computed, or never set.",
             ],
         },
     ),
@@ -172,9 +172,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "stray access",
         "",
         Meaning {
-            means: "code outside of the allocator reached for the allocator's own tables, which TOFT_PKEY protects.",
+            means: "code outside of the allocator accessed the allocator's own tables, which TOFT_PKEY protects.",
             next: &[
-                "Look at where the pointer comes from: it was computed, overwritten, or never set. The instruction itself is the first line of the stack.",
+                "Check where the pointer comes from: it was computed, overwritten, or never set. The instruction itself is the first line of the stack.",
             ],
         },
     ),
@@ -182,9 +182,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "damaged metadata",
         "",
         Meaning {
-            means: "the allocator's own tables do not hold together. They lie far from every block, so that a wild write or a fault of the machine has changed them, or the allocator itself has a mistake.",
+            means: "the allocator's own tables are inconsistent. They are far from every block: a wild write or a hardware fault has changed them, or the allocator has a bug.",
             next: &[
-                "Run with TOFT_VERIFY=1 to find the moment, and tell the makers of Toft if the program is innocent.",
+                "Run with TOFT_VERIFY=1 to find the moment, and report a bug in Toft if the program is not the cause.",
             ],
         },
     ),
@@ -192,9 +192,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "wild write",
         "",
         Meaning {
-            means: "something wrote to a slot that nobody ever had. No block overflowed into it byte by byte, or that block would have been named: a pointer that was computed wrongly, overwritten or never set led there.",
+            means: "something wrote to a slot that was never handed out. No block overflowed into it byte by byte, or the report would name that block: a pointer was computed wrongly, overwritten or never set.",
             next: &[
-                "Look for stores through a pointer or an index that was not checked; the byte's value and place often tell which structure was meant.",
+                "Look for stores through a pointer or an index that was not checked; the byte's value and address often show which structure was meant.",
                 "Run with TOFT_VERIFY=1 to find the moment.",
             ],
         },
@@ -203,7 +203,7 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "size mismatch",
         "",
         Meaning {
-            means: "a sized free or delete was told another size than the block has.",
+            means: "a sized free or delete got another size than the block has.",
             next: &[
                 "In C++: the type at the delete is not the one at the new; a base class without a virtual destructor, or new[] with delete.",
             ],
@@ -213,9 +213,9 @@ const TABLE: &[(&str, &str, Meaning)] = &[
         "leaks",
         "",
         Meaning {
-            means: "these blocks were not freed, and when the program ended nothing led to them any more: no pointer to them or into them was left anywhere. With TOFT_LEAKS=all, or where the report says that it could not be looked at, what could still be reached is among them.",
+            means: "these blocks were not freed, and when the program ended no pointer to them or into them was left. With TOFT_LEAKS=all, or if the report says that the scan was not possible, reachable blocks are among them.",
             next: &[
-                "Begin with the largest: its call site is where the memory was asked for, not where it should have been freed.",
+                "Begin with the largest: its call site is where the block was allocated, not where it should have been freed.",
                 "Look for the last pointer to such a block: it was overwritten, or its owner was freed and the block was not.",
             ],
         },
@@ -224,8 +224,8 @@ const TABLE: &[(&str, &str, Meaning)] = &[
 
 /// For kinds that a newer library may have.
 const OTHER: Meaning = Meaning {
-    means: "the library found something that must not be, and named it in this line.",
-    next: &["Look at the calls above, the first one first."],
+    means: "the library found an error, and describes it in this line.",
+    next: &["Check the calls above, beginning with the first."],
 };
 
 /// What a report means.

@@ -22,22 +22,22 @@ use meaning::{Meaning, meaning};
 
 const HELP: &str = "\
 Examples:
-  ./program 2>&1 | toft explain -              what the library said of it, explained
-  toft explain program.log                     the same of a file, whatever else is in it
+  ./program 2>&1 | toft explain -              explain the reports in a program's output
+  toft explain program.log                     explain the reports in a log file, between other lines
   TOFT_REPORT_FILE=/tmp/reports ./program; toft explain /tmp/reports
 
-Names come from the files that the report names, and from /usr/lib/debug by build-id: run it where the program is.
+Names come from the files of the report, and from /usr/lib/debug by build-id: run it on the machine with the program.
 Compile with -g for lines, and with -fno-omit-frame-pointer for stacks of more than one call.
 
-Exit status: 0; 1 if there is no report in what was read; 125 if it cannot be read.";
+Exit status: 0; 1 if the input has no report; 125 if it cannot be read.";
 
 /// The exit status where there is nothing to explain.
 const NOTHING: i32 = 1;
 
-/// Say in plain words what a report of the library means.
+/// Explain a report of the library in plain words.
 ///
-/// Reads what the library wrote to stderr, between whatever else was written there, or the lines of JSON that
-/// TOFT_REPORT_FILE asks for. Each place in code gets its function, file and line.
+/// Reads what the library wrote to stderr, also between other lines, or the JSON lines of TOFT_REPORT_FILE. Adds the
+/// function, file and line to each code address.
 #[derive(Args, Debug)]
 #[command(after_help = HELP, after_long_help = HELP)]
 pub struct Explain {
@@ -62,7 +62,7 @@ pub fn explain(args: &Explain) -> i32 {
     let reports = reports(&String::from_utf8_lossy(&bytes));
     if reports.is_empty() {
         say(&format!(
-            "no report of Toft in {shown}: it begins with `toft: ` and what is wrong, or is a line of TOFT_REPORT_FILE"
+            "no report of Toft in {shown}: a report begins with `toft: ` and the kind of error, or is a JSON line of TOFT_REPORT_FILE"
         ));
         return NOTHING;
     }
@@ -132,7 +132,7 @@ impl<'a> Named<'a> {
             }
         }
         if self.stacks.iter().all(|(_, places)| places.is_empty()) {
-            page += "  The report names no place in code: it was one line only (TOFT_REPORT=full asks for all).\n";
+            page += "  The report has no code addresses: it is one line only (TOFT_REPORT=full writes all).\n";
         }
         for path in &self.rebuilt {
             let line = format!("{} is not the file that ran: names may be wrong", path.display());

@@ -24,7 +24,7 @@ const UNPACKING: [(&str, &str); 3] = [
 ];
 
 const PRELOADING: (&str, &str) =
-    ("LD_PRELOAD", "Libraries that are named there stay; Toft's is put in front of them.");
+    ("LD_PRELOAD", "Libraries named there are kept; Toft's library is put before them.");
 
 const COMPILING: [(&str, &str); 2] = [
     ("CC", "The C compiler of `toft bench misuse`; `cc` if it is not set."),

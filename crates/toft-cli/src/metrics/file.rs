@@ -48,7 +48,7 @@ pub fn write(
                     return Err(error.to_string());
                 }
                 let gone = if gone {
-                    format!(", and {} is gone with it", path.display())
+                    format!(", and {} is removed", path.display())
                 } else {
                     String::new()
                 };

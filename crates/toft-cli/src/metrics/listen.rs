@@ -31,11 +31,11 @@ impl Place {
         match text.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(Place::Address(address)),
             Ok(_) => {
-                Err("others could read it: 127.0.0.1:PORT, [::1]:PORT or the name of a file".into())
+                Err("others could read it: give 127.0.0.1:PORT, [::1]:PORT or the name of a file".into())
             }
             Err(_) if text.is_empty() => Err("not the name of a file".into()),
             Err(_) if !text.contains('/') && text.contains(':') => {
-                Err("no address: 127.0.0.1:PORT, [::1]:PORT, or the name of a file, as ./toft.sock"
+                Err("not an address: give 127.0.0.1:PORT, [::1]:PORT, or the name of a file, such as ./toft.sock"
                     .into())
             }
             Err(_) => Ok(Place::File(text.into())),

@@ -23,41 +23,41 @@ const HELP: &str = "\
 Examples:
   toft metrics 1234                                       print them once
   toft metrics 1234 --every 15 -o /var/lib/node_exporter/toft.prom
-                                                          for node_exporter's textfile collector
+                                                          for the textfile collector of node_exporter
   toft metrics 1234 --listen 127.0.0.1:9464               for Prometheus itself: http://127.0.0.1:9464/metrics
   toft metrics 1234 --listen /run/toft.sock               at a local socket:
                                                           curl --unix-socket /run/toft.sock http://toft/metrics
   toft metrics 1234 | grep '^toft_live_bytes'
 
-Nothing runs in the process and nothing stops it; it needs the permission that a debugger needs. With --every and with
---listen it goes on until the process ends, or until it is interrupted; the file and the socket go with the process, so that
-nobody takes old figures for new ones.
+No code runs in the process, and it is not stopped. You need the permission that a debugger needs. With --every and
+with --listen the command runs until the process ends, or until it is interrupted. It then removes the file or the
+socket, so that no old figures are read.
 
-Exit status: 0, also when the process ends while it is watched; 125 if it cannot be looked at, or the figures cannot be written.";
+Exit status: 0, also when the process ends meanwhile; 125 if the process cannot be read, or the figures cannot be written.";
 
 /// Print a running process's figures for Prometheus, or serve them.
 ///
-/// Live bytes and blocks, free memory, slabs, threads, and the call sites with most live memory, in Prometheus' text format.
-/// All of it is read from outside, exact, as of `toft heap`.
+/// The metrics are live bytes and blocks, free memory, slabs, threads, and the call sites with most live memory, in
+/// Prometheus' text format. They are read from outside of the process, and are exact, as in `toft heap`.
 #[derive(Args, Debug)]
 #[command(name = "metrics", after_help = HELP, after_long_help = HELP)]
 pub struct Metrics {
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["output", "listen"])]
     json: bool,
-    /// Write to a file, which is replaced as a whole, or with - to stdout
+    /// Write to a file, which is replaced atomically, or with - to stdout
     #[arg(short, long, value_name = "FILE", visible_alias = "file", conflicts_with = "listen")]
     output: Option<PathBuf>,
-    /// Write it anew every so many seconds, until the process ends
+    /// Write the file again every SECONDS seconds, until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = crate::words::seconds, requires = "output")]
     every: Option<f64>,
-    /// Answer HTTP at a local socket, by the name of a file or by an address of this machine alone
+    /// Serve HTTP at a Unix socket (a file name) or at a loopback address
     #[arg(long, value_name = "SOCKET|ADDRESS:PORT", value_parser = Place::parse)]
     listen: Option<Place>,
-    /// How many call sites are told apart; the others are one
+    /// Number of call sites listed separately; the others are summed up
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
     top: u16,
-    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The process

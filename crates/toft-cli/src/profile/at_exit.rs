@@ -47,7 +47,7 @@ impl AtExit {
     pub fn new(path: &Path, many: bool) -> Result<AtExit, String> {
         let told = |why: &str| format!("cannot write a profile to {}: {why}", path.display());
         let format = Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
-            told("its ending does not tell the form: .toft, .html, .svg, .pb.gz, .folded, .json or .txt")
+            told("its extension is not one of .toft, .html, .svg, .pb.gz, .folded, .json or .txt")
         })?;
         let whole = std::path::absolute(path).map_err(|error| told(&error.to_string()))?;
         if whole.as_os_str().len() + 12 > NAME_MOST {
@@ -91,7 +91,7 @@ impl AtExit {
             let _ = fs::rename(own, &self.whole);
         }
         if !self.whole.exists() {
-            say("no profile: the program was killed, or left by _exit or exec");
+            say("no profile: the program was killed, or called _exit or exec");
             return false;
         }
         let done = read(&self.whole).and_then(|mut profile| {

@@ -19,13 +19,13 @@ const GROWN: i32 = 1;
 
 const HELP: &str = "\
 Examples:
-  toft diff before.toft after.toft                     who has grown
+  toft diff before.toft after.toft                     list the call sites that have grown
   toft diff --fail-above 10m before.toft after.toft    a gate for CI
 
-Call sites are matched by function and line, so that the two may be of different processes; without names, by file and
-place in it, which needs the same build.
+Call sites are matched by function and line, so that the profiles may be of different processes. Without names, they are
+matched by file and offset, which needs the same build.
 
-Exit status: 0; 1 if --fail-above was given and the live memory has grown by more; 125 if a file is no profile.";
+Exit status: 0; 1 if --fail-above was given and live memory has grown by more; 125 if a file is not a profile.";
 
 /// Show which call sites have grown between two profiles.
 #[derive(Args, Debug)]
@@ -37,10 +37,10 @@ pub struct Difference {
     /// How many call sites to show; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// End with status 1 if there is more than so much live memory more (512k, 10m, 1g)
+    /// End with status 1 if live memory has grown by more than BYTES (512k, 10m, 1g)
     #[arg(long, value_name = "BYTES", value_parser = size)]
     fail_above: Option<u64>,
-    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The earlier profile

@@ -21,28 +21,28 @@ Examples:
   toft heap 1234                       the call sites with most live memory
   toft heap 1234 -o heap.html          a page to search and drill down in
   toft heap 1234 -o heap.pb.gz         for go tool pprof
-  toft heap 1234 --threads             which thread's slabs the memory is in, and what it keeps free
-  toft heap 1234 --over 10             what is live, and how long blocks live, by two looks ten seconds apart
-  toft heap core.1234                  the same of a process that has ended
+  toft heap 1234 --threads             live and free memory by owner thread
+  toft heap 1234 --over 10             add the lifetimes of blocks, from two scans ten seconds apart
+  toft heap core.1234                  the call sites of a core file
   toft heap 1234 -o before.toft; sleep 60; toft heap 1234 -o after.toft; toft diff before.toft after.toft
 
-Nothing runs in the process and nothing stops it; it needs the permission that a debugger needs.
+No code runs in the process, and it is not stopped. You need the permission that a debugger needs.
 
-Exit status: 0, or 125 if there is no profile; then one line says why.";
+Exit status: 0, or 125 with a message if there is no profile.";
 
-/// Show who has how much live memory, by call site: of a running process or of a core file.
+/// Show the live memory of a running process or of a core file, by call site.
 ///
-/// Every live byte is counted, from the allocator's own tables: nothing is sampled, and nothing was switched on before.
-/// Bytes are those of slots, what `malloc_usable_size` says.
+/// Counts every live byte from the allocator's own tables. Nothing is sampled, and no option is needed at the start of the
+/// process. Bytes are whole slots, as `malloc_usable_size` returns.
 #[derive(Args, Debug)]
 #[command(name = "heap", after_help = HELP, after_long_help = HELP)]
 pub struct Heap {
     #[command(flatten)]
     output: Output,
-    /// Look twice, so many seconds apart, and say of each call site how long its blocks live
+    /// Scan twice, SECONDS apart, and show how long the blocks of each call site live
     #[arg(long, value_name = "SECONDS", value_parser = crate::words::seconds, conflicts_with = "threads")]
     over: Option<f64>,
-    /// Show which thread owns what, in place of call sites; --json is for this, too
+    /// Show memory by owner thread instead of by call site; can be combined with --json
     #[arg(long, conflicts_with_all = ["output", "format", "top", "symbols"])]
     threads: bool,
     /// The process, or a core file (./1234 if its name is a number)
@@ -126,7 +126,7 @@ fn show(args: &Heap, format: Format) -> Result<(), String> {
             (profile, Some(PathBuf::from(format!("/proc/{pid}/root"))))
         }
         Target::Core(_) if args.over.is_some() => {
-            return Err("--over is for a process that runs: a core file is of one moment".into());
+            return Err("--over needs a running process: a core file is of one moment".into());
         }
         Target::Core(path) => (of_core(path).map_err(|error| error.to_string())?, None),
     };
@@ -134,9 +134,9 @@ fn show(args: &Heap, format: Format) -> Result<(), String> {
         Names::new(args.output.folders(own.into_iter())).give(&mut profile);
     }
     let next = match profile.source {
-        Source::Core => format!("toft heap {} -o heap.html, to drill down", args.target),
+        Source::Core => format!("toft heap {} -o heap.html to drill down", args.target),
         _ => format!(
-            "toft heap {0} -o heap.html, to drill down; toft top {0}, as it changes; toft rss {0}, where the rest is",
+            "toft heap {0} -o heap.html to drill down; toft top {0} to watch it; toft rss {0} for the rest of the memory",
             args.target
         ),
     };
@@ -159,7 +159,7 @@ pub fn of_core(path: &Path) -> Result<Profile, Error> {
     profile.name = core.program().to_owned();
     profile.time = core.written();
     if let Some(what) = core.lacks(&found) {
-        profile.notes.push(format!("this is of a part: the core lacks {what}"));
+        profile.notes.push(format!("this profile is incomplete: the core file lacks {what}"));
     }
     Ok(profile)
 }

@@ -54,7 +54,7 @@ impl Names {
             let names: Vec<&str> = strange.iter().take(3).map(String::as_str).collect();
             let more = if strange.len() > names.len() { ", ..." } else { "" };
             profile.notes.push(format!(
-                "not here, or built anew since: {}{more}. --symbols FOLDER looks for the files that ran, by \
+                "not here, or rebuilt since: {}{more}. --symbols FOLDER searches for the files that ran, by \
                  name and build-id.",
                 names.join(", ")
             ));

@@ -17,21 +17,22 @@ pub struct Output {
     /// Print one JSON object, with every call site (the same as --format json)
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write to a file, or with - to stdout; its ending tells the form: .pb.gz, .svg, .html, .folded, .json, .txt, .toft
+    /// Write to a file, or with - to stdout. The extension selects the format: .pb.gz, .svg, .html, .folded, .json, .txt,
+    /// .toft
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The form: a table; JSON; pprof's; stacks a line each; a flame graph; a page to search and drill down in; or a
-    /// profile without names, quickly made, that `toft report` names
+    /// The format: a table (text), JSON, a saved profile without names (toft; quick, `toft report` adds the names), pprof,
+    /// folded stacks, a flame graph, or an HTML page to search and drill down in
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json", "toft", "pprof", "folded", "flame", "html"])]
     format: Option<String>,
-    /// How many call sites the table has; 0 for all
+    /// Number of call sites in the table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Show sampled stacks instead of call sites, in a flame graph, folded or in what pprof begins with (the others have
-    /// both): of a program that runs with TOFT_SAMPLE
+    /// Show sampled stacks instead of call sites in flame graphs, in folded stacks and as pprof's default (the other
+    /// formats have both). The program must run with TOFT_SAMPLE
     #[arg(long)]
     stacks: bool,
-    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
 }
@@ -50,7 +51,7 @@ impl Output {
         let Some(path) = path else { return Ok(Format::Text) };
         Format::of_name(&path.to_string_lossy()).ok_or_else(|| {
             format!(
-                "{}: its ending does not tell the form: say --format pprof, folded, flame, html, json, text or toft",
+                "{}: its extension selects no format: give --format pprof, folded, flame, html, json, text or toft",
                 path.display()
             )
         })
@@ -84,7 +85,7 @@ impl Output {
         }
         let screen = io::stdout().is_terminal();
         if format == Format::Pprof && screen {
-            return Err("pprof's form is not for a terminal: -o FILE.pb.gz".into());
+            return Err("the pprof format is not for a terminal: give -o FILE.pb.gz".into());
         }
         if format != Format::Text {
             return print(&format.write_view(profile, self.stacks));

@@ -13,18 +13,18 @@ use crate::words;
 
 const HELP: &str = "\
 Examples:
-  toft report heap.toft                            the table
+  toft report heap.toft                            print the table
   toft report heap.toft -o heap.html               a page to search and drill down in
-  toft report heap.toft --symbols ./from-server    of a profile from another machine: its programs lie there
+  toft report heap.toft --symbols ./from-server    for a profile from another machine, with its programs in that folder
 
-A profile keeps the build-id of every file, so that names are only ever taken from the file that ran.
+A profile has the build-id of every file, so that names are only taken from the file that ran.
 
-Exit status: 0, or 125 if the file is no profile; then one line says why.";
+Exit status: 0, or 125 with a message if the file is not a profile.";
 
-/// Show a saved profile, in any form.
+/// Show a saved profile, in any format.
 ///
-/// `toft heap -o FILE.toft`, `toft run --profile FILE` and TOFT_PROFILE write them. Call sites are named here, by the
-/// files that ran, which may have come from another machine since.
+/// `toft heap -o FILE.toft`, `toft run --profile FILE` and TOFT_PROFILE write such files. `toft report` names the call
+/// sites from the files that ran. They may be copied from another machine.
 #[derive(Args, Debug)]
 #[command(name = "report", after_help = HELP, after_long_help = HELP)]
 pub struct View {
@@ -57,7 +57,7 @@ fn show(args: &View, format: Format) -> Result<(), String> {
     if format.wants_names() {
         Names::new(args.output.folders(std::iter::empty())).give(&mut profile);
     }
-    let next = format!("toft report {} -o heap.html, to drill down", args.file.display());
+    let next = format!("toft report {} -o heap.html to drill down", args.file.display());
     args.output.write(&profile, format, &next)
 }
 

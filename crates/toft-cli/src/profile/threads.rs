@@ -33,7 +33,7 @@ pub fn show(json: bool, target: &Target) -> Result<(), String> {
         && let Target::Process(pid) = target
     {
         say(&format!(
-            "next: toft top {pid}, then t, as it changes; toft rss {pid}, what of it is resident"
+            "next: toft top {pid} and key t to watch it; toft rss {pid} for the resident part"
         ));
     }
     Ok(())

@@ -20,33 +20,33 @@ use crate::words::print_on;
 
 const HELP: &str = "\
 Examples:
-  toft top 1234                        once a second
-  toft top --interval 5 1234           every five seconds
-  toft top --json --count 10 1234      ten objects, a line each, of what has changed
+  toft top 1234                        update once a second
+  toft top --interval 5 1234           update every five seconds
+  toft top --json --count 10 1234      print changes as JSON, for ten scans
 
-Keys: up and down choose a site, Enter looks into it, Esc goes back; s sorts by the next column, r turns the order;
-/ keeps sites whose name has these letters; t shows which thread owns how much; z counts growth from now; space holds the
-picture; q ends.
+Keys: up and down select a site, Enter shows its details, Esc returns; s sorts by the next column, r reverses the order;
+/ filters sites by name; t shows memory by owner thread; z counts growth from now; space holds the display; q quits.
 
-Exit status: 0, also when the process ends while it is watched; 125 if it cannot be looked at.";
+Exit status: 0, also when the process ends meanwhile; 125 if the process cannot be read.";
 
-/// Watch who has how much live memory in a running process, and who grows.
+/// Watch the live memory of a running process, and its growth, by call site.
 ///
-/// Live bytes and blocks are exact, as of `toft heap`, and so are the blocks that there ever were; alloc/s and calls/s are
-/// differences of two looks at those, however short the blocks live. Nothing runs in the process and nothing stops it.
+/// Live bytes and blocks are exact, as in `toft heap`, and so is the number of all allocations. alloc/s and calls/s are
+/// differences between two scans, and include blocks that lived shorter. No code runs in the process, and it is not
+/// stopped.
 #[derive(Args, Debug)]
 #[command(name = "top", after_help = HELP, after_long_help = HELP)]
 pub struct Top {
-    /// Seconds between two looks
+    /// Seconds between two scans
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = crate::words::seconds)]
     interval: f64,
-    /// End after so many looks
+    /// End after N scans
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Print a JSON object for each look but the first, a line each, in place of the picture
+    /// Print a JSON object, on one line, for each scan but the first, instead of the display
     #[arg(long)]
     json: bool,
-    /// A folder to look into for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The process

@@ -63,7 +63,7 @@ pub(super) fn tell(vetted: &Vetted, scope: Scope, force: bool) {
         }
     }
     if let Scope::Starter(why) = scope {
-        let keep = "--env TOFT_SCOPE=program keeps Toft to itself";
+        let keep = "--env TOFT_SCOPE=program limits Toft to it";
         say(&format!("{} {why}: what it starts runs on Toft too ({keep})", vetted.named.display()));
     }
 }

@@ -47,18 +47,18 @@ impl Screen {
 
     fn foot(&self) -> String {
         match &self.typing {
-            Some(typed) => format!("keep sites with: {typed}_   Enter keeps, Esc leaves it"),
+            Some(typed) => format!("filter by name: {typed}_   Enter applies, Esc cancels"),
             None if self.owned.is_some() => {
-                "Esc call sites  z growth from now  space hold  q end".into()
+                "Esc call sites  z growth from now  space hold  q quit".into()
             }
-            None if self.inside.is_some() => "Esc back  q end".into(),
+            None if self.inside.is_some() => "Esc back  q quit".into(),
             None => {
                 let filter = match self.filter.as_str() {
                     "" => "/ filter".to_owned(),
                     filter => format!("/{filter} (Esc: all)"),
                 };
                 format!(
-                    "Enter into  s sort  r turn  {filter}  t threads  z from now  space hold  q end"
+                    "Enter open  s sort  r turn  {filter}  t threads  z from now  space hold  q quit"
                 )
             }
         }
@@ -178,7 +178,10 @@ pub(in crate::profile) fn table<'a>(
 fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
     let rows: Vec<&Row> = screen.now.rows.iter().filter(|row| row.place() == name).collect();
     let Some(row) = rows.first() else {
-        return vec![Line::from(fit(name, width)).bold(), Line::from("has nothing live any more")];
+        return vec![
+            Line::from(fit(name, width)).bold(),
+            Line::from("has no live blocks any more"),
+        ];
     };
     let mut lines = vec![Line::from(fit(name, width)).bold()];
     lines.extend(row.inlined_into().map(|frame| Line::from(fit(&format!("  in {frame}"), width))));
@@ -203,7 +206,7 @@ fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
             "  {}/s in {} calls/s; they live {} on average",
             bytes(item.rate.round() as u64),
             count(item.calls.round() as u64),
-            item.life.map_or_else(|| "longer than one can see".to_owned(), duration)
+            item.life.map_or_else(|| "longer than can be measured".to_owned(), duration)
         );
         lines.push(Line::from(fit(&rate, width)));
     }
