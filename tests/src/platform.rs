@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// What `qemu-aarch64` cannot show, by words in the sources of programs that need it.
 const BEYOND_EMULATION: &[(&str, &[&str])] = &[
-    ("cannot start programs again", &["run_again(", "/proc/self/exe", "exec", "hints.h"]),
+    ("cannot start programs again", &["run_again(", "anew_with(", "exec", "hints.h"]),
     ("has memory of its own in the figures", &["bound", "limit.h", "cold.h", "minflt", "swap.h"]),
     ("has no filters of system calls", &["SECCOMP", "filter.h"]),
     ("does not limit addresses", &["RLIMIT_AS", "RLIMIT_DATA"]),

@@ -4,6 +4,7 @@
 // flags: -pthread
 // timeout: 180
 // promise: 25
+// aarch64: skip takes many minutes under qemu
 #include "common.h"
 
 enum { TOTAL = 100000, AT_ONCE = 8, QUARANTINE = 3 << 20 };

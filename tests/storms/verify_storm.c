@@ -5,6 +5,7 @@
 // run: 8
 // timeout: 120
 // libc: skip it has no such function
+// aarch64: skip takes many minutes under qemu
 #include "common.h"
 
 enum { BLOCKS = 300, SECONDS = 4 };
