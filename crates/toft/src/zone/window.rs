@@ -178,7 +178,8 @@ impl<O: Os> Open<'_, O> {
         let all = self.os.address_space();
         // Processor or kernel may have fewer bits of addresses. Malloc's windows have found out: the tables' lies in the
         // upper half of what there is.
-        let end = taken.iter().map(|range| range.end.saturating_sub(all.start)).max();
+        let ends = taken.iter().map(|range| range.end.saturating_sub(all.start));
+        let end = ends.max().filter(|&end| end > 0);
         let there = end.and_then(usize::checked_next_power_of_two).unwrap_or(all.len());
         let all = all.start..all.start + there.min(all.len());
         let mut span = (all.len() / 32).min(SPAN_MAX);
