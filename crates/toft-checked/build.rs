@@ -6,7 +6,7 @@ fn main() {
         "-Wl,-z,relro,-z,now",
         "-nostartfiles",
         "-Wl,-Bsymbolic",
-        // It asks for one function of the C library, and without this names nobody who has it.
+        // It calls `__chk_fail` of the C library. Without this its file would not name that library.
         "-lc",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");

@@ -1,6 +1,6 @@
 // The pages of what was freed for good go back at once: of medium and large blocks, and of small ones with the last on a page.
 // libc: skip it has no such function
-// aarch64: skip qemu has memory of its own in the figures
+// aarch64: skip the figures include the emulator's memory
 #include "common.h"
 
 enum { MANY = 4000 };

@@ -2,7 +2,7 @@
 // copies nothing, so no step makes more than a few pages resident.
 // timeout: 120
 // promise: 21
-// aarch64: skip qemu has memory of its own in the figures
+// aarch64: skip the figures include the emulator's memory
 #include "common.h"
 
 int main(void)

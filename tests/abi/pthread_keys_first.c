@@ -3,7 +3,7 @@
 // flags: -pthread
 // promise: 25
 // musl: skip one of its 128 keys is Toft's
-// aarch64: skip qemu ends with an assertion of its own
+// aarch64: skip qemu fails an assertion
 #include "common.h"
 
 static void *thread(void *arg)

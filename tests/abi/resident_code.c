@@ -2,7 +2,7 @@
 // kernel maps a file's pages in pieces of 64 KiB, so what is strewn over the library would bring all of it.
 // libc: skip it is about Toft's own code
 // musl: skip looks for the mappings of libtoft.so
-// aarch64: skip qemu has memory of its own in the figures
+// aarch64: skip the figures include the emulator's memory
 #include "common.h"
 
 // KiB of the library's code: all, and those in memory.

@@ -3,7 +3,7 @@
 // run: 1000000
 // libc: skip it has no zones
 // timeout: 120
-// aarch64: skip qemu has addresses of its own in the figures
+// aarch64: skip the figures include the emulator's addresses
 #include "../zones.h"
 
 static char *last;

@@ -9,13 +9,16 @@ use std::sync::OnceLock;
 
 /// What `qemu-aarch64` cannot show, by words in the sources of programs that need it.
 const BEYOND_EMULATION: &[(&str, &[&str])] = &[
-    ("cannot start programs again", &["run_again(", "anew_with(", "exec", "hints.h"]),
-    ("has memory of its own in the figures", &["bound", "limit.h", "cold.h", "minflt", "swap.h"]),
+    ("cannot start programs again", &["run_again(", "anew_with(", "execl(", "execv(", "hints.h"]),
+    (
+        "adds its own memory to the figures",
+        &["bound.h", "bound_scatter.h", "claims.h", "limit.h", "cold.h", "minflt", "swap.h"],
+    ),
     ("has no filters of system calls", &["SECCOMP", "filter.h"]),
     ("does not limit addresses", &["RLIMIT_AS", "RLIMIT_DATA"]),
     ("has no userfaultfd", &["userfaultfd", "compact.h", "TOFT_UNINIT", "TOFT_COMPACT"]),
     ("cannot read the process's memory by a system call", &["toft_dangling", "TOFT_DANGLING"]),
-    ("has no stack to walk then", &["TOFT_WRAPPERS", "{re:/.*libc.*}"]),
+    ("cannot read the stack by a system call", &["TOFT_WRAPPERS", "{re:/.*libc.*}"]),
     ("cannot be traced", &["PTRACE_"]),
 ];
 

@@ -1,9 +1,8 @@
 //! Who called, by the unwind tables.
 //!
-//! Where this library is a file of its own, they lead out of it. Where it is a part of the program, linked in as an archive
-//! or as a crate, its code is no file of its own, and linkers spread it: its frames are told from the program's by the addresses of
-//! its functions, which the file's symbol table has. So the frames must be exact: each is found by the unwind tables. A
-//! program that is linked with `-static` has no table to search in, but what such a table would lead to is there.
+//! If Toft is a shared library, the tables lead out of its code. If it is part of the program (an archive or a crate),
+//! the linker mixes its functions with the program's. The symbol table then tells the two apart. A program that is
+//! linked with `-static` has no search table, but it has the frame descriptions.
 
 use super::call::read;
 use super::module::Module;
@@ -51,8 +50,8 @@ impl Callers {
         (callers.own < callers.count).then_some(callers)
     }
 
-    /// The way out of this library, where that is a file of its own: the slot of the first return address that leads
-    /// elsewhere, and the frame pointer of the function that it is in. From an instruction of it and its registers.
+    /// Returns the stack slot of the first return address outside the shared library `own`, and the frame pointer of the
+    /// function there. Starts at an instruction of the library, with its stack and frame pointers.
     pub(super) fn way_out(
         own: &Module,
         (mut address, mut stack, mut frame): (usize, usize, usize),

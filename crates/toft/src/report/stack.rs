@@ -1,9 +1,8 @@
 //! Who called: return addresses of the calling thread.
 //!
-//! The library has no frame pointers, but unwind tables lead out of it (`exact.rs`). Where they do not, what lies on the
-//! stack between here and the program's call is known: words of the library's frames. The first word that
-//! is a return address into the program is the call; the program's frame pointer is in a register, or where
-//! one of the library's functions has saved it. From there on frame pointers lead, where the program has
+//! The library has no frame pointers. Its unwind tables give the program's call (`exact.rs`). If they
+//! do not, the stack is searched: the first word that is a return address into the program is taken for
+//! the call. The program's frame pointer is in a register, or where a function of the library has saved it. From there on frame pointers lead, where the program has
 //! them: each higher than the one before, each with a return address above it.
 //!
 //! A return address is one that lies behind an instruction that calls. Words of the stack are read by the
@@ -202,7 +201,7 @@ impl Stack {
                 (pointer, code) = (slot + WORD, module.text);
             }
         }
-        // Words of the library's frames may be return addresses that it works with, as the call site of the block.
+        // A search may meet the block's call site first: the library's own frames contain it.
         let exact = own.filter(|_| !companion).and_then(|own| Callers::way_out(&own, here));
         let exact = exact.filter(|&(slot, _)| read(slot).is_some_and(is_programs));
         let found = exact.map(|(slot, _)| slot);

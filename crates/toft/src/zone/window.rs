@@ -176,8 +176,8 @@ impl<O: Os> Open<'_, O> {
             return Ok(());
         }
         let all = self.os.address_space();
-        // Processor or kernel may have fewer bits of addresses. Malloc's windows have found out: the tables' lies in the
-        // upper half of what there is.
+        // The kernel or the processor may support fewer address bits. Malloc's windows were placed within them, and its
+        // tables are always in the upper half.
         let ends = taken.iter().map(|range| range.end.saturating_sub(all.start));
         let end = ends.max().filter(|&end| end > 0);
         let there = end.and_then(usize::checked_next_power_of_two).unwrap_or(all.len());
