@@ -4,11 +4,11 @@
 #![no_main]
 #![allow(dead_code, reason = "the property tests use the rest")]
 
-#[path = "../../crates/toft-arena/tests/common/fuzz.rs"]
+#[path = "../../crates/toft-arena/tests/properties/common/fuzz.rs"]
 mod fuzz;
-#[path = "../../crates/toft-arena/tests/common/shadow.rs"]
+#[path = "../../crates/toft-arena/tests/properties/common/shadow.rs"]
 mod shadow;
-#[path = "../../crates/toft-arena/tests/common/shapes.rs"]
+#[path = "../../crates/toft-arena/tests/properties/common/shapes.rs"]
 mod shapes;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::arena(bytes));

@@ -1,7 +1,7 @@
 //! The test suites, in the order in which they run.
 
 use crate::tally::{Suite, Tally};
-use crate::{arena, packages, place, step};
+use crate::{arena, carried, packages, place, step};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -50,26 +50,6 @@ const PLANS: &[Plan] = &[
     Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened).on(MUSL) },
     Plan { by_name: true, ..Plan::new("aarch64", 90, aarch64).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
-];
-
-/// Tests of the core that hold on the hardened build.
-const HARDENED_CORE: &[&str] = &[
-    "hardened",
-    "reserved",
-    "walls",
-    "wishes",
-    "model",
-    "fuzz_smoke",
-    "failures",
-    "laws",
-    "limit",
-    "group",
-    "cold",
-    "idle",
-    "slots",
-    "pool",
-    "zones",
-    "sweep",
 ];
 
 /// Unit, property and documentation tests of every crate.
@@ -178,11 +158,7 @@ fn experiments() -> Result<Command, String> {
 fn hardened_core() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os,hardened"]);
-    // The others are about what is not there, shared pages, or about slabs without walls.
-    cargo.arg("--lib");
-    for test in HARDENED_CORE {
-        cargo.args(["--test", test]);
-    }
+    cargo.args(["--lib", "--test", "properties"]);
     Ok(cargo)
 }
 
@@ -208,7 +184,8 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let complete = packages::prepare(packages::TESTS, install)?;
     let mut tally = Tally::default();
     let mut times = Vec::new();
-    let carried = if PLANS.iter().filter(chosen).count() > 1 { carried()? } else { Vec::new() };
+    let several = PLANS.iter().filter(chosen).count() > 1;
+    let carried = if several { carried::build()? } else { Vec::new() };
     for plan in PLANS.iter().filter(chosen) {
         let began = Instant::now();
         if let Some(target) = plan.missing() {
@@ -228,7 +205,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");
         }
-        command.envs(carried.iter().map(|(variable, library)| (variable, library)));
+        command.envs(carried.iter().cloned());
         if plan.name == "real" && times.iter().any(|&(name, _)| name == "workspace") {
             command.env("TOFT_TEST_COMMAND", place::target_dir().join("debug/toft"));
         }
@@ -240,32 +217,6 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     }
     println!("\n==> wall time: {}", slowest_first(times));
     Ok(tally)
-}
-
-/// The libraries that the command carries, each with the variable that names it to the command's
-/// build script. Without these variables the script builds all three again in every suite.
-fn carried() -> Result<Vec<(&'static str, PathBuf)>, String> {
-    let release = place::target_dir().join("release");
-    for package in ["toft-preload", "toft-record"] {
-        step::succeed(place::cargo().args(["build", "--release", "--package", package]))?;
-    }
-    crate::secure::build()?;
-    let folder = place::target_dir().join("carried");
-    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    [
-        ("LIBTOFT_PATH", "libtoft.so"),
-        ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
-        ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
-    ]
-    .map(|(variable, file)| {
-        // The build script carries libraries without line tables.
-        let library = folder.join(file);
-        let mut strip = Command::new("strip");
-        strip.arg("--strip-debug").arg("-o").arg(&library).arg(release.join(file));
-        step::succeed(&mut strip).map(|()| (variable, library))
-    })
-    .into_iter()
-    .collect()
 }
 
 /// Returns true if a suite is named, or if none is and it does not wait to be named.

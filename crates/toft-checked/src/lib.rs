@@ -5,7 +5,11 @@
 //! instruction that copies or fills, so that nothing here needs the functions that it replaces, nor the loader.
 //! What a compiler puts in place of a call, and what the C library calls itself, is not seen.
 
-#![no_std]
+// Without std in what ships, which aborts. A dev build unwinds, as tests do, and is there to be checked only.
+#![cfg_attr(panic = "abort", no_std)]
+
+#[cfg(all(panic = "unwind", not(debug_assertions)))]
+compile_error!("this library needs panic = \"abort\": std has no place inside malloc");
 
 use core::arch::{asm, global_asm, naked_asm};
 use core::ffi::{c_int, c_void};
@@ -216,7 +220,7 @@ fn within(bytes: usize, room: usize) {
 }
 
 /// Nothing here panics; a symbol of this must exist all the same.
-#[cfg(not(test))]
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     __chk_fail()

@@ -17,7 +17,11 @@
 //! | `keys.rs` | `pthread_key_create`, for programs that want every key; glibc only |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
-#![no_std]
+// Without std in what ships, which aborts. A dev build unwinds, as tests do, and is there to be checked only.
+#![cfg_attr(panic = "abort", no_std)]
+
+#[cfg(all(panic = "unwind", not(debug_assertions)))]
+compile_error!("this library needs panic = \"abort\": std has no place inside malloc");
 
 #[macro_use]
 mod shim;
@@ -41,7 +45,7 @@ use toft_core::entry::doors as process;
 use toft_core::entry::parallel as process;
 
 /// Nothing here panics; a symbol of this must exist all the same.
-#[cfg(not(test))]
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
     toft_core::os::process::abort()

@@ -1,0 +1,100 @@
+//! When blocks are parked, and what is done about those that are when memory becomes short.
+
+use crate::common::words::{blocks, heap, heap_of, layout};
+use std::ptr::NonNull;
+use toft_arena::{Anywhere, Heap, Shape, Standard, Swift};
+
+/// What is parked is freed when a quarter of the free memory at the end has been used, with the next block that is
+/// freed; and not before.
+#[test]
+fn what_is_parked_goes_back_when_memory_becomes_short() {
+    for (used, goes) in [(200_000, false), (300_000, true)] {
+        let mut heap = heap_of::<Swift>(1 << 20);
+        let mut blocks: Vec<_> = (0..10).map(|_| heap.allocate(layout(100)).unwrap()).collect();
+        // SAFETY: freed once.
+        blocks.drain(..8).for_each(|block| unsafe {
+            heap.deallocate(block);
+        });
+        // Eight that are parked, and `top`.
+        assert_eq!(heap.survey().free_blocks, 9);
+        let large = heap.allocate(layout(used)).unwrap();
+        heap.check().unwrap();
+        // SAFETY: freed once. The one below it may be free, or parked.
+        unsafe { heap.deallocate(blocks[0]) };
+        heap.check().unwrap();
+        // All nine lie side by side.
+        assert_eq!(heap.survey().free_blocks, if goes { 2 } else { 10 });
+        assert_eq!(heap.settle(), !goes);
+        // SAFETY: freed once.
+        unsafe { heap.deallocate(large) };
+        heap.check().unwrap();
+    }
+}
+
+/// After a request that failed so many blocks are not parked: more each time, up to a bound.
+#[test]
+fn parking_pauses_longer_each_time_that_a_request_fails() {
+    let mut heap = heap_of::<Swift>(1 << 16);
+    let mut live = Vec::new();
+    while let Ok(block) = heap.allocate(layout(100)) {
+        live.push(block);
+    }
+    // Frees one block after another until one is parked, and says how many those were.
+    let mut until_parked = |heap: &mut Heap<Swift>| {
+        (1..).find(|&freed| {
+            let which = freed % live.len();
+            // SAFETY: a live block, which is another one from now on.
+            unsafe { heap.deallocate(live[which]) };
+            let parked = heap.settle();
+            live[which] = heap.allocate(layout(100)).unwrap();
+            parked
+        })
+    };
+    // While memory was used up it has become short some times.
+    assert!(until_parked(&mut heap).is_some_and(|freed| freed <= 4097));
+    for pause in [256, 512, 1024, 2048, 4096, 4096] {
+        assert!(heap.allocate(layout(1000)).is_err());
+        assert_eq!(until_parked(&mut heap), Some(pause + 1));
+    }
+    heap.check().unwrap();
+}
+
+/// A block that shrinks to less than half stays where it is, unless memory is short or the shape is careful with it.
+#[test]
+fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
+    fn moves<S: Shape<Space = Anywhere>>(used: usize) -> bool {
+        let mut heap = heap_of::<S>(1 << 20);
+        let mut take = |size| heap.allocate(layout(size)).unwrap();
+        let (hole, _, large, _): (_, _, _, NonNull<u8>) =
+            (take(10_200), take(100), take(40_000), take(100));
+        // SAFETY: freed once, and then the block is what `reallocate` says.
+        unsafe {
+            heap.deallocate(hole);
+            heap.settle();
+            heap.allocate(layout(used)).unwrap();
+            large.write_bytes(7, 40_000);
+            let new = heap.reallocate(large, layout(40_000), 9_500).unwrap();
+            assert!(new == hole || new == large);
+            assert!((0..9_500).all(|place| new.add(place).read() == 7));
+            heap.check().unwrap();
+            new == hole
+        }
+    }
+    assert!(!moves::<Swift>(100_000) && moves::<Swift>(300_000));
+    assert!(moves::<Standard>(100_000) && moves::<Standard>(300_000));
+}
+
+#[test]
+fn no_more_than_sixteen_of_a_size_are_parked() {
+    let mut heap = heap::<Swift>();
+    let all = blocks(&mut heap, 60, 100);
+    for block in all {
+        // SAFETY: freed once.
+        unsafe { heap.deallocate(block) };
+    }
+    heap.check().unwrap();
+    // Sixteen parked, and what all others have become.
+    assert_eq!(heap.survey().free_blocks, 17);
+    assert!(heap.settle() && !heap.settle());
+    assert_eq!(heap.survey().free_blocks, 1);
+}

@@ -1,0 +1,40 @@
+//! The libraries inside the command, built once for everything that compiles the command.
+
+use crate::{place, step};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A variable of the command's build script, and the library that it names.
+pub type Carried = Vec<(&'static str, PathBuf)>;
+
+/// Builds them, once in this process: a file that is newer makes cargo compile the command again. Without these
+/// variables the command's build script builds all three libraries itself, for the lints and for the tests.
+pub fn build() -> Result<Carried, String> {
+    static BUILT: OnceLock<Result<Carried, String>> = OnceLock::new();
+    BUILT.get_or_init(build_all).clone()
+}
+
+fn build_all() -> Result<Carried, String> {
+    let release = place::target_dir().join("release");
+    for package in ["toft-preload", "toft-record"] {
+        step::succeed(place::cargo().args(["build", "--release", "--package", package]))?;
+    }
+    crate::secure::build()?;
+    let folder = place::target_dir().join("carried");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    [
+        ("LIBTOFT_PATH", "libtoft.so"),
+        ("LIBTOFT_SECURE_PATH", "libtoft-secure.so"),
+        ("LIBTOFT_RECORD_PATH", "libtoft_record.so"),
+    ]
+    .map(|(variable, file)| {
+        // The build script carries libraries without line tables.
+        let library = folder.join(file);
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-debug").arg("-o").arg(&library).arg(release.join(file));
+        step::succeed(&mut strip).map(|()| (variable, library))
+    })
+    .into_iter()
+    .collect()
+}
