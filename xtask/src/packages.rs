@@ -21,7 +21,8 @@ fn listed(list: &str) -> Result<Vec<String>, String> {
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(Into::into).collect())
 }
 
-fn find(program: &str) -> Option<PathBuf> {
+/// Where a program of this name is.
+pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|dir| dir.join(program))
         .find(|path| path.is_file())

@@ -32,9 +32,14 @@ impl Plan {
         Plan { target: Some(target), ..self }
     }
 
-    /// The target that it needs and rustup cannot get.
+    /// The target that it needs and rustup cannot get, or the linker that is not installed.
     fn missing(&self) -> Option<&'static str> {
-        self.target.filter(|target| !arena::had(arena::Need::Target(target)))
+        let target = self.target?;
+        if !arena::had(arena::Need::Target(target)) {
+            return Some(target);
+        }
+        let linker = AARCH64_LINKER.1;
+        (target == AARCH64 && packages::find(linker).is_none()).then_some(linker)
     }
 }
 
@@ -48,7 +53,9 @@ const PLANS: &[Plan] = &[
     Plan::new("musl", 30, musl).on(MUSL),
     Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all).on(MUSL) },
     Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened).on(MUSL) },
-    Plan { by_name: true, ..Plan::new("aarch64", 90, aarch64).on(AARCH64) },
+    Plan::new("aarch64", 30, aarch64).on(AARCH64),
+    Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
+    Plan { by_name: true, ..Plan::new("aarch64-core", 90, aarch64_core).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
 ];
 
@@ -86,6 +93,8 @@ fn hardened() -> Result<Command, String> {
 
 const MUSL: &str = "x86_64-unknown-linux-musl";
 const AARCH64: &str = "aarch64-unknown-linux-gnu";
+const AARCH64_LINKER: (&str, &str) =
+    ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
 
 /// Static programs with musl, in C and in Rust. Not those that watch memory for seconds, and no storms: `musl-all`.
 fn musl() -> Result<Command, String> {
@@ -111,10 +120,42 @@ fn musl_hardened() -> Result<Command, String> {
     elsewhere("musl", &archive, &["abi", "misuse", "storms"])
 }
 
-/// Programs for aarch64, under an emulator.
+/// The library by the cross compiler, its golden listing, and the programs that test the ABI, under an emulator.
 fn aarch64() -> Result<Command, String> {
-    let library = built_for(AARCH64, "")?.join("libtoft.so");
-    elsewhere("aarch64", &library, &["abi", "misuse", "storms"])
+    let library = aarch64_library()?;
+    match crate::golden::check_aarch64(&library)? {
+        wrong if wrong.is_empty() => elsewhere("aarch64", &library, &["abi"]),
+        wrong => Err(wrong.join("; ")),
+    }
+}
+
+/// Every program that an emulator can run.
+fn aarch64_all() -> Result<Command, String> {
+    elsewhere("aarch64", &aarch64_library()?, &["abi", "misuse", "storms"])
+}
+
+/// The property tests and unit tests of the core, under an emulator.
+fn aarch64_core() -> Result<Command, String> {
+    let mut cargo = place::cargo();
+    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os"]);
+    cargo.args(["--lib", "--test", "properties", "--target", AARCH64]);
+    cargo.env(AARCH64_LINKER.0, AARCH64_LINKER.1);
+    cargo.env(
+        "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
+        "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+    );
+    // An emulator takes ten times as long. What a seed finds, the next seed may find on the machine itself.
+    cargo.env("PROPTEST_CASES", "16").env("TOFT_FUZZ_SECONDS", "30");
+    cargo.args(["--", "--skip", "failures::"]);
+    Ok(cargo)
+}
+
+/// Builds the library for aarch64.
+pub fn aarch64_library() -> Result<PathBuf, String> {
+    match Plan::new("aarch64", 0, aarch64).on(AARCH64).missing() {
+        Some(missing) => Err(format!("there is no {missing}")),
+        None => Ok(built_for(AARCH64, "")?.join("libtoft.so")),
+    }
 }
 
 /// Builds the libraries for another target, and says where they are.
@@ -125,7 +166,7 @@ fn built_for(target: &str, features: &str) -> Result<PathBuf, String> {
     if target == AARCH64 {
         // What is preloaded beside it; a static program has none.
         cargo.args(["--package", "toft-checked"]);
-        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        cargo.env(AARCH64_LINKER.0, AARCH64_LINKER.1);
     }
     step::succeed(cargo.args(["--target", target, "--target-dir"]).arg(&folder))?;
     Ok(folder.join(target).join("release"))
@@ -188,8 +229,8 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let carried = if several { carried::build()? } else { Vec::new() };
     for plan in PLANS.iter().filter(chosen) {
         let began = Instant::now();
-        if let Some(target) = plan.missing() {
-            println!("\n==> {}: left out, there is no target {target}", plan.name);
+        if let Some(missing) = plan.missing() {
+            println!("\n==> {}: left out, there is no {missing}", plan.name);
             tally.push(Suite { name: plan.name.into(), ignored: 1, ..Suite::default() });
             continue;
         }
@@ -200,7 +241,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
                 continue;
             }
         };
-        if matches!(plan.name, "whole" | "hardened" | "real" | "musl") && complete {
+        if matches!(plan.name, "whole" | "hardened" | "real" | "musl" | "aarch64") && complete {
             // A test that finds something missing has failed. Only these tests clear their
             // environment, and the library complains about a name that it does not know.
             command.env("TOFT_TEST_REQUIRE", "1");

@@ -1,11 +1,8 @@
 //! What a path is made of, and the page that is kept for review.
 
-use super::image::Image;
-use super::path::{fast_path, loads, stores};
-use iced_x86::{
-    FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic, Register, SymbolResolver,
-    SymbolResult,
-};
+use super::image::{Image, Machine};
+use super::path::fast_path;
+use super::step::{Flow, Step};
 use std::fmt::Write;
 
 /// A path in figures.
@@ -24,29 +21,31 @@ impl Figures {
     /// The figures of an exported function's fast path.
     pub fn of(image: &Image, function: &str) -> Result<Figures, String> {
         let start = image.address_of(function).ok_or(format!("{function}: no such function"))?;
-        let path = fast_path(image, start).map_err(|e| format!("{function}: {e}"))?;
-        Ok(Figures::of_path(image, &path))
+        Figures::at(image, start).map_err(|e| format!("{function}: {e}"))
     }
 
-    fn of_path(image: &Image, path: &[Instruction]) -> Figures {
-        let count = |what: &dyn Fn(&Instruction) -> bool| path.iter().filter(|i| what(i)).count();
-        let tls =
-            count(&|i| i.memory_segment() == Register::FS || i.memory_segment() == Register::GS);
+    /// The figures of the fast path from an address.
+    pub fn at(image: &Image, start: u64) -> Result<Figures, String> {
+        Ok(Figures::of_path(image, &fast_path(image, start)?))
+    }
+
+    fn of_path(image: &Image, path: &[Step]) -> Figures {
+        let count = |what: &dyn Fn(&Step) -> bool| path.iter().filter(|step| what(step)).count();
+        let tls = count(&|step| step.tls);
         let counts = [
             path.len(),
-            count(&|i| i.flow_control() == FlowControl::ConditionalBranch),
-            count(&loads),
-            count(&stores),
-            count(&|i| matches!(i.mnemonic(), Mnemonic::Imul | Mnemonic::Mul | Mnemonic::Mulx)),
+            count(&|step| matches!(step.flow, Flow::Branch(_))),
+            count(&|step| step.loads),
+            count(&|step| step.stores),
+            count(&|step| step.multiplies),
             tls,
         ];
-        let listing = listing(image, path);
+        let addresses: Vec<_> = path.iter().map(|step| step.address).collect();
+        let listing = image.texts(&addresses);
         let mut forbidden: Vec<_> = path
             .iter()
             .zip(&listing)
-            .filter_map(|(instruction, text)| {
-                Some(format!("{} in `{text}`", what_is_wrong(instruction)?))
-            })
+            .filter_map(|(step, text)| Some(format!("{} in `{text}`", step.wrong?)))
             .collect();
         if tls > 1 {
             forbidden.push(format!("{tls} accesses to thread-local storage"));
@@ -75,9 +74,9 @@ impl Figures {
     }
 
     /// The page that is kept.
-    pub fn text(&self, function: &str, compiler: &str) -> String {
+    pub fn text(&self, function: &str, machine: Machine, compiler: &str) -> String {
         let mut text = format!(
-            "# The fast path of `{function}` in the release library, x86-64, by {compiler}.\n\
+            "# The fast path of `{function}` in the release library, {machine}, by {compiler}.\n\
              # Written by `cargo xtask golden --bless`; a test compares the figures.\n\
              # {}\n",
             self.line()
@@ -102,59 +101,6 @@ impl Figures {
     }
 }
 
-fn what_is_wrong(instruction: &Instruction) -> Option<&'static str> {
-    let register_memory_exchange = instruction.mnemonic() == Mnemonic::Xchg && stores(instruction);
-    if instruction.has_lock_prefix() || register_memory_exchange {
-        return Some("atomic read-modify-write");
-    }
-    match instruction.flow_control() {
-        FlowControl::Call | FlowControl::IndirectCall => return Some("call"),
-        FlowControl::IndirectBranch => return Some("indirect jump"),
-        FlowControl::Exception | FlowControl::Interrupt => return Some("trap"),
-        _ => {}
-    }
-    match instruction.mnemonic() {
-        Mnemonic::Div | Mnemonic::Idiv => Some("division"),
-        Mnemonic::Mfence | Mnemonic::Lfence | Mnemonic::Sfence | Mnemonic::Cpuid => Some("fence"),
-        Mnemonic::Syscall | Mnemonic::Sysenter => Some("system call"),
-        _ => None,
-    }
-}
-
-/// Addresses as names: they differ from build to build.
-struct Names(Image);
-
-impl SymbolResolver for Names {
-    fn symbol(
-        &mut self,
-        instruction: &Instruction,
-        _: u32,
-        _: Option<u32>,
-        address: u64,
-        _: u32,
-    ) -> Option<SymbolResult<'_>> {
-        let jumps = instruction.near_branch_target() == address && address != 0;
-        if !jumps && !instruction.is_ip_rel_memory_operand() {
-            return None;
-        }
-        // The linker's table of addresses has no name of its own.
-        let name = self.0.name_at(address).filter(|name| !name.starts_with("_DYNAMIC"));
-        Some(SymbolResult::with_string(address, name.unwrap_or_else(|| "GOT".into())))
-    }
-}
-
-fn listing(image: &Image, path: &[Instruction]) -> Vec<String> {
-    let names = Box::new(Names(image.clone()));
-    let mut formatter = IntelFormatter::with_options(Some(names), None);
-    path.iter()
-        .map(|instruction| {
-            let mut text = String::new();
-            formatter.format(instruction, &mut text);
-            text
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,8 +109,8 @@ mod tests {
     const STORE_AND_RETURN: &[u8] = &[0x48, 0x89, 0x07, 0xC3];
 
     fn of(before: &[u8]) -> Figures {
-        let image = Image::of(0x1000, &[before, STORE_AND_RETURN].concat());
-        Figures::of_path(&image, &fast_path(&image, 0x1000).unwrap())
+        let code = [before, STORE_AND_RETURN].concat();
+        Figures::at(&Image::of(Machine::X86, 0x1000, &code), 0x1000).unwrap()
     }
 
     #[test]
@@ -208,7 +154,8 @@ mod tests {
     #[test]
     fn the_page_says_what_the_figures_are() {
         let figures = of(&[0x90]);
-        let (read, compiler) = Figures::parse(&figures.text("free", "rustc 1.95.0")).unwrap();
+        let (read, compiler) =
+            Figures::parse(&figures.text("free", Machine::X86, "rustc 1.95.0")).unwrap();
         assert_eq!((read.counts, compiler.as_str()), (figures.counts, "rustc 1.95.0"));
         assert_eq!(Figures::parse("# nothing\n"), None);
     }
@@ -217,9 +164,9 @@ mod tests {
     fn ways_that_store_nothing_or_leave_are_not_the_path() {
         // test rdi,rdi; je to the last ret; mov [rdi],rax; ret; ret
         let code = [0x48, 0x85, 0xFF, 0x74, 0x04, 0x48, 0x89, 0x07, 0xC3, 0xC3];
-        let image = Image::of(0x1000, &code);
+        let image = Image::of(Machine::X86, 0x1000, &code);
         let path = fast_path(&image, 0x1000).unwrap();
         assert_eq!(path.len(), 4);
-        assert!(fast_path(&Image::of(0, &[0xC3]), 0).is_err());
+        assert!(fast_path(&Image::of(Machine::X86, 0, &[0xC3]), 0).is_err());
     }
 }

@@ -1,12 +1,31 @@
 //! A shared object: its machine code and the names in it.
 
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use super::step::Step;
+use super::{aarch64, x86};
+use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// What its instructions are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    X86,
+    Aarch64,
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Machine::X86 => "x86-64",
+            Machine::Aarch64 => "aarch64",
+        })
+    }
+}
 
 /// What is needed of a shared object.
 #[derive(Clone, Debug)]
 pub struct Image {
+    pub machine: Machine,
     base: u64,
     code: Vec<u8>,
     names: BTreeMap<u64, String>,
@@ -18,11 +37,16 @@ impl Image {
         let said = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let bytes = std::fs::read(path).map_err(|e| said(&e))?;
         let file = object::File::parse(&*bytes).map_err(|e| said(&e))?;
+        let machine = match file.architecture() {
+            Architecture::X86_64 => Machine::X86,
+            Architecture::Aarch64 => Machine::Aarch64,
+            other => return Err(said(&format!("is for {other:?}"))),
+        };
         let mut image: Option<Image> = None;
         for part in file.sections().filter(|section| section.kind() == SectionKind::Text) {
             let code = part.data().map_err(|e| said(&e))?;
             match &mut image {
-                None => image = Some(Image::of(part.address(), code)),
+                None => image = Some(Image::of(machine, part.address(), code)),
                 Some(image) => image.append(part.address(), code).ok_or(said(&"its code"))?,
             }
         }
@@ -40,16 +64,19 @@ impl Image {
     }
 
     /// Bare code.
-    pub fn of(base: u64, code: &[u8]) -> Image {
-        Image { base, code: code.to_vec(), names: BTreeMap::new() }
+    pub fn of(machine: Machine, base: u64, code: &[u8]) -> Image {
+        Image { machine, base, code: code.to_vec(), names: BTreeMap::new() }
     }
 
     /// Adds code that lies behind the rest.
     fn append(&mut self, address: u64, code: &[u8]) -> Option<()> {
         let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
-        // What lies between is no code: an instruction that no path may have.
-        const TRAP: u8 = 0xCC;
-        (offset >= self.code.len()).then(|| self.code.resize(offset, TRAP))?;
+        // What lies between is no code: instructions that no path may have.
+        let trap = match self.machine {
+            Machine::X86 => 0xCC,
+            Machine::Aarch64 => 0,
+        };
+        (offset >= self.code.len()).then(|| self.code.resize(offset, trap))?;
         self.code.extend_from_slice(code);
         Some(())
     }
@@ -72,6 +99,22 @@ impl Image {
     /// Whether a function with a name begins here.
     pub fn is_start(&self, address: u64) -> bool {
         self.names.contains_key(&address)
+    }
+
+    /// The instruction at an address.
+    pub fn step_at(&self, address: u64) -> Option<Step> {
+        match self.machine {
+            Machine::X86 => x86::decode(self, address),
+            Machine::Aarch64 => aarch64::decode(self, address),
+        }
+    }
+
+    /// The instructions at these addresses as text.
+    pub fn texts(&self, addresses: &[u64]) -> Vec<String> {
+        match self.machine {
+            Machine::X86 => x86::texts(self, addresses),
+            Machine::Aarch64 => aarch64::texts(self, addresses),
+        }
     }
 
     /// The code from an address on.

@@ -3,26 +3,34 @@
 //!
 //! Forbidden there, always: a locked instruction, a call, a division, a trap, more than one access
 //! to thread-local storage. And no more instructions, branches, loads and multiplications than were
-//! recorded, with the compiler that was used then; another compiler may choose other instructions.
+//! recorded. Another compiler may choose other instructions, so the listings are of one compiler.
 //!
 //! And where code lies (`usual.rs`): what every program runs side by side.
 
+mod aarch64;
 mod figures;
 mod image;
 mod path;
+mod step;
 mod usual;
+mod x86;
 
-use crate::place;
+use crate::{place, suites};
 use figures::Figures;
-use image::Image;
-use std::path::PathBuf;
+use image::{Image, Machine};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The exported functions whose paths are recorded.
 const FUNCTIONS: &[&str] = &["malloc", "free"];
 
-fn recorded(function: &str) -> PathBuf {
-    place::root().join("crates/toft/golden").join(format!("{function}.txt"))
+/// The listings of x86-64 lie in the folder itself.
+fn recorded(machine: Machine, function: &str) -> PathBuf {
+    let folder = match machine {
+        Machine::X86 => "crates/toft/golden",
+        Machine::Aarch64 => "crates/toft/golden/aarch64",
+    };
+    place::root().join(folder).join(format!("{function}.txt"))
 }
 
 fn compiler() -> Result<String, String> {
@@ -51,35 +59,59 @@ pub fn main(bless: bool) -> Result<ExitCode, String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("recorded for x86-64 only".into());
     }
-    let (image, compiler) = (library()?, compiler()?);
-    let mut wrong = Vec::new();
-    for function in FUNCTIONS {
-        let now = Figures::of(&image, function)?;
-        println!("{function}: {}", now.line());
-        wrong.extend(now.forbidden().into_iter().map(|what| format!("{function}: {what}")));
-        let file = recorded(function);
-        let text = now.text(function, &compiler);
-        if bless {
-            std::fs::write(&file, &text).map_err(|e| format!("{}: {e}", file.display()))?;
-        } else {
-            wrong.extend(compare(function, &now, &compiler)?);
-        }
+    let mut wrong = check(&library()?, bless)?;
+    match suites::aarch64_library() {
+        Ok(library) => wrong.extend(check(&Image::read(&library)?, bless)?),
+        Err(why) => println!("aarch64: left out: {why}"),
     }
     wrong.extend(usual::check()?);
     wrong.iter().for_each(|line| println!("{line}"));
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What is wrong with the fast paths of a library for aarch64.
+pub fn check_aarch64(library: &Path) -> Result<Vec<String>, String> {
+    check(&Image::read(library)?, false)
+}
+
+/// Compares the fast paths with what was recorded, or records them; says what is wrong.
+fn check(image: &Image, bless: bool) -> Result<Vec<String>, String> {
+    let compiler = compiler()?;
+    let mut wrong = Vec::new();
+    for function in FUNCTIONS {
+        let now = Figures::of(image, function)?;
+        println!("{}, {function}: {}", image.machine, now.line());
+        let forbidden = now.forbidden().into_iter();
+        wrong.extend(forbidden.map(|what| format!("{}, {function}: {what}", image.machine)));
+        if bless {
+            let file = recorded(image.machine, function);
+            let text = now.text(function, image.machine, &compiler);
+            std::fs::write(&file, &text).map_err(|e| format!("{}: {e}", file.display()))?;
+        } else {
+            wrong.extend(compare(image.machine, function, &now, &compiler)?);
+        }
+    }
+    Ok(wrong)
+}
+
 /// How the path has become worse than it was when it was recorded.
-fn compare(function: &str, now: &Figures, compiler: &str) -> Result<Vec<String>, String> {
-    let file = recorded(function);
+fn compare(
+    machine: Machine,
+    function: &str,
+    now: &Figures,
+    compiler: &str,
+) -> Result<Vec<String>, String> {
+    let file = recorded(machine, function);
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let (before, by) = Figures::parse(&text).ok_or(format!("{}: no figures", file.display()))?;
     if by != compiler {
-        println!("{function}: recorded with {by}, this is {compiler}: figures are not compared");
-        return Ok(Vec::new());
+        return Ok(vec![format!(
+            "{machine}, {function}: recorded with {by}, this is {compiler}: look at the code, then run \
+             `cargo xtask golden --bless`"
+        )]);
     }
-    Ok(now.worse_than(&before).into_iter().map(|what| format!("{function}: {what}")).collect())
+    let worse = now.worse_than(&before).into_iter();
+    Ok(worse.map(|what| format!("{machine}, {function}: {what}")).collect())
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -88,13 +120,14 @@ mod tests {
 
     #[test]
     fn the_fast_paths_are_no_worse_than_recorded() {
-        let (image, compiler) = (library().unwrap(), compiler().unwrap());
-        for function in FUNCTIONS {
-            let now = Figures::of(&image, function).unwrap();
-            assert_eq!(now.forbidden(), [""; 0], "{function}\n{}", now.text(function, &compiler));
-            let worse = compare(function, &now, &compiler).unwrap();
-            assert!(worse.is_empty(), "{worse:?}\n{}", now.text(function, &compiler));
-        }
+        assert_eq!(check(&library().unwrap(), false).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn another_compiler_is_named() {
+        let now = Figures::of(&library().unwrap(), "malloc").unwrap();
+        let said = compare(Machine::X86, "malloc", &now, "rustc 1.0.0").unwrap();
+        assert!(said.len() == 1 && said[0].contains("this is rustc 1.0.0"), "{said:?}");
     }
 
     #[test]
@@ -102,7 +135,11 @@ mod tests {
         // realloc looks its block up, and may call the system.
         let image = library().unwrap();
         let realloc = Figures::of(&image, "toft_realloc_at").unwrap();
-        assert!(!realloc.forbidden().is_empty(), "{}", realloc.text("toft_realloc_at", ""));
+        assert!(
+            !realloc.forbidden().is_empty(),
+            "{}",
+            realloc.text("toft_realloc_at", image.machine, "")
+        );
         let malloc = Figures::of(&image, "malloc").unwrap();
         assert!(!realloc.worse_than(&malloc).is_empty());
     }
