@@ -47,118 +47,118 @@ pub struct Bench {
 enum Sub {
     /// List the workloads and their cases
     List,
-    /// List the peers, and how to get those that are not there
+    /// List the peers, and how to get the missing ones
     Peers {
-        /// As JSON
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Build the peers that come as crates into a cache outside of this workspace
+    /// Build the peers that are crates, into a cache outside of this workspace
     BuildPeers {
-        /// Which; all when none is named
+        /// Peers to build [default: all]
         names: Vec<String>,
-        /// Build also what is in the cache
+        /// Rebuild peers that are already in the cache
         #[arg(long)]
         again: bool,
     },
-    /// Draw what a run with --output wrote
+    /// Draw pages and plots from a result file
     Report {
-        /// The file that --output wrote
+        /// The result file, written by --output
         file: PathBuf,
-        /// Write a page with every plot and the whole table to this file
+        /// Write an HTML page with all plots and the whole table to this file
         #[arg(
             long,
             value_name = "OUT",
             required_unless_present_any = ["svg", "cases_svg", "readme"]
         )]
         html: Option<PathBuf>,
-        /// Write one plot to this file: time and peak memory of every peer, over all cases
+        /// Write an SVG plot to this file: time and peak memory of every peer, over all cases
         #[arg(long, value_name = "OUT")]
         svg: Option<PathBuf>,
-        /// Write a long plot to this file: ratio to the best peer, case by case
+        /// Write a long SVG plot to this file: ratio to the best peer for each case
         #[arg(long, value_name = "OUT")]
         cases_svg: Option<PathBuf>,
-        /// Write the claim and the small table into this README, all tables into docs/speed.md beside
-        /// it, between their marks, and the plots and what is kept of the run into docs/figures
+        /// Write the headline and its table into this README, and all tables into docs/speed.md
+        /// beside it, between their marks; write the plots and kept figures into docs/figures
         #[arg(long, value_name = "FILE")]
         readme: Option<PathBuf>,
     },
-    /// Hold one JSON file against an earlier one; exit status 1 when a figure became worse
+    /// Compare two result files; exit status 1 if a figure became worse
     Compare {
-        /// The earlier run
+        /// The result file of the earlier run
         old: PathBuf,
-        /// The later run
+        /// The result file of the later run
         new: PathBuf,
-        /// Percent by which a figure must be worse to count
+        /// Ignore regressions up to this percentage
         #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
         threshold: f64,
     },
-    /// Run the corpus of misuse: which allocator stops which class
+    /// Run the misuse corpus: which allocator stops which class of misuse
     Misuse(misuse::Options),
-    /// Measure what each idea of Toft costs, and write docs/experiments: wants this repository
+    /// Measure the cost of each technique, and write docs/experiments: needs this repository
     #[command(hide = true)]
     Cost(cost::Options),
-    /// Rerun the small-bin experiment, and write docs/experiments: wants this repository
+    /// Rerun the small-bin experiment, and write docs/experiments: needs this repository
     #[command(hide = true)]
     Smallbin(smallbin::Options),
     /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
     #[command(hide = true)]
     Work {
-        /// The workload and its numbers
+        /// The workload and its parameters
         words: Vec<String>,
     },
 }
 
 #[derive(Args, Debug)]
 struct Run {
-    /// Workloads or cases to run, by name, or the experiment `smallbin`; all when not given
+    /// Workloads or cases to run, by name, or the experiment `smallbin` [default: all]
     #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAME")]
     workloads: Vec<String>,
-    /// Peers to run them on: names, or name=/path/of/a/library.so; of `smallbin` those beside its own
+    /// Allocators to compare: names, or name=/path/of/a/library.so; for `smallbin`, besides its own
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
-    /// Rounds; 5, or with --quick 3, when not given
+    /// Number of rounds [default: 5, with --quick 3]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
-    /// Smaller numbers: a look, not a claim
+    /// Fewer operations: for a quick look, not for figures to quote
     #[arg(long)]
     quick: bool,
-    /// Keep single-threaded workloads on one processor
+    /// Pin single-threaded workloads to one processor
     #[arg(long)]
     pin: bool,
-    /// Replace a number of every case, for example --set ops=1m
+    /// Set a parameter of every case, for example --set ops=1m
     #[arg(long = "set", value_name = "NAME=N")]
     numbers: Vec<String>,
-    /// The trace that the workload `trace` replays, made by `toft record`
+    /// Trace file for the workload `trace`, written by `toft record`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Seconds after which a run is killed
+    /// Kill a run after this many seconds
     #[arg(long, default_value_t = 300)]
     timeout: u64,
-    /// Show these, too, for example cpu_seconds,minor_faults
+    /// Additional metrics to show, for example cpu_seconds,minor_faults
     #[arg(long, value_delimiter = ',', value_name = "METRIC", value_parser = known_metric)]
     metrics: Vec<Metric>,
     #[command(flatten)]
     samples: Samples,
-    /// Compare with the JSON file of an earlier run; exit status 1 when a figure became worse
+    /// Compare with the result file of an earlier run; exit status 1 if a figure became worse
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// Percent by which a figure must be worse than the baseline to count
+    /// Ignore regressions up to this percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     threshold: f64,
-    /// Count the instructions of an operation, too, with valgrind, once per case and peer
+    /// Also count instructions per operation with valgrind, once per case and peer
     #[arg(long)]
     callgrind: bool,
-    /// Write a page with every plot and the whole table to this file
+    /// Write an HTML page with all plots and the whole table to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Measure what the bars ask for and say which are met; exit status 1 when one is missed
+    /// Check the project's performance goals; exit status 1 if one is missed
     #[arg(long)]
     bars: bool,
-    /// Measure the cases that have a published program, and print the figures of that beside them
+    /// Measure the cases of published benchmarks, and print the published figures beside them
     #[arg(long, conflicts_with = "bars")]
     published: bool,
-    /// Measure this program instead of workloads
+    /// Measure this program instead of the workloads
     #[arg(
         last = true,
         value_name = "PROGRAM",
@@ -170,10 +170,10 @@ struct Run {
 /// Where what was measured goes, besides the tables.
 #[derive(Args, Debug)]
 pub(crate) struct Samples {
-    /// Print one JSON object with every sample, in place of the tables
+    /// Print all samples as one JSON object instead of the tables
     #[arg(long, conflicts_with = "output")]
     json: bool,
-    /// Write that object to a file, and print the tables; - is stdout, as --json
+    /// Write all samples to this JSON file and print the tables; - is the same as --json
     #[arg(short, long, value_name = "FILE", value_parser = json_file)]
     output: Option<PathBuf>,
 }

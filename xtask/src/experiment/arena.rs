@@ -16,7 +16,7 @@ const KEPT: &str = "docs/experiments/arena.json";
 /// How much is measured.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// One round: a look, and no claims
+    /// One round; for a quick look, not for figures to quote
     #[arg(long)]
     quick: bool,
     /// Rounds

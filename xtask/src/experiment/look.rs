@@ -18,7 +18,7 @@ const SECTIONS: [&str; 3] = ["machine", "looks", "latency"];
 /// How much is measured.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A heap of one GiB, short rounds: a look, and no claims; the page is not written
+    /// A heap of one GiB, short rounds; for a quick look: the page is not written
     #[arg(long)]
     quick: bool,
     /// Rounds

@@ -20,7 +20,7 @@ const PAGE: &str = "docs/experiments/release.md";
 /// How much is measured.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Fewer sizes, shorter runs: a look, and no claims
+    /// Fewer sizes, shorter runs; for a quick look, not for figures to quote
     #[arg(long)]
     quick: bool,
     /// Rounds

@@ -19,7 +19,7 @@ pub struct Options {
     /// Rounds; with --quick 3, else 7, when not given
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
-    /// Smaller numbers: a look, not a claim
+    /// Fewer operations, for a quick look, not for figures to quote
     #[arg(long)]
     quick: bool,
     /// Other peers, beside the control groups and glibc
