@@ -3,6 +3,7 @@
 mod arena;
 mod look;
 mod markdown;
+mod musl;
 mod parallel;
 mod release;
 mod sites;
@@ -18,6 +19,8 @@ pub enum Experiment {
     Arena(arena::Arguments),
     /// What a process notices of `toft heap`, and how long that takes on a large heap
     Look(look::Arguments),
+    /// Static Rust programs with musl, on its own malloc, Toft, mimalloc and jemalloc
+    Musl(musl::Arguments),
     /// Arenas against threads, kinds of locks, thread caches
     Parallel(parallel::Arguments),
     /// Giving memory back: madvise, process_madvise, io_uring
@@ -43,6 +46,7 @@ pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
     match experiment {
         Experiment::Arena(arguments) => arena::run(arguments),
         Experiment::Look(arguments) => look::run(arguments),
+        Experiment::Musl(arguments) => musl::run(arguments),
         Experiment::Parallel(arguments) => parallel::run(arguments),
         Experiment::Release(arguments) => release::run(arguments),
         Experiment::Sites(arguments) => sites::run(arguments),
