@@ -6,14 +6,25 @@ use crate::need;
 use crate::platform::platform;
 use crate::suite::{run_source, sources};
 use libtest_mimic::{Arguments, Failed, Trial};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A trial that fails with what `body` says.
 pub fn trial(
     name: impl Into<String>,
     body: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Trial {
-    Trial::test(name, move || body().map_err(Failed::from))
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        let begin = Instant::now();
+        let result = body();
+        TIMES.lock().unwrap_or_else(PoisonError::into_inner).push((begin.elapsed(), name));
+        result.map_err(Failed::from)
+    })
 }
+
+/// How long each trial took.
+static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
 
 /// A trial that cannot run, because Debian packages are not installed: left out, or failed where
 /// all tests are required.
@@ -96,7 +107,13 @@ pub fn trials(suite: &'static str) -> Vec<Trial> {
         .collect()
 }
 
-/// Runs the trials as the arguments say and ends the process.
+/// Runs the trials as the arguments say, names the slowest, and ends the process.
 pub fn main(trials: Vec<Trial>) -> ! {
-    libtest_mimic::run(&Arguments::from_args(), trials).exit()
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    times.sort();
+    let slowest =
+        times.iter().rev().take(8).map(|(time, name)| format!("{name} {} s", time.as_secs()));
+    println!("slowest: {}", slowest.collect::<Vec<_>>().join(", "));
+    conclusion.exit()
 }

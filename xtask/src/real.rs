@@ -33,7 +33,10 @@ pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
     let mut names = vec!["toft".to_owned(), "toft-secure".to_owned()];
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-tests", "--test", "real", "--no-fail-fast"]);
-    if !quick {
+    if quick {
+        // Most of them wait for their programs. A whole run takes figures, one program at a time.
+        cargo.args(["--", "--test-threads=4"]);
+    } else {
         names.extend(installed(PEERS));
         cargo.env("TOFT_REAL_ROUNDS", ROUNDS.to_string());
         cargo.env("TOFT_REAL_TIMES", TIMES.to_string());
