@@ -133,6 +133,7 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) 
 fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Number(least, most) => format!("a number from {least} to {most}"),
+        Kind::NumberOr(least, most, word) => format!("a number from {least} to {most} or {word}"),
         Kind::Word(words) => words.join(" or "),
         Kind::Size => "a size such as 512k, 8m or 1g".into(),
         Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),

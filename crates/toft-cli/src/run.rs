@@ -101,7 +101,8 @@ pub struct Run {
     /// Set a variable in the program's environment, TOFT_ options included; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     env: Vec<(String, OsString)>,
-    /// Run on the hardened build, which ends the program at heap corruption. It takes more time and memory
+    /// Run on the hardened build, which ends the program at heap corruption and verifies the heap at exit. It takes more
+    /// time and memory
     #[arg(long, conflicts_with_all = ["library", "sample", "hints"])]
     secure: bool,
     /// Use this library instead of the one that toft carries
@@ -224,6 +225,9 @@ pub fn run(run: &Run) -> i32 {
     environment.push(("TOFT_SCOPE".into(), scope.word().into()));
     if stats {
         environment.push(("TOFT_STATS".into(), "1".into()));
+    }
+    if run.secure && variable("TOFT_VERIFY").is_none() {
+        environment.push(("TOFT_VERIFY".into(), "exit".into()));
     }
     let stated = variable("TOFT_LEAKS");
     let leaks = run.leaks || stated.as_ref().is_some_and(|value| value == "1" || value == "all");

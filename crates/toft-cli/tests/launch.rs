@@ -277,6 +277,22 @@ fn the_hardened_build_is_carried_too() {
 }
 
 #[test]
+fn the_hardened_build_verifies_at_exit_unless_told_otherwise() {
+    const WRITES_AFTER: &str = "#include <stdlib.h>\n\
+        int main(void) { char *volatile p = malloc(100); free(p); p[3] = 7; return 3; }";
+    let directory = directory();
+    let program = compile(directory.path(), "after", WRITES_AFTER, &["-fno-builtin"]);
+    let program = text(&program);
+    let caught = run(&["--secure"], &[program]);
+    assert_eq!(caught.status.signal(), Some(libc::SIGABRT));
+    assert!(stderr(&caught).starts_with("toft: write after free: verify("), "{}", stderr(&caught));
+    for options in [&["--secure", "--env", "TOFT_VERIFY=0"][..], &[]] {
+        let output = run(options, &[program]);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(3), String::new()));
+    }
+}
+
+#[test]
 fn a_program_that_runs_on_without_the_library_is_told_in_time() {
     let directory = directory();
     let library = another_library(directory.path());

@@ -28,6 +28,7 @@ pub fn page() -> String {
 fn values(kind: Kind) -> String {
     match kind {
         Kind::Number(low, high) => format!("{low} to {high}"),
+        Kind::NumberOr(low, high, word) => format!("{low} to {high} or `{word}`"),
         Kind::Size => "bytes, or `64k`, `8m`, `1g`".into(),
         Kind::Word(words) => {
             words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")

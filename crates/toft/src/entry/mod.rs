@@ -17,6 +17,7 @@ mod dangling;
 mod detail;
 pub mod doors;
 mod environment;
+mod extent;
 mod fault;
 mod free;
 mod global;

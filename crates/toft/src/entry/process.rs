@@ -24,7 +24,7 @@ pub use super::scope::{at_exit, at_start, linked_at_exit, linked_at_start};
 pub use free::{free, free_for, free_permanently, free_sized_for};
 pub use whole::{
     before_filter, check_range, compact, dangling, deepbind_is_cleared, filter_refused, instance,
-    misuses, page_out_cold, purge, verify, watch_filters,
+    misuses, page_out_cold, purge, verify, verify_at_exit, watch_filters,
 };
 
 type Pointer = *mut c_void;

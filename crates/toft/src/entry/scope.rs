@@ -67,6 +67,8 @@ fn tell(instance: &Allocator<Linux>, descriptor: Option<i32>) {
     let options = instance.options();
     if options.verify != 0 {
         super::process::verify();
+    } else if options.verify_exit {
+        super::process::verify_at_exit();
     }
     if options.dangling != 0 {
         instance.sweep_for_dangling(None);

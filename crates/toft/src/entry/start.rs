@@ -361,6 +361,10 @@ fn complain(variable: &[u8], problem: Problem) {
                     line.text("a number from ").number(low as u64);
                     line.text(" to ").number(high as u64);
                 }
+                crate::options::Kind::NumberOr(low, high, word) => {
+                    line.text("a number from ").number(low as u64);
+                    line.text(" to ").number(high as u64).text(" or ").text(word);
+                }
                 crate::options::Kind::Size => {
                     line.text("a size such as 64k, 8m or 1g");
                 }

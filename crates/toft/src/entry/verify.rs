@@ -18,9 +18,10 @@
 //! so for a fifth of a second, look after look; and where a thread may be stopped for longer between two steps that
 //! break one, it is not asked for.
 
+use super::extent::Extent;
 use super::misuse::{Line, head, tier};
 use super::{Allocator, Call};
-use crate::os::process::peek;
+use crate::os::process::{self, peek};
 use crate::os::seccomp::Calls;
 use crate::os::{Os, wait_for};
 use crate::policy::HARDENED;
@@ -28,17 +29,48 @@ use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState};
 
+/// Nanoseconds that a verification at exit may take, if a hundredth of the program's processor time is less.
+const AT_EXIT: u64 = 50_000_000;
+
 impl<O: Os> Allocator<O> {
     /// Verifies the whole heap, and names the first thing that is wrong; says whether there is none. In a signal
     /// handler that has interrupted a change, nothing.
     pub fn verify(&self, heap: &Heap) -> bool {
+        self.verify_within(heap, &Extent::ALL)
+    }
+
+    /// As [`Allocator::verify`], as far as the extent goes.
+    fn verify_within(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let Some(seat) = heap.sit() else { return true };
-        let tables = self.verify_slabs(heap)
+        let bounded = extent.is_bounded();
+        let sound = (bounded || self.verify_slabs(heap, extent))
             && self.verify_lists(heap)
-            && self.verify_large()
-            && self.slots_are_whole(heap, &seat);
+            && self.verify_large(extent)
+            && self.slots_are_whole(heap, &seat, extent);
         drop(seat);
-        tables && self.verify_contents() && self.others_are_whole(heap)
+        let sound = sound && self.verify_contents() && self.others_are_whole(heap, extent);
+        // Last where time may run out: blocks are overwritten more often than tables.
+        let tables = || heap.sit().is_none_or(|_seat| self.verify_slabs(heap, extent));
+        sound && (!bounded || tables())
+    }
+
+    /// Verifies the heap when the program ends, for a bounded time; says how much was covered if that is not all. Without
+    /// a clock, under a filter of system calls that is not known, nothing.
+    pub(super) fn verify_at_exit(&self, heap: &Heap) {
+        let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
+        let least = AT_EXIT.max(process::processor_time() / 100);
+        let begin = process::monotonic();
+        drop(permit);
+        let extent = Extent::until(&process::monotonic, begin + least);
+        let sound = self.verify_within(heap, &extent);
+        let (covered, all) = extent.figures();
+        if sound && covered < all {
+            let mut line = Line::new(self.hide_addresses);
+            line.text("toft: verified ").number((covered * 100 / all) as u64);
+            line.text(" % of the heap at exit, in ").number(least / 1_000_000);
+            line.text(" ms; toft_verify() verifies all of it");
+            process::write_all(libc::STDERR_FILENO, line.end());
+        }
     }
 
     /// Whether something holds now, or at any time soon.
@@ -47,10 +79,10 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Every slab, whosever it is. With the seat of `heap`.
-    fn verify_slabs(&self, heap: &Heap) -> bool {
+    fn verify_slabs(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         let mut sound = true;
         self.for_each_slab(|slab| {
-            if !sound {
+            if !sound || !extent.goes_on() {
                 return;
             }
             if let Err(violation) = self.holds(|| self.check_slab(heap, slab)) {
@@ -116,14 +148,14 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn verify_large(&self) -> bool {
+    fn verify_large(&self, extent: &Extent<'_>) -> bool {
         // Another thread may unmap what is looked at: the kernel reads it.
         let permit =
             if HARDENED { self.filter().permit(&self.os, Calls::REPORT, true) } else { None };
         let read = |address: usize, into: &mut [u8]| peek(address, into) == into.len();
         let mut sound = true;
         self.large.for_each(|block| {
-            if !sound {
+            if !sound || !extent.covers() {
                 return;
             }
             if let Err(violation) = self.holds(|| self.large.check_one(block).map_err(Violation)) {

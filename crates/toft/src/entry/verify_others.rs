@@ -14,6 +14,7 @@
 //! ```
 
 use super::damage::Damage;
+use super::extent::Extent;
 use super::{Allocator, Call};
 use crate::os::process::peek;
 use crate::os::seccomp::Calls;
@@ -54,7 +55,7 @@ impl Piece {
 impl<O: Os> Allocator<O> {
     /// Looks at everything that is not of `heap`, which is the caller's; names the first thing that is wrong, and says
     /// whether nothing is. Nothing, where the kernel may not read for us.
-    pub(super) fn others_are_whole(&self, heap: &Heap) -> bool {
+    pub(super) fn others_are_whole(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         if !HARDENED {
             return true;
         }
@@ -63,12 +64,12 @@ impl<O: Os> Allocator<O> {
         };
         let mut whole = true;
         self.for_each_slab(|slab| {
-            if whole && !heap.owns(slab) {
+            if whole && !heap.owns(slab) && extent.covers() {
                 whole = self.slots_of_others(slab);
             }
         });
         let others = || self.heaps.all().filter(|other| other.address() != heap.address());
-        whole && others().all(|other| self.waiting_of_others(other))
+        whole && others().all(|other| !extent.covers() || self.waiting_of_others(other))
     }
 
     fn slots_of_others(&self, slab: &Slab) -> bool {

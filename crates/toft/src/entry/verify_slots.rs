@@ -5,6 +5,7 @@
 //! damaged only when it stays so, in the same state, for a fifth of a second.
 
 use super::damage::Damage;
+use super::extent::Extent;
 use super::{Allocator, Call};
 use crate::harden::first_nonzero;
 use crate::os::{Os, wait_for};
@@ -23,19 +24,22 @@ unsafe fn last_byte(end: usize) -> u8 {
 impl<O: Os> Allocator<O> {
     /// Verifies the slots of all slabs of a heap that the caller holds, with its seat; names what is wrong, and says
     /// whether nothing is.
-    pub(super) fn slots_are_whole(&self, heap: &Heap, seat: &Seat) -> bool {
+    pub(super) fn slots_are_whole(&self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
         if !HARDENED {
             return true;
         }
         let mut whole = true;
         self.for_each_slab(|slab| {
-            if heap.owns(slab) && !slab.is_dormant() {
+            if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
                 whole &= self.verify_reserved(slab, Call::Verify);
                 for slot in 0..slab.slots() {
                     whole &= self.slot_is_whole(slab, slot);
                 }
             }
         });
+        if !extent.covers() {
+            return whole;
+        }
         heap.quarantine().each(seat, |entry| {
             let (slab, slot) = self.entry_slot(entry);
             let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());

@@ -9,7 +9,7 @@ use super::table::ARENAS_MAX;
 use super::table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, GUARDED_SLOTS_MAX, HUGE, LEAKS,
     ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
-    SITES, VERIFY_MAX,
+    SITES, VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
 use crate::policy::{DECAY, HARDENED};
@@ -80,6 +80,8 @@ pub struct Options {
     pub fill: Fill,
     /// Allocations between two verifications, or none.
     pub verify: usize,
+    /// Whether to verify when the program ends, for a bounded time.
+    pub verify_exit: bool,
     /// Whether to look for dangling pointers: 1 at exit, more after so many allocations as well.
     pub dangling: usize,
     /// One allocation in so many is watched for reads of what was not written, or none.
@@ -136,6 +138,7 @@ impl Options {
         guarded_slots: 1024,
         fill: Fill::Off,
         verify: 0,
+        verify_exit: false,
         dangling: 0,
         uninit: 0,
         leaks: Leaks::Off,
@@ -335,6 +338,7 @@ impl Options {
                 Some(_) => self.fill = Fill::Both,
                 None => return bad,
             },
+            "TOFT_VERIFY" if value == VERIFY_EXIT.as_bytes() => self.verify_exit = true,
             "TOFT_VERIFY" => match parse_number(value) {
                 Some(n) if n <= VERIFY_MAX => self.verify = n,
                 _ => return bad,

@@ -27,6 +27,8 @@ pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
 
 /// Most allocations between two verifications.
 pub const VERIFY_MAX: usize = 1_000_000_000;
+/// `TOFT_VERIFY=exit`.
+pub const VERIFY_EXIT: &str = "exit";
 
 /// The highest number of a signal.
 pub const SIGNAL_MAX: usize = 64;
@@ -51,6 +53,8 @@ pub const ARENAS_MAX: usize = 16;
 pub enum Kind {
     /// A whole number within these bounds.
     Number(usize, usize),
+    /// Such a number, or a word.
+    NumberOr(usize, usize, &'static str),
     /// Bytes, with an optional suffix `k`, `m` or `g`.
     Size,
     /// One of these words.
@@ -253,8 +257,8 @@ pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_VERIFY",
         default: "0",
-        kind: Kind::Number(0, VERIFY_MAX),
-        doc: "verify the whole heap each time that all threads have made this number of allocations, and when the program ends, as toft_verify() does; every call is then a slow one; 0 is never",
+        kind: Kind::NumberOr(0, VERIFY_MAX, VERIFY_EXIT),
+        doc: "exit: verify the heap when the program ends, as toft_verify() does, for at most 50 ms or 1 % of the processor time that it has used; the default in toft run --secure. A number: each time that all threads have made this number of allocations as well, and without a bound; every call is then a slow one. 0 is never",
     },
     Entry {
         name: "TOFT_DANGLING",

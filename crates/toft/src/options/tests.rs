@@ -46,6 +46,7 @@ const EXAMPLES: &[&str] = &[
     "TOFT_GUARDED=1",
     "TOFT_GUARDED_SLOTS=1",
     "TOFT_VERIFY=1",
+    "TOFT_VERIFY=exit",
     "TOFT_LEAKS=1",
     "TOFT_PROFILE=/tmp/heap.toft",
     "TOFT_PROFILE_SIGNAL=12",

@@ -72,6 +72,13 @@ pub fn verify() -> bool {
     heap_or_start().is_none_or(|heap| allocator().verify(heap))
 }
 
+/// Verifies the heap when the program ends, for a bounded time.
+pub fn verify_at_exit() {
+    if let Some(heap) = heap_or_start() {
+        allocator().verify_at_exit(heap);
+    }
+}
+
 /// Looks for words that lead into freed blocks, and names them; says how many there are.
 pub fn dangling() -> usize {
     let mark = 0u8;

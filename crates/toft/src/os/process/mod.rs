@@ -183,6 +183,24 @@ pub fn seconds() -> u64 {
     now.tv_sec as u64
 }
 
+/// Nanoseconds of a clock that only goes forward.
+pub fn monotonic() -> u64 {
+    nanoseconds(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of processor time that all threads have used.
+pub fn processor_time() -> u64 {
+    nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let args = [clock as usize, &raw mut now as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes one time.
+    unsafe { syscall(libc::SYS_clock_gettime, args) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Lets a function handle a signal, calls that it interrupts going on; says whether that was possible. The function
 /// makes only such calls as a handler may.
 pub fn on_signal(number: c_int, handler: extern "C" fn(c_int)) -> bool {

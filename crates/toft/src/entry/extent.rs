@@ -1,0 +1,65 @@
+//! How far a verification goes: over all of the heap, or for a bounded time. Which parts it has covered is counted.
+
+use core::cell::Cell;
+
+/// Where a verification ends, and how much of its parts it has covered. A part is a slab, a large block or a
+/// quarantine, with what lies in it.
+pub struct Extent<'a> {
+    clock: Option<Clock<'a>>,
+    covered: Cell<usize>,
+    left: Cell<usize>,
+}
+
+struct Clock<'a> {
+    now: &'a dyn Fn() -> u64,
+    end: u64,
+}
+
+impl<'a> Extent<'a> {
+    /// Over everything.
+    pub const ALL: Extent<'static> =
+        Extent { clock: None, covered: Cell::new(0), left: Cell::new(0) };
+
+    /// Until a clock shows `end`.
+    pub fn until(now: &'a dyn Fn() -> u64, end: u64) -> Extent<'a> {
+        Extent { clock: Some(Clock { now, end }), ..Extent::ALL }
+    }
+
+    /// Whether it may end before all is covered.
+    pub fn is_bounded(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Whether there is time for more.
+    pub fn goes_on(&self) -> bool {
+        self.clock.as_ref().is_none_or(|clock| (clock.now)() < clock.end)
+    }
+
+    /// The same, for a part, which is counted.
+    pub fn covers(&self) -> bool {
+        let goes_on = self.goes_on();
+        let count = if goes_on { &self.covered } else { &self.left };
+        count.set(count.get() + 1);
+        goes_on
+    }
+
+    /// Parts covered, and all parts.
+    pub fn figures(&self) -> (usize, usize) {
+        (self.covered.get(), self.covered.get() + self.left.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_one_covers_what_there_is_time_for() {
+        let ticks = Cell::new(0);
+        let now = || ticks.replace(ticks.get() + 1);
+        let extent = Extent::until(&now, 3);
+        assert_eq!([(); 5].map(|()| extent.covers()), [true, true, true, false, false]);
+        assert_eq!(extent.figures(), (3, 5));
+        assert!(Extent::ALL.covers());
+    }
+}

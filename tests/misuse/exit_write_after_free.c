@@ -1,0 +1,29 @@
+// A write after a free, of a block that nobody asks for again, and then nothing or 5 000 allocations of other sizes: with
+// TOFT_VERIFY=exit it is named when the program ends.
+// run: 20 0
+// run: 1000 0
+// run: 20000 0
+// run: 20 5000
+// run: 1000 5000
+// env: TOFT_VERIFY=exit
+// build: hardened the default one does not look
+// expect: signal ABRT
+// stderr: toft: write after free: verify({p}): byte 3 of this free {size}-byte block was overwritten ({re:small|medium} slab, slot {n}, partition {n}; call site {addr})
+// libc: skip it has no such option
+// twin: writes before it frees
+// promise: 12
+#include "common.h"
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3);
+    size_t size = strtoul(argv[1], NULL, 10);
+    unsigned char *p = launder(malloc(size));
+    announce_block(p);
+    CORRECT(p[3] = 1;)
+    free(p);
+    MISUSE(((unsigned char *)launder(p))[3] = 1;)
+    for (size_t i = 0; i < strtoul(argv[2], NULL, 10); i++)
+        CHECK(launder(malloc(2 * size + 16 * (i % 50))) != NULL);
+    return 0;
+}
