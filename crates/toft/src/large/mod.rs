@@ -15,7 +15,7 @@
 //! - where none fits, the pages of any other waiting block are moved to the new one's address
 //!   (`pages.rs`), so that they need not be cleared by the kernel again;
 //! - what waits gives back the pages of the oldest first, no more than a limit asks for (`room.rs`);
-//! - a block without pages waits on its pair's stack (`stack.rs`).
+//! - a block without pages waits on its pair's stack (`sync/stack.rs`).
 //!
 //! How many blocks each call site has had is counted where they are made (`tally.rs`).
 //!

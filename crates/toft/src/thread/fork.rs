@@ -1,7 +1,7 @@
 //! What the child of a fork does, before anything else of the program runs in it.
 //!
-//! There is no prepare handler: nothing of ours is held across a fork, so a thread inside stdio can
-//! still allocate (promise 23). Instead the child repairs what a thread that no longer exists may
+//! Nothing of the heaps is held across a fork, so a thread inside stdio can still allocate (promise 23). Only with
+//! compaction is there a prepare handler (`Allocator::prepare_fork`). Instead the child repairs what a thread that no longer exists may
 //! have left half done:
 //!
 //! - heaps of other threads become orphans;
