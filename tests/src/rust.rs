@@ -6,6 +6,7 @@ use crate::library::{library, target_dir, workspace};
 use crate::process::{Finished, command, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How a Rust program is linked.
@@ -21,23 +22,34 @@ pub enum Link {
 
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// Builds `crates/toft/examples/reports.rs`, for each kind of linking in a folder of its own.
+/// Builds `crates/toft/examples/reports.rs` among what is built already, and copies it to a folder of this kind of
+/// linking. One at a time: they have the same name.
 fn build(link: Link) -> Result<PathBuf, String> {
-    let target = target_dir().join("toft-tests").join(format!("rust-{link:?}"));
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "toft", "--example", "reports", "--target-dir"]);
-    cargo.arg(&target).current_dir(workspace()).env_remove("TOFT_TEST_LIBRARY");
+    cargo.args(["rustc", "--quiet", "--package", "toft", "--example", "reports"]);
+    cargo.current_dir(workspace()).env_remove("TOFT_TEST_LIBRARY");
+    let built = match link {
+        Link::Dynamic | Link::Static => target_dir(),
+        Link::Musl => target_dir().join(MUSL),
+    };
     match link {
         Link::Dynamic => {}
-        Link::Static => _ = cargo.env("RUSTFLAGS", "-Ctarget-feature=+crt-static"),
+        // Of this program only: in RUSTFLAGS it would compile all crates again.
+        Link::Static => _ = cargo.args(["--", "-Ctarget-feature=+crt-static"]),
         Link::Musl => _ = cargo.args(["--target", MUSL]),
     }
     let out = cargo.output().map_err(|e| e.to_string())?;
     if !out.status.success() {
         return Err(format!("{cargo:?}\n{}", String::from_utf8_lossy(&out.stderr)));
     }
-    let target = if link == Link::Musl { target.join(MUSL) } else { target };
-    Ok(target.join("debug/examples/reports"))
+    let folder = target_dir().join("toft-tests").join(format!("rust-{link:?}")).join("examples");
+    let (from, to) = (built.join("debug/examples/reports"), folder.join("reports"));
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::copy(&from, &to))
+        .map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))?;
+    Ok(to)
 }
 
 fn start(program: &Path, word: &str, settings: &[(&str, &str)]) -> Finished {
