@@ -130,7 +130,7 @@ pub fn install(built: &Path, to: &Place) -> Result<Vec<PathBuf>, String> {
         there.link(&asked_for, &format!("{libdir}/{name}.so"))?;
     }
     for (name, about) in [
-        ("toft", "A memory allocator in which every call site gets its own"),
+        ("toft", "A memory allocator in which every call site gets its own memory"),
         ("toft-secure", "Toft, a memory allocator: the hardened build"),
     ] {
         let archive = format!("lib{name}.a");

@@ -110,9 +110,10 @@ impl Leaks {
             return page;
         }
         let sum = format!(
-            "{} leaked in {} blocks, from {} call site{}",
+            "{} leaked in {} block{}, from {} call site{}",
             style::bytes(self.number("bytes")),
             style::count(self.number("blocks")),
+            if self.number("blocks") == 1 { "" } else { "s" },
             self.sites.len(),
             if self.sites.len() == 1 { "" } else { "s" },
         );

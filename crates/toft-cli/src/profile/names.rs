@@ -22,7 +22,7 @@ impl Names {
     /// cannot be named, in the profile's notes.
     pub fn give(&mut self, profile: &mut Profile) {
         let mut strange = BTreeSet::new();
-        let mut nameless = 0;
+        let mut nameless = BTreeSet::new();
         for row in &mut profile.rows {
             let (Some(module), Some(offset)) = (&row.module, row.offset) else { continue };
             let path = module.strip_suffix(" (deleted)").unwrap_or(module);
@@ -32,7 +32,9 @@ impl Names {
                 row.frames = frames;
             } else if row.frames.is_empty() {
                 match found {
-                    Found::Same => nameless += 1,
+                    // The pages have a line for each place, and only for places with live blocks.
+                    Found::Same if row.bytes > 0 => _ = nameless.insert((module.clone(), offset)),
+                    Found::Same => {}
                     Found::Another | Found::Missing => _ = strange.insert(module.clone()),
                 }
             }
@@ -59,10 +61,14 @@ impl Names {
                 names.join(", ")
             ));
         }
-        if nameless > 0 {
+        if !nameless.is_empty() {
+            let (count, sites) = match nameless.len() {
+                1 => (1, "call site is in a function"),
+                more => (more, "call sites are in functions"),
+            };
             profile.notes.push(format!(
-                "{nameless} call sites are in functions without a symbol: debug information (-g, or the \
-                 distribution's -dbgsym package) names them."
+                "{count} {sites} without a symbol: debug information (-g, or the distribution's \
+                 -dbgsym package) names them."
             ));
         }
     }
