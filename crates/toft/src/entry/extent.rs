@@ -17,12 +17,13 @@ struct Clock<'a> {
 
 impl<'a> Extent<'a> {
     /// Over everything.
-    pub const ALL: Extent<'static> =
-        Extent { clock: None, covered: Cell::new(0), left: Cell::new(0) };
+    pub const fn all() -> Extent<'static> {
+        Extent { clock: None, covered: Cell::new(0), left: Cell::new(0) }
+    }
 
     /// Until a clock shows `end`.
     pub fn until(now: &'a dyn Fn() -> u64, end: u64) -> Extent<'a> {
-        Extent { clock: Some(Clock { now, end }), ..Extent::ALL }
+        Extent { clock: Some(Clock { now, end }), ..Extent::all() }
     }
 
     /// Whether it may end before all is covered.
@@ -60,6 +61,6 @@ mod tests {
         let extent = Extent::until(&now, 3);
         assert_eq!([(); 5].map(|()| extent.covers()), [true, true, true, false, false]);
         assert_eq!(extent.figures(), (3, 5));
-        assert!(Extent::ALL.covers());
+        assert!(Extent::all().covers());
     }
 }

@@ -36,7 +36,7 @@ impl<O: Os> Allocator<O> {
     /// Verifies the whole heap, and names the first thing that is wrong; says whether there is none. In a signal
     /// handler that has interrupted a change, nothing.
     pub fn verify(&self, heap: &Heap) -> bool {
-        self.verify_within(heap, &Extent::ALL)
+        self.verify_within(heap, &Extent::all())
     }
 
     /// As [`Allocator::verify`], as far as the extent goes.
