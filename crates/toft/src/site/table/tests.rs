@@ -70,7 +70,17 @@ fn threads_that_bring_the_same_sites_agree() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(all.iter().all(|numbers| *numbers == all[0]));
+    // A thread that does not wait for another one, which was stopped while it maps a level, shares a partition that
+    // time.
+    let mut shared = 0;
+    for site in 0..3000 {
+        let own = number(&sites, &fake, 0x5000 + 4 * site);
+        for other in all.iter().map(|numbers| numbers[site]).filter(|&other| other != own) {
+            assert_eq!(other, sites.shared_number(0x5000 + 4 * site));
+            shared += 1;
+        }
+    }
+    assert!(shared <= sites.state().unknown.load(Relaxed), "{shared}");
     sites.check().unwrap();
 }
 
@@ -154,6 +164,10 @@ fn threads_that_bring_the_same_sites_of_groups_take_nothing_back() {
             scope.spawn(run);
         });
     });
+    // Those that no thread could add, because another one was stopped while it maps a level.
+    for site in 0..3000 {
+        sites.number(&fake, 0x5000 + 4 * site, || Some(sites.group_number(0, site)));
+    }
     assert_eq!((sites.counts(), sites.grouped()), ((0, 0), 3000));
     assert_eq!(number(&sites, &fake, 0x1), 1 + 64 + 1);
     sites.check().unwrap();
