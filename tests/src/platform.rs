@@ -9,7 +9,10 @@ use std::sync::OnceLock;
 
 /// What `qemu-aarch64` cannot show, by words in the sources of programs that need it.
 const BEYOND_EMULATION: &[(&str, &[&str])] = &[
-    ("cannot start programs again", &["run_again(", "anew_with(", "execl(", "execv(", "hints.h"]),
+    (
+        "cannot start programs again",
+        &["run_again(", "anew_with(", "execl(", "execv(", "execve(\"/proc/self/exe", "hints.h"],
+    ),
     (
         "adds its own memory to the figures",
         &["bound.h", "bound_scatter.h", "claims.h", "limit.h", "cold.h", "minflt", "swap.h"],
