@@ -52,7 +52,9 @@ fn toft() -> Result<&'static Path, String> {
 /// # Errors
 /// What kept the script from starting.
 pub fn run(script: &Script, peer: &Peer, times: u32) -> Result<Run, String> {
-    let dir = scratch_dir("programs").join(format!("{}-{}", script.name, peer.name));
+    // A path with a colon is two in a list of folders.
+    let allocator = peer.name.replace([':', '@'], "-");
+    let dir = scratch_dir("programs").join(format!("{}-{allocator}", script.name));
     let said = |e: std::io::Error| format!("{}: {e}", dir.display());
     if dir.exists() {
         std::fs::remove_dir_all(&dir).map_err(said)?;
