@@ -55,7 +55,7 @@ const PLANS: &[Plan] = &[
     Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened).on(MUSL) },
     Plan::new("aarch64", 30, aarch64).on(AARCH64),
     Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
-    Plan { by_name: true, ..Plan::new("aarch64-core", 90, aarch64_core).on(AARCH64) },
+    Plan { by_name: true, ..Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
 ];
 
@@ -134,19 +134,21 @@ fn aarch64_all() -> Result<Command, String> {
     elsewhere("aarch64", &aarch64_library()?, &["abi", "misuse", "storms"])
 }
 
-/// The property tests and unit tests of the core, under an emulator.
-fn aarch64_core() -> Result<Command, String> {
+/// The arena's unit and property tests, under an emulator. Not the core's: their system reserves terabytes of addresses,
+/// and qemu 7.2 keeps a record of each page.
+fn aarch64_arena() -> Result<Command, String> {
     let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft", "--no-fail-fast", "--features", "fake-os"]);
+    cargo.args(["test", "--package", "toft-arena", "--no-fail-fast", "--features", "all"]);
     cargo.args(["--lib", "--test", "properties", "--target", AARCH64]);
     cargo.env(AARCH64_LINKER.0, AARCH64_LINKER.1);
-    cargo.env(
-        "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
-        "qemu-aarch64 -L /usr/aarch64-linux-gnu",
-    );
-    // An emulator takes ten times as long. What a seed finds, the next seed may find on the machine itself.
-    cargo.env("PROPTEST_CASES", "16").env("TOFT_FUZZ_SECONDS", "30");
-    cargo.args(["--", "--skip", "failures::"]);
+    let runner = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER";
+    cargo.env(runner, "qemu-aarch64 -L /usr/aarch64-linux-gnu");
+    // An emulator takes ten times as long.
+    cargo.env("TOFT_ARENA_CASES", "16").arg("--");
+    // It cannot start a program again, and what is resident is the emulator's.
+    for test in ["a_hook_that_panics_ends_the_program", "pages_of_the_system_are_not_resident"] {
+        cargo.args(["--skip", test]);
+    }
     Ok(cargo)
 }
 
