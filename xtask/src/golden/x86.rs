@@ -98,7 +98,7 @@ impl SymbolResolver for Names {
         if !jumps && !instruction.is_ip_rel_memory_operand() {
             return None;
         }
-        // The linker's table of addresses has no name of its own.
+        // The global offset table has no symbol.
         let name = self.0.name_at(address).filter(|name| !name.starts_with("_DYNAMIC"));
         Some(SymbolResult::with_string(address, name.unwrap_or_else(|| "GOT".into())))
     }

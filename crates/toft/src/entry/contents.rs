@@ -9,6 +9,7 @@
 //! look after look. Nobody has a slot between the pattern and its state: the first is there before the second says so.
 
 use super::damage::Damage;
+use super::extent::Extent;
 use super::{Allocator, Call};
 use crate::os::process::peek;
 use crate::os::seccomp::Calls;
@@ -22,7 +23,7 @@ const PIECE: usize = 4096;
 impl<O: Os> Allocator<O> {
     /// Looks into all slots that nobody has, and names the first byte that was overwritten; says whether there is
     /// none. Nothing, where the kernel may not read for us.
-    pub(super) fn verify_contents(&self) -> bool {
+    pub(super) fn verify_contents(&self, extent: &Extent<'_>) -> bool {
         let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
         if HARDENED || !filled || !super::start::calls_are_looked_at() {
             return true;
@@ -32,7 +33,10 @@ impl<O: Os> Allocator<O> {
         };
         let mut sound = true;
         self.for_each_slab(|slab| {
-            if sound && let Some((slot, place)) = self.overwritten(slab) {
+            if sound
+                && extent.covers()
+                && let Some((slot, place)) = self.overwritten(slab)
+            {
                 self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
                 sound = false;
             }

@@ -1,9 +1,9 @@
-//! How far a verification goes: over all of the heap, or for a bounded time. Which parts it has covered is counted.
+//! How far a verification goes: over all of the heap, or for a bounded time. It counts the parts that were covered.
 
 use core::cell::Cell;
 
-/// Where a verification ends, and how much of its parts it has covered. A part is a slab, a large block or a
-/// quarantine, with what lies in it.
+/// Where a verification ends, and how many parts it has covered. A part is a slab, a large block or a quarantine,
+/// contents included.
 pub struct Extent<'a> {
     clock: Option<Clock<'a>>,
     covered: Cell<usize>,
@@ -36,7 +36,7 @@ impl<'a> Extent<'a> {
         self.clock.as_ref().is_none_or(|clock| (clock.now)() < clock.end)
     }
 
-    /// The same, for a part, which is counted.
+    /// As [`Extent::goes_on`]; counts one part as covered or as left.
     pub fn covers(&self) -> bool {
         let goes_on = self.goes_on();
         let count = if goes_on { &self.covered } else { &self.left };

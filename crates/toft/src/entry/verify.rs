@@ -48,14 +48,14 @@ impl<O: Os> Allocator<O> {
             && self.verify_large(extent)
             && self.slots_are_whole(heap, &seat, extent);
         drop(seat);
-        let sound = sound && self.verify_contents() && self.others_are_whole(heap, extent);
+        let sound = sound && self.verify_contents(extent) && self.others_are_whole(heap, extent);
         // Last where time may run out: blocks are overwritten more often than tables.
         let tables = || heap.sit().is_none_or(|_seat| self.verify_slabs(heap, extent));
         sound && (!bounded || tables())
     }
 
-    /// Verifies the heap when the program ends, for a bounded time; says how much was covered if that is not all. Without
-    /// a clock, under a filter of system calls that is not known, nothing.
+    /// Verifies the heap when the program ends, for a bounded time. Prints the share that was covered, unless it was
+    /// everything. Under an unknown filter of system calls it does nothing: it may not read a clock there.
     pub(super) fn verify_at_exit(&self, heap: &Heap) {
         let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
         let least = AT_EXIT.max(process::processor_time() / 100);

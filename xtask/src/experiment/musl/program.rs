@@ -33,7 +33,7 @@ fn block(random: &mut Random) -> Vec<u8> {
     block
 }
 
-/// Each thread replaces blocks of its own at random.
+/// Each thread frees a random block of its own and allocates another.
 fn replace(random: &mut Random) {
     let mut blocks: Vec<_> = (0..1000).map(|_| block(random)).collect();
     for _ in 0..2_000_000 {
