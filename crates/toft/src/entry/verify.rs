@@ -198,3 +198,41 @@ impl<O: Os> Allocator<O> {
 fn check_of(heap: &Heap, slab: &Slab) -> Result<(), Violation> {
     if heap.was_cut_off() { slab.check_cut_off() } else { slab.check() }
 }
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine};
+    use core::cell::Cell;
+
+    #[test]
+    fn a_bounded_verification_covers_a_share_and_an_unbounded_one_everything() {
+        let options = Options { partitions: 1, warn_only: true, ..Options::DEFAULT };
+        let fake = Fake::new(Machine::LARGE);
+        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+        allocator.filter().watch();
+        let heap = allocator.acquire_heap().unwrap();
+        let allocate = |size| allocator.allocate(heap, size, 0x5000).unwrap();
+        // Large blocks come first.
+        let _large: [usize; 5] = [(); 5].map(|()| allocate(1 << 20));
+        let small = allocate(100);
+        let verify = |parts: u64| {
+            let ticks = Cell::new(0);
+            let now = || ticks.replace(ticks.get() + 1);
+            let extent = Extent::until(&now, parts);
+            (allocator.verify_within(heap, &extent), extent.figures())
+        };
+        let (sound, (covered, all)) = verify(3);
+        assert!(sound && covered == 3 && all >= 5, "{covered} of {all}");
+        assert_eq!(verify(1 << 40), (true, (all, all)));
+        if HARDENED {
+            let behind: *mut u8 = core::ptr::with_exposed_provenance_mut(small + 100);
+            // SAFETY: a slot is at least a byte larger than its block, and the test has it.
+            unsafe { behind.write(behind.read() ^ 1) };
+            assert!(verify(3).0, "there was no time for it");
+            assert!(!verify(1 << 40).0 && !allocator.verify(heap));
+            assert!(fake.take_reports().iter().all(|line| line.contains("heap overflow")));
+        }
+    }
+}
