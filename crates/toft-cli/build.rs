@@ -1,14 +1,15 @@
-//! Builds the libraries that the command carries, the allocator, its hardened build and the recorder, and hands them to
-//! `src/library.rs`, so that the one file `toft` is all a user has to copy.
+//! Builds the libraries that the command carries, the allocator, its hardened build and the
+//! recorder, and hands them to `src/library.rs`, so that the one file `toft` is all a user has to
+//! copy.
 //!
-//! The folder `libraries` has their sources. In a checkout it is links; `cargo package` puts the files that they lead to
-//! into the crate, so that `cargo install toft-cli` builds the same. A workspace of these sources is laid out below
-//! OUT_DIR, and the same cargo builds it in separate target folders: the outer cargo holds the lock of its target folder
-//! meanwhile.
+//! The folder `libraries` has their sources. In a checkout it is links; `cargo package` puts the
+//! files that they lead to into the crate, so that `cargo install toft-cli` builds the same. A
+//! workspace of these sources is laid out below OUT_DIR, and the same cargo builds it in separate
+//! target folders: the outer cargo holds the lock of its target folder meanwhile.
 //!
-//! Packagers who build the libraries in a separate step name them in `LIBTOFT_PATH`, `LIBTOFT_SECURE_PATH` and
-//! `LIBTOFT_RECORD_PATH`. These names differ from the options of the library, so that a program started from that
-//! environment is not confused.
+//! Packagers who build the libraries in a separate step name them in `LIBTOFT_PATH`,
+//! `LIBTOFT_SECURE_PATH` and `LIBTOFT_RECORD_PATH`. These names differ from the options of the
+//! library, so that a program started from that environment is not confused.
 
 use std::env;
 use std::fs;
@@ -57,7 +58,8 @@ fn hand_over(library: &Path, out: &Path, name: &str) {
 
     // A copy under a fixed name, so that include_bytes! works wherever the library came from.
     fs::write(out.join(format!("{name}.so")), &bytes).expect("cannot write to OUT_DIR");
-    // Not through a variable: cargo would set it for what `cargo run` runs, and the library complain about it there.
+    // Not through a variable: cargo would set it for what `cargo run` runs, and the library
+    // complain about it there.
     fs::write(out.join(format!("{name}.hash")), format!("{:016x}", fnv1a(&bytes)))
         .expect("cannot write to OUT_DIR");
 }
@@ -110,7 +112,8 @@ impl Workspace {
         workspace
     }
 
-    /// Returns true if all dependencies are on this machine, in the versions of this lock file or, without one, in any.
+    /// Returns true if all dependencies are on this machine, in the versions of this lock file or,
+    /// without one, in any.
     fn resolves(&self, lock: Option<&PathBuf>) -> bool {
         let own = self.root.join("Cargo.lock");
         let _ = fs::remove_file(&own);
@@ -135,7 +138,8 @@ impl Workspace {
         if self.offline {
             cargo.args(["--offline", "--locked"]);
         }
-        // Line tables would triple the size of every copy of `toft`; the symbol table stays for perf and gdb.
+        // Line tables would triple the size of every copy of `toft`; the symbol table stays for
+        // perf and gdb.
         cargo.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
         let status = cargo.status().expect("cannot start cargo");
         assert!(status.success(), "{} does not build: see the messages above", package.name);
@@ -155,7 +159,8 @@ impl Workspace {
     }
 }
 
-/// A manifest without the sections that only tests need: their dependencies are not on a user's machine.
+/// A manifest without the sections that only tests need: their dependencies are not on a user's
+/// machine.
 fn without_tests(manifest: &str) -> String {
     const TESTS: [&str; 6] =
         ["[dev-dependencies]", "[target.", "[[test]]", "[[bench]]", "[[example]]", "[profile.dev"];
@@ -195,7 +200,7 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_else(|e| panic!("cannot read {}: {e}", file.display()))
 }
 
-/// Writes a file, if that changes it: cargo builds anew what is newer than its last build.
+/// Writes a file, if that changes it: cargo rebuilds what is newer than its last build.
 fn write(file: &Path, text: &str) {
     if fs::read_to_string(file).is_ok_and(|there| there == text) {
         return;
@@ -203,8 +208,9 @@ fn write(file: &Path, text: &str) {
     fs::write(file, text).expect("cannot write to OUT_DIR");
 }
 
-/// Whether a variable of this build may reach the nested one. What the outer cargo set for this package would
-/// be taken for settings of the nested build: flags of coverage or sanitizer runs, lint drivers, features, profiles.
+/// Whether a variable of this build may reach the nested one. What the outer cargo set for this
+/// package would be taken for settings of the nested build: flags of coverage or sanitizer runs,
+/// lint drivers, features, profiles.
 fn survives(name: &str) -> bool {
     const KEPT: [&str; 7] = [
         "CARGO_HOME",
@@ -216,7 +222,8 @@ fn survives(name: &str) -> bool {
         "CARGO_TERM_",
     ];
     if name.starts_with("CARGO_TARGET_") {
-        // CARGO_TARGET_X86_64_..._LINKER and the like describe the machine, _RUSTFLAGS and _RUNNER the run.
+        // CARGO_TARGET_X86_64_..._LINKER and the like describe the machine, _RUSTFLAGS and _RUNNER
+        // the run.
         return name.ends_with("_LINKER");
     }
     let cargos =
@@ -229,7 +236,8 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"))
 }
 
-/// Names the library's content in the file name of its cached copy. Not a proof of anything: the copy is compared whole.
+/// Names the library's content in the file name of its cached copy. Not a proof of anything: the
+/// copy is compared whole.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,5 @@
-//! `toft bench`: compare this Toft with other allocators. The work is done by the crate `toft-bench`; this file hands
-//! it the libraries that the command carries.
+//! `toft bench`: compare this Toft with other allocators. The work is done by the crate
+//! `toft-bench`; this file hands it the libraries that the command carries.
 
 use std::cell::OnceCell;
 use std::env;
@@ -15,8 +15,8 @@ use crate::run::say;
 /// The verb, in front of which the processes that the bench starts need it, too.
 const VERB: &str = "bench";
 
-/// The words of a process that the bench started to measure it, if we are one. Such a process goes straight to its
-/// work, since to parse options is to allocate.
+/// The words of a process that the bench started to measure it, if we are one. Such a process goes
+/// straight to its work, since to parse options is to allocate.
 pub fn work_words() -> Option<Vec<OsString>> {
     let mut words = env::args_os().skip(1);
     (words.next()? == VERB && words.next()? == "work").then(|| words.collect())

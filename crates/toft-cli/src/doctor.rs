@@ -1,7 +1,9 @@
-//! `toft doctor`: what this kernel and this process's limits offer, and what Toft does where something is missing.
+//! `toft doctor`: what this kernel and this process's limits offer, and what Toft does where
+//! something is missing.
 //!
-//! `doctor/probes.rs` makes the system calls, `doctor/system.rs` reads `/proc` and `/sys`, `doctor/rows.rs` prints; this file says what each
-//! answer means, and runs a program under the library as the last proof.
+//! `doctor/probes.rs` makes the system calls, `doctor/system.rs` reads `/proc` and `/sys`,
+//! `doctor/rows.rs` prints; this file says what each answer means, and runs a program under the
+//! library as the last proof.
 
 mod probes;
 mod rows;

@@ -1,5 +1,5 @@
-//! What a filter of system calls (seccomp), as containers have, switches off: features, what that costs, and the variable
-//! that each is governed by. For `toft rss` and `toft doctor`.
+//! What a filter of system calls (seccomp), as containers have, switches off: features, what that
+//! costs, and the variable that each is governed by. For `toft rss` and `toft doctor`.
 
 use toft::os::filter::{FilterState, Words};
 use toft::os::seccomp::{Answers, Calls};

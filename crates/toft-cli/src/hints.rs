@@ -35,8 +35,9 @@ Exit status: 0, or 125 with a message if a file is not a profile, no memory was 
 
 /// Make hints for the next run of a program from its profiles.
 ///
-/// A call site that held much memory gets its own partition. Those that held little share one, so that slabs are
-/// fuller. Hints name sites by file, build-id and offset: a rebuilt program needs new hints, and reports that.
+/// A call site that held much memory gets its own partition. Those that held little share one, so
+/// that slabs are fuller. Hints name sites by file, build-id and offset: a rebuilt program needs
+/// new hints, and reports that.
 #[derive(Args, Debug)]
 #[command(name = "hints", after_help = HELP, after_long_help = HELP)]
 pub struct Make {
@@ -49,7 +50,8 @@ pub struct Make {
     /// Give each call site that held at least BYTES its own partition
     #[arg(long, value_name = "BYTES", default_value = "4m", value_parser = size)]
     own_from: u64,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be
+    /// repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// Profiles of one program
@@ -126,8 +128,9 @@ fn make(args: &Make) -> Result<(), String> {
     }
 }
 
-/// Writes hints to a file; says under which name those are kept that it had, if they were others. A file that has
-/// something else is not written over: a profile, or a program, is easily named in their place.
+/// Writes hints to a file; says under which name those are kept that it had, if they were others. A
+/// file that has something else is not written over: a profile, or a program, is easily named in
+/// their place.
 fn replace(path: &Path, text: &str) -> Result<Option<PathBuf>, String> {
     let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
     let mut kept = None;
@@ -192,7 +195,7 @@ fn object(hints: &Hints) -> Value {
     })
 }
 
-/// What the library is to be told of a file of hints; the reason, where it would not take it.
+/// The value that notifies the library of a file of hints; the reason, where it would not take it.
 pub fn variable(path: &Path) -> Result<OsString, String> {
     let told = |why: &str| format!("cannot read hints from {}: {why}", path.display());
     let whole = std::path::absolute(path).map_err(|error| told(&error.to_string()))?;

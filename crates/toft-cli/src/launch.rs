@@ -1,7 +1,8 @@
 //! Starts the target with the library in front and stays beside it until it ends.
 //!
-//! One thread and one loop: signals arrive through a descriptor, the library's report through a pipe. The target stays
-//! in our process group and on our terminal, so that job control works as if we were not there.
+//! One thread and one loop: signals arrive through a descriptor, the library's report through a
+//! pipe. The target stays in our process group and on our terminal, so that job control works as if
+//! we were not there.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -23,11 +24,11 @@ use nix::unistd::{Pid, pipe2};
 use crate::report::Report;
 use crate::sys::{self, BeforeExec, Change, Usage};
 
-/// How long a target may take from its start to the library's sign of life. The loader runs the library's start code
-/// before any other, so that only a machine in deep trouble takes longer.
+/// How long a target may take from its start to the library's sign of life. The loader runs the
+/// library's start code before any other, so that only a machine in deep trouble takes longer.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Signals that are meant for the target when somebody sends them to us.
+/// Signals that are meant for the target when another process sends them to us.
 const PASSED_ON: [Signal; 9] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -79,7 +80,8 @@ pub fn run(launch: &Launch, mut overdue: impl FnMut()) -> io::Result<Outcome> {
 
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
     fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    // Room for a whole report, so that the target's exit need not wait for us. A refusal costs only that.
+    // Room for a whole report, so that the target's exit need not wait for us. A refusal costs only
+    // that.
     let _ = fcntl(&reader, FcntlArg::F_SETPIPE_SZ(1 << 20));
     let report_end = report_end(&reader, writer)?;
 
@@ -94,7 +96,8 @@ pub fn run(launch: &Launch, mut overdue: impl FnMut()) -> io::Result<Outcome> {
         command.stderr(std::process::Stdio::null());
     }
     let before_exec = BeforeExec { report: report_end.as_raw_fd(), mask, ignore_child };
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed; that is all that apply makes.
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; that is all that
+    // apply makes.
     unsafe { command.pre_exec(move || before_exec.apply()) };
 
     let started = Instant::now();
@@ -119,8 +122,9 @@ pub fn run(launch: &Launch, mut overdue: impl FnMut()) -> io::Result<Outcome> {
 
 /// The end of the pipe that the target gets, at a number out of its way.
 ///
-/// It is opened for reading too: a process that outlives us would otherwise die by SIGPIPE when the library in it reports.
-/// And it never blocks, or such processes would one day wait for ever on the full pipe.
+/// It is opened for reading too: a process that outlives us would otherwise die by SIGPIPE when the
+/// library in it reports. And it never blocks, or such processes would one day wait for ever on the
+/// full pipe.
 fn report_end(reader: &OwnedFd, writer: OwnedFd) -> io::Result<OwnedFd> {
     let both_ways = OpenOptions::new()
         .read(true)
@@ -151,7 +155,8 @@ impl Beside {
                 }
             }
             let timeout = if waiting {
-                // One more millisecond than is left, or the last wait would be cut to zero and spin.
+                // One more millisecond than is left, or the last wait would be cut to zero and
+                // spin.
                 let left = PATIENCE.saturating_sub(started.elapsed()).as_millis() as u16 + 1;
                 PollTimeout::from(left)
             } else {
@@ -174,7 +179,8 @@ impl Beside {
         }
     }
 
-    /// Reads what is in the pipe and never waits: a process that the target left behind may hold it open for ever.
+    /// Reads what is in the pipe and never waits: a process that the target left behind may hold it
+    /// open for ever.
     fn drain(&mut self) {
         let mut chunk = [0; 16 * 1024];
         while let Some(pipe) = &mut self.pipe {
@@ -199,8 +205,8 @@ impl Beside {
                 }
                 continue;
             }
-            // What the terminal sends goes to the whole group: the target has it already. And what it sent itself
-            // (`kill 0`) it has too.
+            // What the terminal sends goes to the whole group: the target has it already. And what
+            // it sent itself (`kill 0`) it has too.
             let from_terminal = info.ssi_code == libc::SI_KERNEL;
             if !from_terminal && info.ssi_pid.cast_signed() != self.pid {
                 // It may have ended in the meantime, which the next turn will tell.
@@ -210,7 +216,8 @@ impl Beside {
         Ok(None)
     }
 
-    /// The target stopped, so our shell must see us stop; when the shell continues us, the target goes on.
+    /// The target stopped, so our shell must see us stop; when the shell continues us, the target
+    /// goes on.
     fn stop_too(&self) {
         let _ = raise(Signal::SIGSTOP);
         let _ = kill(Pid::from_raw(self.pid), Signal::SIGCONT);

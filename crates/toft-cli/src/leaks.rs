@@ -8,7 +8,8 @@ use crate::report::Report;
 use crate::style::{self, Style};
 use crate::symbols::{Place, Symbols};
 
-/// As many bytes that are not Toft's are named beside an answer: far more than stacks and tables of the C library have.
+/// As many bytes that are not Toft's are named beside an answer: far more than stacks and tables of
+/// the C library have.
 const ELSEWHERE: u64 = 32 << 20;
 
 /// The library's report, with names.
@@ -49,8 +50,9 @@ impl Leaks {
         self.number("blocks") != 0
     }
 
-    /// Bytes of anonymous memory in which no block was looked for, if they are far more than what Toft had: a program
-    /// that has a heap of its own (a virtual machine's, say), or a malloc that was not recognised.
+    /// Bytes of anonymous memory in which no block was looked for, if they are far more than what
+    /// Toft had: a program that has a separate heap (a virtual machine's, say), or a malloc that
+    /// was not recognised.
     pub fn elsewhere(&self) -> Option<u64> {
         let (other, ours) = (self.number("other_resident"), self.number("resident"));
         (other >= ELSEWHERE && other / 4 > ours).then_some(other)

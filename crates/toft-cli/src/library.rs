@@ -1,6 +1,8 @@
-//! Where the library lies at run time: the bytes that this executable carries, put into a file that the target can map.
+//! Where the library is at run time: the bytes that this executable carries, put into a file that
+//! the target can map.
 //!
-//! Used by `run`, `record`, `bench` and `doctor`. `place` names the folders that qualify, `unpack` puts it there.
+//! Used by `run`, `record`, `bench` and `doctor`. `place` names the folders that qualify, `unpack`
+//! puts it there.
 
 use std::any::Any;
 use std::ffi::OsStr;
@@ -20,9 +22,10 @@ mod unpack;
 
 /// The shared library that the build script made.
 pub static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtoft.so"));
-/// A digest of [`BYTES`] that names the cached file, so that two versions of `toft` do not overwrite each other's.
+/// A digest of [`BYTES`] that names the cached file, so that two versions of `toft` do not
+/// overwrite each other's.
 pub const HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft.hash"));
-/// The same of the hardened build.
+/// As [`HASH`], for the hardened build.
 pub const HARDENED_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/libtoft-secure.hash"));
 
 /// A library that this executable carries.
@@ -55,7 +58,8 @@ pub struct Library {
     pub origin: &'static str,
     /// Whether programs of every user can load it.
     pub reached: bool,
-    /// The file: one in memory lives as long as this process holds it, and one in a folder is not removed meanwhile.
+    /// The file: one in memory lives as long as this process holds it, and one in a folder is not
+    /// removed meanwhile.
     _held: Option<Box<dyn Any>>,
 }
 
@@ -107,7 +111,8 @@ impl Library {
     }
 }
 
-/// The last resort on a system without one writable place: it serves for as long as the launcher lives.
+/// The last resort on a system without one writable place: it serves for as long as the launcher
+/// lives.
 fn in_memory(what: &Carried) -> io::Result<Library> {
     let mut file = File::from(memfd_create(c"libtoft.so", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(what.bytes)?;

@@ -1,10 +1,12 @@
-//! `toft`: run any program on the allocator, and see what it would do. This file reads the command line, no more.
+//! `toft`: run any program on the allocator, and see what it would do. This file reads the command
+//! line, no more.
 //!
-//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and `symbols`), `rss` (with `resident`), `purge`,
-//! `profile/` (`heap`, `report`, `diff` and `top`), `hints`, `metrics/`, `options`, `doctor`, `bench`, `explain`,
-//! `man`.
+//! One file per verb: `run` (with `vet`, `library`, `launch`, `report`, `stats`, `leaks` and
+//! `symbols`), `rss` (with `resident`), `purge`, `profile/` (`heap`, `report`, `diff` and `top`),
+//! `hints`, `metrics/`, `options`, `doctor`, `bench`, `explain`, `man`.
 
 mod bench;
+mod debug_files;
 mod doctor;
 mod explain;
 mod filtered;
@@ -101,8 +103,8 @@ enum Verb {
     Doctor(doctor::Doctor),
     /// Compare this Toft with other allocators, on workloads or on any program
     ///
-    /// Runs interleaved rounds in fresh processes. Prints medians with their spread, ratios by round with their
-    /// 95 % confidence intervals, and resident memory as the kernel counts it.
+    /// Runs interleaved rounds in fresh processes. Prints medians with their spread, ratios by
+    /// round with their 95 % confidence intervals, and resident memory as the kernel counts it.
     #[command(after_help = BENCH, after_long_help = BENCH)]
     Bench(Box<toft_bench::cli::Bench>),
     Record(record::Record),
@@ -143,7 +145,8 @@ fn main() {
             let _ = error.print();
             let of_run =
                 env::args_os().nth(1).is_some_and(|verb| verb == "run" || verb == "record");
-            // 2 is clap's; a program run by `toft run` may itself end with 2, so there it must be another.
+            // 2 is clap's; a program run by `toft run` may itself end with 2, so there it must be
+            // another.
             if error.use_stderr() && of_run { run::REFUSED } else { error.exit_code() }
         }
     };

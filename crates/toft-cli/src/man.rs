@@ -144,7 +144,8 @@ fn text(page: &Command, whole: &Command, version: &str) -> std::io::Result<Vec<u
     Ok(tidy(&String::from_utf8_lossy(&text)).into_bytes())
 }
 
-/// The page without line breaks beside an empty line, which break nothing and of which `mandoc -T lint` warns.
+/// The page without line breaks beside an empty line, which break nothing and of which `mandoc -T
+/// lint` warns.
 fn tidy(page: &str) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let is_empty =
@@ -169,7 +170,8 @@ fn section(roff: &mut Roff, title: &str, body: &str) {
     }
 }
 
-/// The paragraphs after the options, by the section of a manual page that each belongs to, in their usual order.
+/// The paragraphs after the options, by the section of a manual page that each belongs to, in their
+/// usual order.
 fn sections(after: &str) -> Vec<(&'static str, String)> {
     let mut sections =
         [(EXIT_STATUS, String::new()), ("NOTES", String::new()), ("EXAMPLES", String::new())];

@@ -1,6 +1,7 @@
 //! `toft options`: every option of the library with its value and where that comes from.
 //!
-//! Table and parser are the library's own (`toft::options`), so that what is printed is what it goes by.
+//! Table and parser are the library's own (`toft::options`), so that what is printed is what it
+//! goes by.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,7 +25,8 @@ Exit status: 0, or 1 if a TOFT_ variable of the environment is unknown or has an
 
 /// Show every option of the library with its value and the source of the value.
 ///
-/// The options are environment variables. The values are those that a program started from here would get.
+/// The options are environment variables. The values are those that a program started from here
+/// would get.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct Options {

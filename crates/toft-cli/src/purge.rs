@@ -19,9 +19,10 @@ Exit status: 0, or 125 with a message if the process cannot be purged.";
 
 /// Return all memory of a running process that holds no live block to the OS.
 ///
-/// Returns free pages in every thread's slabs, empty slabs and free large blocks at once, whatever the threads are doing.
-/// Live blocks stay resident, and so do free slots on their pages (`toft rss` lists the call sites) and the few slots that
-/// threads have claimed. The figures are the kernel's: resident memory before and after.
+/// Returns free pages in every thread's slabs, empty slabs and free large blocks at once, whatever
+/// the threads are doing. Live blocks stay resident, and so do free slots on their pages (`toft
+/// rss` lists the call sites) and the few slots that threads have claimed. The figures are the
+/// kernel's: resident memory before and after.
 #[derive(Args, Debug)]
 #[command(name = "purge", after_help = HELP, after_long_help = HELP)]
 pub struct Purge {

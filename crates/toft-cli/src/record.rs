@@ -1,7 +1,8 @@
-//! `toft record`: runs a program with the recorder in front of its malloc, and leaves a trace of every allocation.
+//! `toft record`: runs a program with the recorder in front of its malloc, and leaves a trace of
+//! every allocation.
 //!
-//! The program is vetted and started as by `toft run`. The recorder passes everything on to whatever malloc the program
-//! has, so that the trace is of the program and not of an allocator.
+//! The program is vetted and started as by `toft run`. The recorder passes everything on to
+//! whatever malloc the program has, so that the trace is of the program and not of an allocator.
 
 use std::env;
 use std::ffi::OsString;
@@ -31,9 +32,10 @@ Exit status: that of PROGRAM; 124 if nothing was recorded; 125 to 127 as for `to
 
 /// Record every allocation of a program into a file
 ///
-/// `toft trace FILE` summarizes the file, and `toft-bench --trace FILE` replays it on any allocator. The file holds
-/// sizes, alignments, call sites, threads and the order of the calls. It does not hold the contents of memory or the
-/// time between calls. A forked process writes its own file, FILE.PID.
+/// `toft trace FILE` summarizes the file, and `toft-bench --trace FILE` replays it on any
+/// allocator. The file holds sizes, alignments, call sites, threads and the order of the calls. It
+/// does not hold the contents of memory or the time between calls. A forked process writes its own
+/// file, FILE.PID.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct Record {

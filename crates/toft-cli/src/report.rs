@@ -1,7 +1,9 @@
-//! What the library in the target says over the report descriptor: the sign of life at start, the statistics at exit.
+//! What the library in the target says over the report descriptor: the sign of life at start, the
+//! statistics at exit.
 //!
-//! `launch` feeds it bytes as they come, `run` and `stats` read the result. Other processes may write to the same pipe
-//! (a forked child inherits the library, and under `--children` every program has it), so lines are told apart by pid.
+//! `launch` feeds it bytes as they come, `run` and `stats` read the result. Other processes may
+//! write to the same pipe (a forked child inherits the library, and under `--children` every
+//! program has it), so lines are told apart by pid.
 
 use serde_json::Value;
 
@@ -51,7 +53,7 @@ impl Report {
     fn line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("toft-ready ") {
             match rest.split_once(' ').map(|(version, pid)| (version, pid.parse::<i32>())) {
-                // The same pid twice: the target replaced itself by exec and has the library again.
+                // This pid twice: the target replaced itself by exec and has the library again.
                 Some((version, Ok(pid))) if pid == self.pid => {
                     self.ready = Some(version.to_owned())
                 }

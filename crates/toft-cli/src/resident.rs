@@ -1,5 +1,5 @@
-//! The table of resident memory that `toft rss` and `toft run --stats` share: what the kernel counts, cut into named
-//! terms that add up to it.
+//! The table of resident memory that `toft rss` and `toft run --stats` share: what the kernel
+//! counts, cut into named terms that add up to it.
 
 use std::fmt::Write as _;
 
@@ -22,8 +22,8 @@ impl Term {
     }
 }
 
-/// The terms, and the kernel's number under the line. What is left over is a line of its own: pages that came or went
-/// between two looks.
+/// The terms, and the kernel's number under the line. What is left over is a separate line: pages
+/// that came or went between two readings.
 pub fn table(page: &mut String, style: Style, when: &str, terms: &[Term], rss: u64) {
     let head = format!("  {:>10}  {:>6}  {when}", "resident", "share");
     let _ = writeln!(page, "{}", style.faint(&head));

@@ -1,4 +1,5 @@
-//! `toft rss`: where the resident memory of a running process is. `toft-profile` reads; this prints.
+//! `toft rss`: where the resident memory of a running process is. `toft-profile` reads; this
+//! prints.
 
 use std::fmt::Write as _;
 
@@ -28,9 +29,10 @@ Exit status: 0, or 125 with a message if the process cannot be read.";
 
 /// Explain the resident memory of a running process: what is live, what is free, and what pins it.
 ///
-/// Combines the kernel's figures (Rss, by mapping) with the allocator's tables. Each resident byte is live, free on a page
-/// with a live block, claimed by a thread, kept for reuse, metadata, or not Toft's. The lines add up to the kernel's Rss.
-/// The last table lists the call sites whose live blocks pin the most free memory.
+/// Combines the kernel's figures (Rss, by mapping) with the allocator's tables. Each resident byte
+/// is live, free on a page with a live block, claimed by a thread, kept for reuse, metadata, or not
+/// Toft's. The lines add up to the kernel's Rss. The last table lists the call sites whose live
+/// blocks pin the most free memory.
 #[derive(Args, Debug)]
 #[command(name = "rss", after_help = HELP, after_long_help = HELP)]
 pub struct Explain {

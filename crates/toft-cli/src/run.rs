@@ -1,7 +1,8 @@
 //! `toft run`: vet the target, start it on Toft, prove that it is, and end as it ended.
 //!
-//! The parts: `vet` looks at the target, `library` puts the library in place, `launch` starts and stays beside,
-//! `stats` prints, `before` says what there is to say first. This file joins them and owns every message and exit status.
+//! The parts: `vet` checks the target, `library` puts the library in place, `launch` starts and
+//! stays beside, `stats` prints, `before` says what there is to say first. This file joins them and
+//! owns every message and exit status.
 
 use std::collections::HashMap;
 use std::env;
@@ -46,6 +47,7 @@ Examples:
   toft run --stats -- make                        print a summary of memory and call sites at exit
   toft run --profile heap.html -- ./server        write the live memory at exit, by call site
   toft run --sample 512k --profile heap.html -- ./server   add sampled call stacks
+  toft run --python --profile heap.html -- python3 app.py  every object of CPython
   toft run --leaks -- ./tests                     report leaks by call site; status 123 for CI
   toft run --env TOFT_LIMIT=512m -- ./worker      set an option; toft options lists all of them
   toft run --secure -- ./server                   run on the hardened build
@@ -65,27 +67,32 @@ Signals sent to toft (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP, CONT) are p
 
 /// Run a program on Toft.
 ///
-/// The program file is not changed: LD_PRELOAD puts the library before its malloc. The program is examined first, and
-/// is not started if the library cannot work in it. A message on stderr says why. If the library does not load, a
-/// message on stderr says so.
+/// The program file is not changed: LD_PRELOAD puts the library before its malloc. The program is
+/// examined first, and is not started if the library cannot work in it. A message on stderr says
+/// why. If the library does not load, a message on stderr says so.
 #[derive(Args, Debug)]
 #[command(after_help = HELP, after_long_help = HELP)]
 pub struct Run {
     /// Print a summary of time, memory and the top call sites at exit, on stderr
     #[arg(long)]
     stats: bool,
-    /// Report leaks at exit, by call site, and end with status 123 if there are any. A leak is a block that was not freed
-    /// and that no pointer reaches (TOFT_LEAKS=all: every block that was not freed)
+    /// Report leaks at exit, by call site, and end with status 123 if there are any. A leak is a
+    /// block that was not freed and that no pointer reaches (TOFT_LEAKS=all: every block that was
+    /// not freed)
     #[arg(long)]
     leaks: bool,
-    /// Write the live memory at exit, by call site, to a file. Its extension selects the format (.toft, .html, .svg,
-    /// .pb.gz, .folded, .json, .txt). `toft report` shows it
+    /// Write the live memory at exit, by call site, to a file. Its extension selects the format
+    /// (.toft, .html, .svg, .pb.gz, .folded, .json, .txt). `toft report` shows it
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Keep the whole call stack of one allocation in about BYTES allocated bytes (512k, 64k, ...), by frame pointers,
-    /// for --profile and `toft heap`
+    /// Keep the whole call stack of one allocation in about BYTES allocated bytes (512k, 64k, ...),
+    /// by frame pointers, for --profile and `toft heap`
     #[arg(long, value_name = "BYTES", value_parser = sample)]
     sample: Option<OsString>,
+    /// Set PYTHONMALLOC=malloc: every object of CPython is then a block of Toft. Without it CPython
+    /// puts small objects into pools, which show as a few large blocks
+    #[arg(long)]
+    python: bool,
     /// Apply hints that `toft hints` made from profiles of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "leaks"])]
     hints: Option<PathBuf>,
@@ -101,8 +108,8 @@ pub struct Run {
     /// Set a variable in the program's environment, TOFT_ options included; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     env: Vec<(String, OsString)>,
-    /// Run on the hardened build, which ends the program at heap corruption and verifies the heap at exit. It takes more
-    /// time and memory
+    /// Run on the hardened build, which ends the program at heap corruption and verifies the heap
+    /// at exit. It takes more time and memory
     #[arg(long, conflicts_with_all = ["library", "sample", "hints"])]
     secure: bool,
     /// Use this library instead of the one that toft carries
@@ -143,7 +150,8 @@ fn sample(text: &str) -> Result<OsString, String> {
     }
 }
 
-/// What is wrong with what the program would get, but for what clap has found: the library would only warn.
+/// What is wrong with what the program would get, but for what clap has found: the library would
+/// only warn.
 fn unfit(run: &Run) -> Option<String> {
     let inherited =
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -216,7 +224,8 @@ pub fn run(run: &Run) -> i32 {
         );
     }
 
-    // An inherited TOFT_STATS makes the library write into our pipe, so it has to mean the same as --stats.
+    // An inherited TOFT_STATS makes the library write into our pipe, so it has to mean the same as
+    // --stats.
     let stats = run.stats || variable("TOFT_STATS").is_some_and(|value| value == "1");
     let mut environment: Vec<(OsString, OsString)> =
         run.env.iter().map(|(key, value)| (key.into(), value.clone())).collect();
@@ -236,6 +245,16 @@ pub fn run(run: &Run) -> i32 {
     }
     if let Some(bytes) = &run.sample {
         environment.push(("TOFT_SAMPLE".into(), bytes.clone()));
+    }
+    if run.python {
+        environment.push(("PYTHONMALLOC".into(), "malloc".into()));
+    } else if (stats || leaks || run.sample.is_some() || run.profile.is_some())
+        && is_python(&vetted.binary)
+        && variable("PYTHONMALLOC").is_none()
+    {
+        say(
+            "CPython puts small objects into pools, which show as a few large blocks: --python shows each object",
+        );
     }
     let profile =
         match run.profile.as_deref().map(|path| AtExit::new(path, scope != Scope::Program)) {
@@ -286,6 +305,13 @@ pub fn run(run: &Run) -> i32 {
     }
 }
 
+/// Whether a file is the interpreter CPython, by its name.
+fn is_python(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let version = name.strip_prefix("python");
+    version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+}
+
 /// What is printed at the end.
 #[derive(Clone, Copy)]
 struct Wanted {
@@ -309,7 +335,7 @@ fn finish(
     if !loaded && !said {
         say(&not_loaded(&shown, library, vetted, "the program ended before the library reported"));
     }
-    // What such a program has from its own malloc nobody has looked at: no answer would be about it.
+    // What such a program has from its own malloc was not scanned: no answer would be about it.
     let blind = vetted.own_malloc();
     let leaks = wanted.leaks.then(|| Leaks::new(&outcome.report));
     let style = match &run.output {

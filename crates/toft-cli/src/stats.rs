@@ -1,4 +1,5 @@
-//! `toft run --stats`: what the kernel and the library counted, as a page for people or as one JSON object.
+//! `toft run --stats`: what the kernel and the library counted, as a page for people or as one JSON
+//! object.
 
 use std::fmt::Write as _;
 
@@ -227,8 +228,8 @@ impl Stats {
         page
     }
 
-    /// What was resident when the program ended, in the form of `toft rss`. What a resident byte of a slab was is not
-    /// told apart here: that is for a look from outside, while the program runs.
+    /// What was resident when the program ended, in the form of `toft rss`. What a resident byte of
+    /// a slab was is not told apart here: only `toft rss` does so, while the program runs.
     fn resident_table(&self, page: &mut String, style: Style) {
         let Some(resident) = self.heap.as_ref().map(|heap| &heap["resident"]) else { return };
         let of = |name: &str| resident[name].as_u64().unwrap_or(0);
@@ -333,7 +334,8 @@ impl Site {
     }
 }
 
-/// The library lists a site once per slot size; people ask for the site. Most allocated bytes first.
+/// The library lists a site once per slot size; people ask for the site. Most allocated bytes
+/// first.
 fn merged_sites(heap: &Value) -> Vec<Site> {
     let mut sites: Vec<Site> = Vec::new();
     for entry in heap["sites"].as_array().into_iter().flatten() {
@@ -365,7 +367,8 @@ fn merged_sites(heap: &Value) -> Vec<Site> {
         site.live_blocks += number("live_blocks");
         site.pinned_bytes += number("pinned_bytes");
     }
-    // Zero-byte rows would only fill the table; the address makes the order of equals the same in every run.
+    // Zero-byte rows would only fill the table; the address makes the order of equals the same in
+    // every run.
     sites.retain(|site| site.allocated_bytes > 0);
     sites.sort_by_key(|site| (std::cmp::Reverse(site.allocated_bytes), site.address));
     sites

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 pub use toft_profile::format::units::{bytes, count, duration, fit, plain};
 
-/// Where lines are wrapped that have no end of their own.
+/// Where lines without a given width are wrapped.
 pub const WRAP: usize = 100;
 
 /// What the place that is printed to can show.
@@ -60,7 +60,7 @@ impl Style {
         self.paint("32", text)
     }
 
-    /// Something to look at.
+    /// Something that needs attention.
     pub fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }

@@ -1,7 +1,9 @@
-//! From a call site in the target to a name: module, function, file and line, read out of process from the ELF files.
+//! From a call site in the target to a name: module, function, file and line, read out of process
+//! from the ELF files.
 //!
-//! `stats` asks for the few sites it shows. Debug information is taken from the file itself or, by build-id, from the
-//! system's directory of separated debug files; without any, the symbol table gives the function.
+//! `stats` asks for the few sites it shows. Debug information is taken from the file itself or, by
+//! build-id, from the system's directory of separated debug files; without any, the symbol table
+//! gives the function.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use object::read::{Object, ObjectSegment, ObjectSymbol};
-use toft_profile::{Frame, read_file};
+use toft_profile::{Frame, label, read_file};
 
+use crate::debug_files::{self, FILE_MOST, SYSTEM, by_id, hex};
 use crate::style::plain;
 
 /// What is known about a code address.
@@ -38,7 +41,7 @@ impl Place {
             .and_then(|path| path.file_name())
             .map(|name| name.to_string_lossy());
         let mut text = match (&self.function, &module) {
-            (Some(function), _) => function.clone(),
+            (Some(function), _) => label::short(function),
             (None, Some(module)) => format!("{module}+{:#x}", self.offset),
             (None, None) => format!("{:#x} (code that is in no file)", address),
         };
@@ -55,9 +58,6 @@ impl Place {
         plain(&text)
     }
 }
-
-/// The longest file that is read for names: the process that is looked at has chosen it.
-const FILE_MOST: u64 = 4 << 30;
 
 /// The modules of one process, loaded when first asked for.
 pub struct Symbols {
@@ -104,15 +104,16 @@ impl Symbols {
         }
     }
 
-    /// For files that are named, and may lie in one of these folders: under the whole name, under the last
-    /// part of it, or as `.build-id/ab/cdef.debug`.
+    /// For files that are named, and may be in one of these folders: under the whole name, under
+    /// the last part of it, or as `.build-id/ab/cdef.debug`.
     pub fn searching(search: Vec<PathBuf>) -> Symbols {
         Symbols { search, ..Symbols::new(&[]) }
     }
 
     /// Where the call was that returns to `address`.
     pub fn call_before(&mut self, address: u64) -> Place {
-        // The return address may already belong to the next line, or to the next function if the callee never returns.
+        // The return address may already belong to the next line, or to the next function if the
+        // callee never returns.
         let within = address.wrapping_sub(1);
         let Some(region) = self.regions.iter().find(|r| (r.start..r.end).contains(&within)) else {
             return Place { offset: address, ..Place::default() };
@@ -135,8 +136,8 @@ impl Symbols {
         place
     }
 
-    /// Where the call was that returns to `offset`, as the tables of the file count, and whether the file is
-    /// the one with that build-id. If it is another, what that says.
+    /// Where the call was that returns to `offset`, as the tables of the file count, and whether
+    /// the file is the one with that build-id. If it is another, what that says.
     pub fn in_file(&mut self, path: &Path, offset: u64, build_id: Option<&str>) -> (Place, Found) {
         let mut place = Place { module: Some(path.to_owned()), offset, ..Place::default() };
         let Some(module) = self.module(path) else { return (place, Found::Missing) };
@@ -145,8 +146,8 @@ impl Symbols {
         (place, if same { Found::Same } else { Found::Another })
     }
 
-    /// The functions that the call is in that returns to `offset`, innermost first, out of the file of that name and
-    /// build-id. Another file of the name says nothing.
+    /// The functions that the call is in that returns to `offset`, innermost first, out of the file
+    /// of that name and build-id. Another file of the name says nothing.
     pub fn frames(
         &mut self,
         path: &Path,
@@ -165,16 +166,17 @@ impl Symbols {
         (Vec::new(), seen)
     }
 
-    /// Where a file may be. Those that the user names come first: he knows that the others are not the right ones.
+    /// Where a file may be. Those that the user names come first: he knows that the others are not
+    /// the right ones.
     fn candidates(&self, path: &Path, build_id: Option<&str>) -> Vec<PathBuf> {
         let mut candidates = Vec::new();
         for folder in &self.search {
             candidates.push(folder.join(path.strip_prefix("/").unwrap_or(path)));
             candidates.extend(path.file_name().map(|name| folder.join(name)));
-            candidates.extend(build_id.map(|id| debug_file(folder, id)));
+            candidates.extend(build_id.map(|id| by_id(folder, id)));
         }
         candidates.push(path.to_owned());
-        candidates.extend(build_id.map(|id| debug_file(Path::new(SYSTEM_DEBUG), id)));
+        candidates.extend(build_id.map(|id| by_id(Path::new(SYSTEM), id)));
         candidates
     }
 
@@ -191,20 +193,20 @@ impl Module {
         let segments =
             elf.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
         let build_id = elf.build_id().ok().flatten().map(hex);
-        let folders = search.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)]);
-        let separate = build_id.as_deref().and_then(|id| {
-            folders.map(|folder| debug_file(folder, id)).find(|path| path.is_file())
-        });
+        let separate = debug_files::find(path, &elf, search);
 
         let mut functions = functions(&elf);
-        if let Some(extra) = separate.as_ref().and_then(|path| read_file(path, FILE_MOST).ok())
+        let mut shared = debug_files::shared(path, &elf, search);
+        if let Some(path) = &separate
+            && let Ok(extra) = read_file(path, FILE_MOST)
             && let Ok(debug) = object::File::parse(&*extra)
         {
             functions.extend(self::functions(&debug));
+            shared = debug_files::shared(path, &debug, search);
         }
         functions.sort();
         functions.dedup_by_key(|(address, ..)| *address);
-        let lines = lines(separate.as_deref().unwrap_or(path));
+        let lines = lines(separate.as_deref().unwrap_or(path), shared.as_deref());
         Some(Module { segments, functions, lines, build_id })
     }
 
@@ -247,34 +249,30 @@ impl Module {
     fn function(&self, probe: u64) -> Option<String> {
         let after = self.functions.partition_point(|(address, ..)| *address <= probe);
         let (address, length, name) = self.functions.get(after.checked_sub(1)?)?;
-        // Beyond the symbol's length the address belongs to a function that the table does not have.
+        // Beyond the symbol's length the address belongs to a function that the table does not
+        // have.
         (probe - address < *length).then(|| demangle(name))
     }
 
+    /// Names a place by the function that labels it.
     fn describe(&self, probe: u64, place: &mut Place) {
-        if let Some(lines) = &self.lines
-            && let Ok(mut frames) = lines.find_frames(probe)
-            && let Ok(Some(frame)) = frames.next()
-        {
-            place.function =
-                frame.function.and_then(|f| f.raw_name().ok().map(|name| demangle(&name)));
-            place.file = frame.location.as_ref().and_then(|l| l.file.map(str::to_owned));
-            place.line = frame.location.as_ref().and_then(|l| l.line);
-        }
-        if place.function.is_none() {
-            place.function = self.function(probe);
+        let frames = self.frames(probe);
+        if let Some(label) = label::label(&frames) {
+            place.function = Some(label.function.clone());
+            (place.file, place.line) = (label.file.clone(), label.line);
         }
     }
 }
 
-/// The lines of a file. The loader opens the package of debug information that lies beside it, too, whatever that is.
-fn lines(path: &Path) -> Option<Loader> {
+/// The lines of a file. The loader opens the package of debug information that lies beside it, too,
+/// whatever that is.
+fn lines(path: &Path, shared: Option<&Path>) -> Option<Loader> {
     let mut package = path.as_os_str().to_owned();
     package.push(".dwp");
     if fs::metadata(package).is_ok_and(|about| !about.is_file()) {
         return None;
     }
-    Loader::new(path).ok()
+    Loader::new_with_sup(path, shared).ok()
 }
 
 fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
@@ -283,18 +281,6 @@ fn functions(elf: &object::File<'_>) -> Vec<(u64, u64, String)> {
         .filter(|s| s.is_definition() && s.size() > 0 && s.kind() == object::SymbolKind::Text)
         .filter_map(|s| Some((s.address(), s.size(), s.name().ok()?.to_owned())))
         .collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Where a system keeps debug information that was separated from its files.
-const SYSTEM_DEBUG: &str = "/usr/lib/debug";
-
-fn debug_file(folder: &Path, hex: &str) -> PathBuf {
-    let (directory, name) = hex.split_at(hex.len().min(2));
-    folder.join(format!(".build-id/{directory}/{name}.debug"))
 }
 
 fn region(line: &str) -> Option<Region> {
@@ -366,8 +352,8 @@ mod tests {
 
     #[test]
     fn no_name_steers_the_terminal() {
-        let place = Place { function: Some("f\x1b[2J\n".into()), ..Place::default() };
-        assert_eq!(place.words(8), "f\u{fffd}[2J\u{fffd}");
+        let place = Place { function: Some("f\x1b[2J\ng".into()), ..Place::default() };
+        assert_eq!(place.words(8), "f\u{fffd}[2J\u{fffd}g");
         let place = Place { module: Some("/a\x1b[2J".into()), ..Place::default() };
         assert_eq!(place.words(8), "a\u{fffd}[2J+0x0");
     }

@@ -1,5 +1,6 @@
-//! The system calls that no safe crate wraps, each behind a safe function. All `unsafe` of the launcher is in this file
-//! and in the three lines of `launch` that run between fork and exec; the doctor's probes have their own.
+//! The system calls that no safe crate wraps, each behind a safe function. All `unsafe` of the
+//! launcher is in this file and in the three lines of `launch` that run between fork and exec; the
+//! doctor's probes have their own.
 
 use std::ffi::CString;
 use std::io;
@@ -79,13 +80,15 @@ impl From<libc::rusage> for Usage {
 
 static PIPE_IGNORED_AT_START: AtomicBool = AtomicBool::new(false);
 
-/// Looks at SIGPIPE before the Rust runtime sets it to "ignore", so that the target gets what our caller meant for it.
+/// Records SIGPIPE before the Rust runtime sets it to "ignore", so that the target gets what our
+/// caller meant for it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_SIGPIPE: extern "C" fn() = {
     extern "C" fn look() {
         let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: with no new action given, sigaction only writes the present one to the local, which was zeroed.
+        // SAFETY: with no new action given, sigaction only writes the present one to the local,
+        // which was zeroed.
         let ignored = unsafe {
             libc::sigaction(libc::SIGPIPE, std::ptr::null(), now.as_mut_ptr());
             now.assume_init().sa_sigaction == libc::SIG_IGN
@@ -100,14 +103,15 @@ pub fn pipe_ignored_at_start() -> bool {
     PIPE_IGNORED_AT_START.load(Ordering::Relaxed)
 }
 
-/// Sets a signal to its default action and says whether it was ignored before.
+/// Sets a signal to its default action; returns true if it was ignored before.
 pub fn set_default(which: Signal) -> bool {
     // SAFETY: SIG_DFL installs no handler, so there is no code that could run at a wrong moment.
     let before = unsafe { signal(which, SigHandler::SigDfl) };
     matches!(before, Ok(SigHandler::SigIgn))
 }
 
-/// The part that runs in the new process between fork and exec: async-signal-safe calls only, and no allocation.
+/// The part that runs in the new process between fork and exec: async-signal-safe calls only, and
+/// no allocation.
 #[derive(Clone, Copy)]
 pub struct BeforeExec {
     /// Stays open across the exec.
@@ -121,7 +125,8 @@ pub struct BeforeExec {
 impl BeforeExec {
     /// Gives the target the descriptors and signal settings it would have had without us.
     pub fn apply(&self) -> io::Result<()> {
-        // SAFETY: plain system calls on integers and on a mask that lives in self; all of them async-signal-safe.
+        // SAFETY: plain system calls on integers and on a mask that lives in self; all of them
+        // async-signal-safe.
         unsafe {
             if libc::fcntl(self.report, libc::F_SETFD, 0) == -1 {
                 return Err(io::Error::last_os_error());
@@ -141,7 +146,8 @@ impl BeforeExec {
     }
 }
 
-/// Duplicates a descriptor to a high number, where programs that number their own from 3 will not meet it.
+/// Duplicates a descriptor to a high number, where programs that number their own from 3 will not
+/// meet it.
 pub fn duplicate_high(fd: &OwnedFd) -> io::Result<OwnedFd> {
     // A low RLIMIT_NOFILE forbids the high numbers.
     for least in [198, 90, 40, 10, 3] {
@@ -155,7 +161,8 @@ pub fn duplicate_high(fd: &OwnedFd) -> io::Result<OwnedFd> {
     Err(io::Error::last_os_error())
 }
 
-/// Ends this process by the signal that ended the child, so that our caller sees the same. Only the child dumps core.
+/// Ends this process by the signal that ended the child, so that our caller sees the same. Only the
+/// child dumps core.
 pub fn die_by(number: i32) -> ! {
     // Best effort all the way: if the signal does not kill us, the exit status says it.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);

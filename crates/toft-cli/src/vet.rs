@@ -1,7 +1,8 @@
 //! What is about to be started, and can it run on Toft? `run` asks before it starts anything.
 //!
-//! `resolve` finds the file as `execvp` would and follows `#!` lines, `elf` reads the facts off the binary, and
-//! this file turns facts into findings: one clear line each, with what the launcher does about it.
+//! `resolve` finds the file as `execvp` would and follows `#!` lines, `elf` reads the facts off the
+//! binary, and this file turns facts into findings: one clear line each, with what the launcher
+//! does about it.
 
 mod allocator;
 pub mod elf;
@@ -55,12 +56,13 @@ pub struct Vetted {
     pub arguments: Vec<OsString>,
     /// The binary that will run: the program, or the interpreter of the script.
     pub binary: PathBuf,
-    /// Why what the user means is not the target but what it starts: the version managers of Python, Ruby and Node put
-    /// shell scripts in the place of the programs, and nobody writes `nice` to see `nice` run.
+    /// Why what the user means is not the target but what it starts. The version managers of
+    /// Python, Ruby and Node put shell scripts in the place of the programs. A user who writes
+    /// `nice` does not mean `nice` itself.
     pub starter: Option<&'static str>,
     /// What was found, the gravest first.
     pub findings: Vec<Finding>,
-    /// Whether it may load a second C library, with a malloc of its own, by `dlmopen`.
+    /// Whether it may load a second C library, with a separate malloc, by `dlmopen`.
     pub second_libc: bool,
 }
 
@@ -70,7 +72,8 @@ impl Vetted {
         self.findings.iter().find(|finding| finding.effect == Effect::Refuse)
     }
 
-    /// The file that brings its own malloc, if one does: what it allocates there, Toft does not see.
+    /// The file that brings its own malloc, if one does: what it allocates there, Toft does not
+    /// see.
     pub fn own_malloc(&self) -> Option<&Path> {
         let finding = self.findings.iter().find(|finding| finding.kind == OWN_MALLOC)?;
         Some(finding.of.as_deref().unwrap_or(&self.binary))
@@ -80,7 +83,7 @@ impl Vetted {
 /// The kind of a finding.
 const OWN_MALLOC: &str = "own-malloc";
 
-/// Why there is nothing to start. Both have an exit status of their own, the one that shells use.
+/// Why there is nothing to start. Each has a separate exit status, the one that shells use.
 #[derive(Debug)]
 pub enum Missing {
     /// 127.
@@ -246,8 +249,8 @@ fn allocator_library(soname: &str) -> bool {
     NAMES.iter().any(|name| soname.starts_with(name))
 }
 
-/// Why the kernel will start this file in secure-execution mode, if it will: the same rule as in the kernel's
-/// `bprm_creds_from_file`, as far as it can be known from outside.
+/// Why the kernel will start this file in secure-execution mode, if it will: the same rule as in
+/// the kernel's `bprm_creds_from_file`, as far as it can be known from outside.
 fn secure_execution(binary: &Path) -> Option<&'static str> {
     if getuid() != geteuid() || getgid() != getegid() {
         return Some("the caller itself runs setuid or setgid");

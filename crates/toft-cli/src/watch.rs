@@ -1,13 +1,15 @@
-//! A process that is watched until it ends, and what is said of its end. Every verb that looks more than once uses it.
+//! A process that is watched until it ends, and what is said of its end. Every verb that looks more
+//! than once uses it.
 //!
-//! The end of the process is the end of the watch, and no failure: status 0. It is one where there was nothing to see yet,
-//! or where two looks make one answer.
+//! The end of the process is the end of the watch, and no failure: status 0. It is one where there
+//! was nothing to see yet, or where two looks make one answer.
 
 /// A process, by its number and by when it began.
 #[derive(Clone, Debug)]
 pub struct Watched {
     pid: i32,
-    /// When it began, in the kernel's clock ticks: another process may get its number. None if it was not there.
+    /// When it began, in the kernel's clock ticks: another process may get its number. None if it
+    /// was not there.
     began: Option<String>,
 }
 

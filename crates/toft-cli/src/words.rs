@@ -1,4 +1,5 @@
-//! What every verb says and takes in the same way: text on stdout, files and `-`, the number of a process, how often.
+//! What every verb says and takes in the same way: text on stdout, files and `-`, the number of a
+//! process, how often.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -19,7 +20,7 @@ pub fn print(bytes: &[u8]) -> Result<(), String> {
     print_on(bytes).map(|_| ())
 }
 
-/// The same, and says whether there still is a reader: for who has more to say.
+/// As [`print`], but returns false if the reader is gone: for a verb that has more to say.
 pub fn print_on(bytes: &[u8]) -> Result<bool, String> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -29,7 +30,7 @@ pub fn print_on(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// The same as the last thing that a verb does, which ends with `status` if that works.
+/// As [`print`], as the last thing that a verb does. Returns `status` if that works.
 pub fn printed(text: &str, status: i32) -> i32 {
     match print(text.as_bytes()) {
         Ok(()) => status,
@@ -45,8 +46,8 @@ pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Reads a file of at most `most` bytes, or standard input; the reason names it. Only a regular file is opened: a pipe
-/// may have no writer, and a device no end.
+/// Reads a file of at most `most` bytes, or standard input; the reason names it. Only a regular
+/// file is opened: a pipe may have no writer, and a device no end.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let too_long = || format!("longer than {}", style::bytes(most));
     if is_standard(path) {
@@ -74,7 +75,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// The form that a file's name tells, where it must not be another than `form`: the reason, if it is.
+/// The form that a file's name tells, where it must not be another than `form`: the reason, if it
+/// is.
 pub fn agrees(path: &Path, form: Format) -> Result<(), String> {
     match Format::of_name(&path.to_string_lossy()) {
         Some(other) if other != form && !is_standard(path) => Err(format!(
@@ -85,8 +87,8 @@ pub fn agrees(path: &Path, form: Format) -> Result<(), String> {
     }
 }
 
-/// The number of a process, as it is given on the command line. That of a `toft run` stands for the program that it runs:
-/// it is the one that a shell tells (`$!`).
+/// The number of a process, as it is given on the command line. That of a `toft run` stands for the
+/// program that it runs: it is the one that a shell tells (`$!`).
 pub fn pid(text: &str) -> Result<i32, String> {
     match text.parse() {
         Ok(pid) if pid > 0 => Ok(program_of(pid).unwrap_or(pid)),

@@ -32,8 +32,8 @@ fn the_library_inside_is_measured_beside_others() {
     }
 }
 
-/// Whether the peer is really the carried library: `work` itself refuses to run when what is preloaded is not loaded,
-/// and a program says what it has mapped.
+/// Whether the peer is really the carried library: `work` itself refuses to run when what is
+/// preloaded is not loaded, and a program says what it has mapped.
 #[test]
 fn any_program_runs_on_the_library_inside() {
     let script = "grep -q libtoft- /proc/self/maps || { echo not on Toft >&2; exit 9; }";

@@ -1,5 +1,6 @@
-//! What holds for every verb: help with examples and exit status, the manual page and the completions have each option, no
-//! colour and no panic where the output goes elsewhere, one line where something is wrong.
+//! What holds for every verb: help with examples and exit status, the manual page and the
+//! completions have each option, no colour and no panic where the output goes elsewhere, one line
+//! where something is wrong.
 
 mod common;
 
@@ -233,13 +234,13 @@ fn an_option_that_nobody_knows_ends_every_verb_alike() {
     assert_eq!(toft().output().unwrap().status.code(), Some(2));
 }
 
-/// Verbs that look at a process, as their help tells: all have one answer for what is none, and one for what cannot be
-/// looked at.
+/// Verbs with a process as argument, as their help tells: all have one answer for what is no
+/// process, and one for a process that they may not read.
 #[test]
 fn a_process_that_is_none_ends_every_verb_alike() {
     let looks = |verb: &String| {
         let help = help_of(verb);
-        help.lines().any(|line| line.starts_with("Usage: ") && line.contains("<PID"))
+        help.lines().any(|line| line.starts_with("Usage: ") && line.contains("PID"))
     };
     let looking: Vec<String> = verbs().into_iter().filter(looks).collect();
     for known in ["rss", "heap", "top", "metrics", "purge"] {
@@ -280,7 +281,8 @@ fn a_file_that_is_none_ends_every_verb_alike() {
     }
 }
 
-/// A bad value of an option of the library ends `toft run` before the program starts, wherever it stands.
+/// A bad value of an option of the library ends `toft run` before the program starts, wherever it
+/// stands.
 #[test]
 fn a_bad_value_is_refused_before_the_program_starts() {
     let place = directory();

@@ -93,7 +93,7 @@ fn the_file_of_reports_is_read_and_warnings_are_all_there() {
     assert_eq!(warned.lines().count(), 2, "{warned}");
     let output = toft().args(["explain", "--json", text(&file)]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    // A container has a filter of its own: then there is no file, unless TOFT_REPORT=full asks for it.
+    // A container has its own filter: then there is no file, unless TOFT_REPORT=full asks for it.
     let pages: Vec<Value> =
         stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(pages.len(), 2, "{pages:#?}");

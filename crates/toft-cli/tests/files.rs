@@ -1,5 +1,5 @@
-//! What every verb reads and writes in the same way: `-`, pipes, devices, files that are too long, forms that contradict
-//! each other, and lines that nothing cuts where no terminal is.
+//! What every verb reads and writes in the same way: `-`, pipes, devices, files that are too long,
+//! forms that contradict each other, and lines that nothing cuts where no terminal is.
 
 mod common;
 

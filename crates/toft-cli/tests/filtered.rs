@@ -1,4 +1,5 @@
-//! What `toft rss` and `toft doctor` say under a filter of system calls (seccomp), as in a container.
+//! What `toft rss` and `toft doctor` say under a filter of system calls (seccomp), as in a
+//! container.
 
 mod common;
 
@@ -9,8 +10,9 @@ use std::time::{Duration, Instant};
 use common::*;
 use serde_json::Value;
 
-/// Installs a filter that kills (`k`), refuses (`e`) or allows (`a`) one call, and executes itself as a program with 32 MiB
-/// and a second thread, which says when the library has its own; or else executes the rest of its arguments.
+/// Installs a filter that kills (`k`), refuses (`e`) or allows (`a`) one call. Then executes itself
+/// as a program with 32 MiB and a second thread, which says when the library has its own; or else
+/// executes the rest of its arguments.
 const UNDER: &str = r#"#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,17 +1,19 @@
-//! `toft heap`, `toft report` and `toft diff`: profiles of programs that know what they have, in every form.
+//! `toft heap`, `toft report` and `toft diff`: profiles of programs that know what they have, in
+//! every form.
 
 mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use common::*;
 use serde_json::Value;
 
-/// Two functions keep blocks, one of them inlined into another; a third keeps large ones. It says what it has, to the
-/// byte, and again whenever it is told to grow. The last word lets it dump core.
+/// Two functions keep blocks, one of them inlined into another; a third keeps large ones. It says
+/// what it has, to the byte, and again at each line that makes it grow. The last word lets it dump
+/// core.
 const TARGET: &str = r#"
 #include <malloc.h>
 #include <pthread.h>
@@ -94,15 +96,6 @@ impl Drop for Target {
     }
 }
 
-/// The library that the command carries, as a file.
-fn library() -> PathBuf {
-    let output =
-        toft().args(["run", "--children", "--", "sh", "-c", "echo $LD_PRELOAD"]).output().unwrap();
-    let path = PathBuf::from(stdout(&output).trim());
-    assert!(path.is_file(), "{path:?}: {}", stderr(&output));
-    path
-}
-
 #[track_caller]
 fn works(words: &[&str]) -> Output {
     let output = toft().args(words).output().unwrap();
@@ -181,7 +174,9 @@ fn a_running_process_has_what_it_says_and_so_has_its_core_file() {
     assert_eq!(dead["notes"], serde_json::json!([]));
     // The table says the same.
     let page = stdout(&works(&["heap", &core]));
-    assert!(page.contains("from a core file") && page.contains("outer at target.c"), "{page}");
+    assert!(page.contains("from a core file") && page.contains("inner at target.c"), "{page}");
+    let page = stdout(&works(&["heap", "--full", &core]));
+    assert!(page.contains("< outer at target.c"), "{page}");
     assert!(!page.contains('\x1b'));
 
     // Cut off, it says what is missing.
@@ -236,7 +231,7 @@ fn every_form_has_every_byte() {
     for name in ["heap.pb.gz", "heap.svg", "heap.html", "heap.folded", "heap.json", "heap.txt"] {
         let output = works(&["report", &saved, "--output", &at(name)]);
         assert!(said(&output).contains("next: "));
-        // The same by the form's word, to the output.
+        // Likewise by the form's word, to the output.
         let word = match name {
             "heap.pb.gz" => "pprof",
             "heap.svg" => "flame",
@@ -327,7 +322,35 @@ fn browse(page: &Path, script: &str) -> String {
     stdout(&output)
 }
 
-/// The cells of the page's table, without the mark of call sites that share a partition: which do is another in each process.
+/// On a screen of 390 columns of pixels nothing is wider than the screen, and a row is its label
+/// and one line.
+#[test]
+fn on_a_phone_the_label_is_on_the_screen() {
+    let place = directory();
+    let target = Target::start(place.path());
+    let page = place.path().join("heap.html");
+    works(&["heap", &target.pid.to_string(), "-o", text(&page)]);
+    let script = "if (window === top) {
+        const frame = document.createElement('iframe');
+        frame.style.cssText = 'width: 390px; height: 800px; border: 0';
+        frame.srcdoc = document.documentElement.outerHTML;
+        frame.onload = () => {
+            const inside = frame.contentDocument;
+            const row = inside.querySelector('tbody tr').getBoundingClientRect();
+            const label = inside.querySelector('tbody td.name').getBoundingClientRect();
+            document.title = [label.top - row.top, label.right, row.height, inside.body.scrollWidth].join(' ');
+        };
+        document.body.append(frame);
+    }";
+    let page = browse(&page, script);
+    let title = page.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
+    let figures: Vec<f64> = title.split(' ').map(|word| word.parse().unwrap()).collect();
+    let [top, right, height, all] = figures[..] else { panic!("{title}") };
+    assert!(top < 10.0 && right <= 390.0 && height < 80.0 && all <= 390.0, "{title}");
+}
+
+/// The cells of the page's table, without the mark of call sites that share a partition: which do
+/// is another in each process.
 fn cells(page: &str) -> Vec<Vec<String>> {
     let body = page.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0;
     let text = |cell: &str| {

@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 use common::*;
 use serde_json::Value;
 
-/// One site with 6 MB in blocks of 1 KB, 300 sites with eight small blocks each; says its peak in KB.
+/// One site with 6 MB in blocks of 1 KB, 300 sites with eight small blocks each; says its peak in
+/// KB.
 fn source() -> String {
     let mut text = String::from(
         "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nstatic void *kept[6000], *few[300][8];\n\
@@ -97,7 +98,7 @@ fn a_program_that_is_built_anew_needs_new_hints_and_says_so() {
     let output = run(&["--hints", text(&file)], &[text(&new)]);
     assert_eq!(output.status.code(), Some(0));
     assert!(said(&output).contains("rebuilt is not the build that the hints are of"));
-    // The same file under another name is the same.
+    // A file under another name is the same.
     let moved = directory.path().join("renamed");
     copy(text(&new), &moved);
     let file = made(directory.path(), &new);
@@ -171,7 +172,7 @@ fn hints_that_are_there_are_kept_and_nothing_else_is_written_over() {
     let first = fs::read_to_string(&file).unwrap();
     let profile = directory.path().join("heap.toft");
     let backup = PathBuf::from(format!("{}~", text(&file)));
-    // The same once more is no change.
+    // Writing the same hints again changes nothing.
     let same = hints(&[text(&profile), "-o", text(&file)]);
     assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
     assert!(
@@ -201,7 +202,7 @@ fn hints_of_a_doubtful_profile_say_so_and_are_followed() {
     let directory = directory();
     let program = program(directory.path(), "doubtful", &[]);
     let (profile, file) = (directory.path().join("a.toft"), directory.path().join("a.hints"));
-    // A run that nobody has asked for a profile: 300 sites share 64 partitions.
+    // A run without a request for a profile: 300 sites share 64 partitions.
     let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
     let mut running = Command::new(&program);
     running.env("LD_PRELOAD", stdout(&shown).trim()).env("WAIT", "1");

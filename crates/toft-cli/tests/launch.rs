@@ -74,8 +74,8 @@ fn signals_are_passed_on() {
         let mut command = toft();
         command.args(["run", "--", "sh", "-c", &script]).stdout(Stdio::piped());
         let signal = name_to_signal(name);
-        // SAFETY: one call that is allowed after a fork. A shell cannot trap what is ignored when it starts, as
-        // interrupts are in a background job.
+        // SAFETY: one call that is allowed after a fork. A shell cannot trap what is ignored when
+        // it starts, as interrupts are in a background job.
         unsafe {
             command.pre_exec(move || {
                 libc::signal(signal as i32, libc::SIG_DFL);
@@ -133,7 +133,8 @@ int main(void) {
 /// How often Ctrl-C is pressed.
 const PRESSED: i32 = 20;
 
-/// Ctrl-C reaches the whole group of the terminal. Were it passed on as well, the program would get it twice.
+/// Ctrl-C reaches the whole group of the terminal. Were it passed on as well, the program would get
+/// it twice.
 #[test]
 fn interrupts_from_the_terminal_arrive_once() {
     let (mut master, mut slave) = (0, 0);
@@ -176,7 +177,8 @@ fn interrupts_from_the_terminal_arrive_once() {
         terminal.read_exact(&mut byte).unwrap();
         seen.push(byte[0]);
     }
-    // Twice the same signal at almost the same time may count as one, so a single one would show nothing.
+    // Twice the same signal at almost the same time may count as one, so a single one would show
+    // nothing.
     for _ in 0..PRESSED {
         terminal.write_all(b"\x03").unwrap();
         std::thread::sleep(Duration::from_millis(10));
@@ -469,4 +471,26 @@ fn a_program_started_after_the_end_is_not_harmed() {
         fs::read_to_string(&status).is_ok_and(|text| text.ends_with('\n'))
     });
     assert_eq!(fs::read_to_string(&status).unwrap(), "0\n");
+}
+
+#[test]
+fn objects_of_cpython_are_blocks_where_that_is_asked_for() {
+    let place = directory();
+    let blocks = |options: &[&str]| {
+        let file = place.path().join("stats.json");
+        let code = "print(len([str(i) for i in range(100_000)]))";
+        let all = [&["--stats", "--json", "--output", text(&file)][..], options].concat();
+        let output = run(&all, &["/usr/bin/python3", "-c", code]);
+        assert_eq!(stdout(&output), "100000\n", "{}", stderr(&output));
+        let stats: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let said = stderr(&output).contains("--python shows each object");
+        (stats["heap"]["allocations"].as_u64().unwrap_or_else(|| panic!("{stats}")), said)
+    };
+    let (pooled, said) = blocks(&[]);
+    assert!(pooled < 50_000 && said, "{pooled}");
+    let (each, said) = blocks(&["--python"]);
+    assert!(each > 100_000 && !said, "{each}");
+    let (each, said) = blocks(&["--env", "PYTHONMALLOC=malloc"]);
+    assert!(each > 100_000 && !said, "{each}");
 }

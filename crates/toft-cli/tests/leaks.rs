@@ -1,4 +1,5 @@
-//! `toft run --leaks` and `TOFT_LEAKS`: programs whose leaks are known, to the byte, and their twins.
+//! `toft run --leaks` and `TOFT_LEAKS`: programs whose leaks are known, to the byte, and their
+//! twins.
 
 mod common;
 
@@ -7,8 +8,8 @@ use std::path::Path;
 use common::{compile, directory, run, stderr, stdout, text, toft};
 use serde_json::Value;
 
-/// Lost: 10 x 100 in `lose`, 1 x 50000 in `lose_more`, 1 x 300000 in `lose_much`. Kept: 7 x 200 in a list, and what the C
-/// library keeps for stdout. `TWIN` frees all of it.
+/// Lost: 10 x 100 in `lose`, 1 x 50000 in `lose_more`, 1 x 300000 in `lose_much`. Kept: 7 x 200 in
+/// a list, and what the C library keeps for stdout. `TWIN` frees all of it.
 const LEAKY: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,8 @@ fn each_site_that_leaked_has_its_line_and_the_status_says_so() {
     assert!(found[0].1 >= 300_000 && found[0].2 == 1 && found[1].1 >= 50_000 && found[1].2 == 1);
     assert_eq!(report["blocks"], 12);
     assert_eq!(report["looked"], true);
-    // The list, and what stdio has; no more than a few blocks of the loader's and the library's start.
+    // The list, and what stdio has; no more than a few blocks of the loader's and the library's
+    // start.
     let reachable = report["reachable_blocks"].as_u64().unwrap();
     assert!((8..20).contains(&reachable), "{report:#}");
 
@@ -127,7 +129,7 @@ fn all_that_was_not_freed_is_what_a_recording_says() {
     assert_eq!(keep.2, 7);
     assert_eq!(report["reachable_blocks"], 0);
 
-    // The C library and this one keep some blocks of their own, each other ones: what the twin has is taken off.
+    // The C library and this one each keep some blocks: what the twin has is taken off.
     let twin = build(directory.path(), "clean", &["-DTWIN"]);
     let options = ["--leaks", "--json", "--env", "TOFT_LEAKS=all"];
     let ours = |program: &str| {
@@ -147,7 +149,8 @@ fn all_that_was_not_freed_is_what_a_recording_says() {
     let (leaky_there, clean_there) = (recorded(&program), recorded(&twin));
     assert_eq!(leaky[0] - clean[0], 12);
     assert_eq!(leaky[0] - clean[0], leaky_there[0] - clean_there[0]);
-    // What was asked for there, what is usable here: at most an eighth more, and a page for the large one.
+    // The requested size there, the usable size here: at most an eighth more, and a page for the
+    // large one.
     let (asked, usable) = (leaky_there[1] - clean_there[1], leaky[1] - clean[1]);
     assert!(
         (asked..asked + asked / 8 + 4096).contains(&usable),
@@ -212,6 +215,7 @@ fn more_call_sites_than_any_table_are_all_there() {
     assert!((698..=700).contains(&blocks), "{blocks} blocks");
     let found = sites(&report);
     assert_eq!(found.iter().map(|(.., blocks)| blocks).sum::<u64>(), blocks);
-    // Two sites of one size class share a partition, of 4096, by chance: of some 200 in each class about five pairs.
+    // Two sites of one size class share a partition, of 4096, by chance: of some 200 in each class
+    // about five pairs.
     assert!(found.len() >= 630, "{} lines", found.len());
 }

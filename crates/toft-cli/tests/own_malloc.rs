@@ -1,4 +1,5 @@
-//! Programs that bring their own malloc get no all-clear, and programs that do not are not taken for such.
+//! Programs that bring their own malloc get no all-clear, and programs that do not are not taken
+//! for such.
 
 mod common;
 
@@ -58,7 +59,8 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 "#;
 
-/// That each option which promises an answer ends with 124 and says why, and that none is taken for an all-clear.
+/// That each option which promises an answer ends with 124 and says why, and that none is taken for
+/// an all-clear.
 #[track_caller]
 fn assert_no_all_clear(directory: &Path, program: &str, file: &str) {
     let profile = directory.join("profile.toft");
@@ -132,7 +134,8 @@ fn programs_in_c_with_names_like_an_allocators_are_cleared() {
     assert_all_clear(&compile(directory.path(), "stripped", source, &["-s"]));
 }
 
-/// Toft does not replace an allocator that a library exports under other names. A weak name may be missing.
+/// Toft does not replace an allocator that a library exports under other names. A weak name may be
+/// missing.
 #[test]
 fn a_program_that_calls_a_librarys_own_malloc_gets_no_all_clear() {
     let directory = directory();
@@ -185,7 +188,8 @@ fn the_browser_is_told_through_its_wrapper() {
     assert!(page.lines().any(|text| text.contains("/chromium brings")), "{page}");
 }
 
-/// A virtual machine's heap is no malloc: the answer is about what came from malloc, and says of how much it is not.
+/// A virtual machine's heap is no malloc: the answer is about what came from malloc, and says of
+/// how much it is not.
 #[test]
 fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_looked_at() {
     let directory = directory();
@@ -210,7 +214,8 @@ fn a_program_with_much_memory_of_another_kind_is_answered_with_what_was_not_look
     );
 }
 
-/// `free` of another namespace's C library gets a block of Toft's; the twin gives it one of its own.
+/// `free` of another namespace's C library gets a block of Toft's; the twin gives it a block from
+/// that library.
 #[test]
 fn a_block_that_another_namespaces_libc_frees_is_explained() {
     let directory = directory();
@@ -234,7 +239,8 @@ fn a_block_that_another_namespaces_libc_frees_is_explained() {
     assert_eq!((output.status.signal(), stderr(&output).as_str()), (Some(6), ""));
 }
 
-/// With TOFT_DEEPBIND=0 a library that is opened with RTLD_DEEPBIND frees by libc what libc's `strdup` has from Toft.
+/// With TOFT_DEEPBIND=0 a library that is opened with RTLD_DEEPBIND frees by libc what libc's
+/// `strdup` has from Toft.
 #[test]
 fn a_block_that_a_deeply_bound_library_frees_is_explained_where_toft_is_told_to_leave_it() {
     let directory = directory();

@@ -1,11 +1,11 @@
-//! The pages for newcomers, tried as a newcomer tries them: the commands of a page run in order, in one shell and an
-//! empty folder, and print what the page shows.
+//! The pages for newcomers, tried as a newcomer tries them: the commands of a page run in order, in
+//! one shell and an empty folder, and print what the page shows.
 //!
 //! | fence | what is done |
 //! |---|---|
 //! | `sh` | run; the first command that fails ends the page |
 //! | `sh skip: REASON` | not run; the reason is what the test does not have |
-//! | `text` after `sh` | each line appears in the output of the block before, in this order; numbers and units may differ |
+//! | `text` after `sh` | its lines are in the output before, in order; numbers, units may differ |
 
 mod common;
 
@@ -49,8 +49,8 @@ fn skipped_without_reason(page: &str) -> Vec<&str> {
     page.lines().filter(|line| line.starts_with("```sh ") && reason(line) < 5).collect()
 }
 
-/// What stands before the commands of a page. A page waits by `sleep` until a process in the background is ready: here
-/// that takes as long as it takes, on a machine that is busy.
+/// What stands before the commands of a page. A page waits by `sleep` until a process in the
+/// background is ready: here that takes as long as it takes, on a machine that is busy.
 const BEFORE: &str = r#"
 set -eu
 exec 2>&1

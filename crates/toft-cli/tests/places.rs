@@ -1,7 +1,8 @@
-//! Where `toft run` puts the library: programs of every user can load it, and nobody but its owner can write it.
+//! Where `toft run` puts the library: programs of every user can load it, and only its owner can
+//! write it.
 //!
-//! These start programs of other users and mount file systems in a mount namespace of their own, which takes root; without
-//! the right to do that they are left out.
+//! These start programs of other users and mount file systems in a separate mount namespace, which
+//! takes root; without the right to do that they are left out.
 
 mod common;
 
@@ -25,8 +26,8 @@ fn can_mount() -> bool {
     can
 }
 
-/// Runs a script of the shell where `$TOFT` is the command, with file systems of its own for everything that may hold the
-/// library, and a home that only root can enter.
+/// Runs a script of the shell where `$TOFT` is the command, with separate file systems for
+/// everything that may hold the library, and a home that only root can enter.
 fn alone(script: &str) -> Output {
     // The command itself where every user can execute it, wherever the build lies.
     let mounts = "set -e; mount -t tmpfs tmpfs /mnt; touch /mnt/toft; mount --bind $BUILT /mnt/toft; TOFT=/mnt/toft; \
@@ -42,7 +43,8 @@ fn alone(script: &str) -> Output {
         .unwrap()
 }
 
-/// What another user's shell says: its number, and the libraries of Toft that a program it starts has mapped.
+/// What another user's shell says: its number, and the libraries of Toft that a program it starts
+/// has mapped.
 const AS_NOBODY: &str =
     "su -s /bin/sh nobody -c 'id -u; grep -o /.*libtoft.* /proc/self/maps | sort -u'";
 
@@ -141,7 +143,7 @@ fn without_a_place_for_all_the_program_runs_and_it_is_said() {
     }
 }
 
-/// Other users have caches of their own.
+/// Other users have their own caches.
 #[test]
 fn users_without_rights_have_it_too() {
     if !can_mount() {

@@ -1,5 +1,6 @@
-//! Profiles that the library writes itself: `toft run --profile`, TOFT_PROFILE with its signal and its growth, and the
-//! proof that a profile has every byte: five real programs, counted by a library between them and Toft.
+//! Profiles that the library writes itself: `toft run --profile`, TOFT_PROFILE with its signal and
+//! its growth, and the proof that a profile has every byte: five real programs, counted by a
+//! library between them and Toft.
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::process::{Command, Output};
 use common::*;
 use serde_json::Value;
 
-/// Keeps 1000 blocks, raises a signal, gives half of them back, and ends with a status of its own.
+/// Keeps 1000 blocks, raises a signal, gives half of them back, and ends with status 7.
 const HOLDER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -132,10 +133,10 @@ fn a_signal_and_growth_write_numbered_ones() {
     assert!((3..=6).contains(&counts.len()), "{counts:?}");
     assert!(counts.is_sorted_by_key(|(objects, _)| *objects), "{counts:?}");
     assert!(counts.iter().all(|(_, source)| source == "growth") && counts[0].0 < 250, "{counts:?}");
-    // And a signal that nobody asked for does what it always does.
+    // And a signal for which no profile is requested does what it always does.
     let killed = profiled(&[], &file, &[text(&program), "signal"]);
     assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
-    // A signal that nobody can handle is told of.
+    // A signal that no process can handle is reported.
     let told = profiled(&["--env", "TOFT_PROFILE_SIGNAL=9"], &file, &[text(&program)]);
     assert!(
         stderr(&told).contains("TOFT_PROFILE_SIGNAL: the kernel does not allow"),
@@ -168,7 +169,8 @@ fn children_write_files_of_their_own() {
     profiled(&["--children"], &many, &["sh", "-c", &words]);
     assert_eq!(others("many.toft").len(), 2);
 
-    // Where the name has a place for the number it is there and nowhere else, and what is said to be written is there.
+    // Where the name has a place for the number it is there and nowhere else, and what is said to
+    // be written is there.
     for options in [&[][..], &["--children"]] {
         let output = profiled(options, &directory.path().join("of-%p.toft"), &[text(&program)]);
         let said = said(&output);
@@ -181,9 +183,10 @@ fn children_write_files_of_their_own() {
     }
 }
 
-/// Counts, between a program and whatever malloc it has, which blocks are live, and says at exit what
-/// `malloc_usable_size` says of them; and how many there ever were, and their bytes. A block that `realloc` has moved is
-/// another one; one that has grown in place is the same, with more bytes.
+/// Counts, between a program and whatever malloc it has, which blocks are live, and says at exit
+/// what `malloc_usable_size` says of them; and how many there ever were, and their bytes. A block
+/// that `realloc` has moved is another one; one that has grown in place is the same, with more
+/// bytes.
 const TALLY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -300,8 +303,8 @@ __attribute__((destructor)) static void ended(void) {
 }
 "#;
 
-/// What a run of it left, by process: what was counted, and what the profile says: bytes and blocks that live, and bytes and
-/// blocks that there ever were.
+/// What a run of it left, by process: what was counted, and what the profile says: bytes and blocks
+/// that live, and bytes and blocks that there ever were.
 fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [[u64; 4]; 2]> {
     let tally =
         compile(directory, "tally.so", TALLY, &["-shared", "-fPIC", "-O2", "-fno-builtin", "-ldl"]);
@@ -345,7 +348,8 @@ fn tallied(directory: &Path, program: &str, words: &[&str]) -> HashMap<String, [
 
 #[test]
 fn a_profile_has_every_byte_that_an_independent_count_has_in_five_programs() {
-    // A reference more than there are, so that the interpreter does not give it all back at its end.
+    // A reference more than there are, so that the interpreter does not give it all back at its
+    // end.
     let make = "import ctypes, json; kept = [json.loads('{\"a\": [1, 2, {\"b\": %d}]}' % i) for i in range(20000)]; \
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))";
     let sql = "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) \

@@ -1,4 +1,5 @@
-//! `toft purge`: memory goes back that the process would have kept, and a process that cannot be asked is named.
+//! `toft purge`: returns memory that the process would have kept, and names a process that cannot
+//! be asked.
 
 mod common;
 
@@ -10,8 +11,9 @@ use std::time::Duration;
 use common::*;
 use serde_json::Value;
 
-/// Fills 48 MiB with blocks that it writes to, lets sweeps that its growth has asked for pass, frees all but each
-/// fiftieth, says its number, and sleeps; when it is woken by a byte it verifies what is left, and allocates as much again.
+/// Fills 48 MiB with blocks that it writes to, and lets sweeps that its growth has asked for pass.
+/// Then it frees all but each fiftieth, prints its process number, and sleeps. When a byte wakes
+/// it, it verifies what is left, and allocates as much again.
 const TARGET: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +73,8 @@ fn purge(words: &[&str]) -> Output {
     toft().arg("purge").args(words).output().unwrap()
 }
 
-/// Starts and purges programs until the figures satisfy `holds`. The reclaimer may run just when the blocks are freed, and
-/// discard a part before the purge does.
+/// Starts and purges programs until the figures satisfy `holds`. The reclaimer may run just when
+/// the blocks are freed, and discard a part before the purge does.
 fn purged_first(program: &Path, holds: impl Fn(&dyn Fn(&str) -> u64) -> bool) -> (Target, Value) {
     (0..20)
         .map(|_| {
@@ -111,7 +113,8 @@ fn what_a_process_keeps_goes_back_when_it_is_asked() {
     target.ends_well();
 }
 
-/// Blocks of which only the first page was ever touched: all their pages are discarded, and few of them were there.
+/// Blocks of which only the first page was ever touched: all their pages are discarded, and few of
+/// them were there.
 #[test]
 fn no_more_is_reported_than_was_resident() {
     let directory = directory();

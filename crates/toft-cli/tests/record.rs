@@ -111,7 +111,8 @@ fn every_call_is_recorded_and_a_replay_makes_the_same() {
     assert_eq!(replayed(&file), (101, 101));
 }
 
-/// The recorder's names are a list of their own, and a name that it lacks is a call that it misses in silence.
+/// The recorder has a separate list of names, and it misses calls of a name that the list lacks in
+/// silence.
 #[test]
 fn the_recorder_stands_before_each_name_that_the_library_has() {
     let of_libc = |name: &&str| !name.starts_with("toft_") && !name.starts_with("__");
@@ -308,7 +309,7 @@ fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
     assert!(made.status.success(), "{}", stderr(&made));
     let file = directory.path().join("names.trace");
     let all = record(&file, &program);
-    // The C++ library has a block of its own for the time when memory is out, and an exception is one.
+    // The C++ library has one block for the time when memory is out, and an exception is another.
     let (allocations, frees) = (&all["allocations"], &all["frees"]);
     let library = allocations.as_u64().unwrap() - 15;
     assert!(library <= 4 && frees.as_u64().unwrap() >= 14, "{all}");
@@ -325,7 +326,7 @@ fn every_name_of_cxx_is_recorded_and_throws_as_it_must() {
     assert_eq!(own.count(), 15, "{all}");
 }
 
-/// Calls `malloc` once from each of so many places, which it writes itself.
+/// Calls `malloc` once from each of `places` places, which it writes itself.
 #[cfg(target_arch = "x86_64")]
 const PLACES: &str = r#"
 #include <stdint.h>

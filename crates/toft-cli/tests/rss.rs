@@ -1,4 +1,5 @@
-//! `toft rss`: what it says of programs that know what they have, and what it says where it can say nothing.
+//! `toft rss`: what it says of programs that know what they have, and what it says where it can say
+//! nothing.
 
 mod common;
 
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 use common::*;
 use serde_json::Value;
 
-/// Two functions fill pages with blocks of their own sizes. Of `pin`'s every sixteenth stays, one on each page; of
-/// `give`'s none. A second thread has blocks that the first one frees. What is left is said by the program itself, to
-/// the byte, and by the library in it.
+/// Two functions fill pages with blocks, each of other sizes. Of `pin`'s every sixteenth stays, one
+/// on each page; of `give`'s none. A second thread has blocks that the first one frees. The program
+/// itself prints what is left, to the byte, and so does the library in it.
 const TARGET: &str = r#"#define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -272,8 +273,8 @@ fn each_thread_has_its_own() {
     let (main, worker) = (of(&target.own["pid"]), of(&target.own["worker"]));
     assert!(number(&main["live_bytes"]) >= number(&target.own["pin"]), "{main}");
     assert!(number(&main["live_bytes"]) < number(&target.own["hold"]), "{main}");
-    // The worker has little else than what it holds. What the first thread has freed of that is collected when
-    // somebody gets round to it.
+    // The worker has little else than what it holds. The blocks of it that the first thread has
+    // freed are collected at some later time.
     let live = number(&worker["live_bytes"]);
     let hold = number(&target.own["hold"]);
     assert!((hold..hold + 64 * 1024).contains(&live), "{worker}");
@@ -298,8 +299,9 @@ fn the_number_of_a_toft_run_stands_for_its_program() {
     }
 }
 
-/// Of a program whose slabs share pages: what the kernel counts more than once is a line of its own, the lines add up to the
-/// kernel's number, and what is saved is what the library says, and the kernel's proportional number.
+/// Of a program whose slabs share pages: what the kernel counts more than once is a separate line.
+/// The lines add up to the kernel's number. What is saved is what the library says, and the
+/// kernel's proportional number.
 #[test]
 fn what_compaction_shares_is_a_line_of_its_own() {
     let directory = directory();
@@ -332,7 +334,7 @@ int main(void) {
     let (lent, saved) = (number(&shared["lent_slots"]), number(&shared["saved_bytes"]));
     assert!(saved > 2 << 20 && saved == 256 * lent, "{shared}");
     assert_eq!((number(&said["lent_slots"]), number(&said["saved_bytes"])), (lent, saved));
-    // What the pass has calculated, pages that nobody needs included.
+    // What the pass has calculated, pages that are not needed included.
     assert_eq!(number(&shared["given_bytes"]), number(&target.own["saved"]));
     assert!(number(&target.own["saved"]) >= saved, "{shared}");
     // Not counted twice: by what a slot is, there is memory for it once.
@@ -345,7 +347,8 @@ int main(void) {
     let sum: i64 = terms.values().map(|term| term.as_i64().unwrap()).sum();
     assert_eq!(sum, said["kernel"]["rss"].as_i64().unwrap());
     assert!(terms["not_told_apart"].as_i64().unwrap().abs() <= 64 << 10, "{said}");
-    // Everything was touched at its own address, so the kernel counts each page as often as it is shown.
+    // Everything was touched at its own address, so the kernel counts each page as often as it is
+    // shown.
     let ours = &said["kernel_of_toft"];
     let twice = number(&ours["rss"]) - number(&ours["pss"]);
     let lent = number(&terms["lent"]);
@@ -442,8 +445,9 @@ fn processor_ticks(pid: i32) -> u64 {
     words.skip(11).take(2).map(|word| word.parse::<u64>().unwrap()).sum()
 }
 
-/// Planted: a program that is never quiet. It is read all the same, and the page says that it was not quiet. That what has
-/// changed is told exactly is shown by a made-up process (`image.rs` of `toft-profile`).
+/// Planted: a program that is never quiet. It is read all the same, and the page says that it was
+/// not quiet. That what has changed is told exactly is shown by a made-up process (`image.rs` of
+/// `toft-profile`).
 #[test]
 fn a_target_that_runs_is_read_and_its_changes_are_told() {
     let directory = directory();
@@ -478,7 +482,8 @@ int main(void) {
 "#;
     let target = start(&compile(directory.path(), "churner", source, &["-pthread"]));
     let mut changed = 0;
-    // On a busy machine the target may not run while it is read: so its own time counts, not the machine's.
+    // On a busy machine the target may not run while it is read: so its own time counts, not the
+    // machine's.
     let begin = processor_ticks(target.pid());
     while changed == 0 && processor_ticks(target.pid()) < begin + 3_000 {
         let said = object(target.pid());
@@ -543,7 +548,7 @@ fn a_process_of_somebody_else_is_refused_with_the_way_out() {
         assert!(refused(1).contains("`sudo toft rss 1` may"), "{}", refused(1));
         return;
     }
-    // As nobody, by a copy that nobody can reach.
+    // As user 65534, by a copy that this user can reach.
     let copied = directory.path().join("toft");
     copy(env!("CARGO_BIN_EXE_toft"), &copied);
     Command::new("chmod").arg("755").arg(directory.path()).arg(&copied).status().unwrap();
@@ -557,8 +562,8 @@ fn a_process_of_somebody_else_is_refused_with_the_way_out() {
     assert!(said.contains(&format!("`sudo toft rss {pid}` may")), "{said}");
 }
 
-/// Anchors that are planted in programs without Toft: of another version, before anything was allocated, of tables that
-/// make no sense; and what is only a copy of one, which is none.
+/// Anchors that are planted in programs without Toft: of another version, before anything was
+/// allocated, of tables that make no sense; and what is only a copy of one, which is none.
 #[test]
 fn other_versions_and_nonsense_are_refused() {
     let directory = directory();

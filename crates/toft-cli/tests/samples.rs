@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use common::*;
 use serde_json::Value;
 
-/// Known chains of calls, each with blocks of its own, by what the first argument says.
+/// Known chains of calls, each with separate blocks, by what the first argument says.
 const CHAINS: &str = r#"
 #include <pthread.h>
 #include <stdint.h>
@@ -172,9 +172,10 @@ fn with_every_byte_chosen_stacks_are_exact() {
     is("aligned<main", 100, 100);
     is(&format!("{}main", "deep<".repeat(10)), 50, 50);
     is("leaf<middle<thread", 300, 200);
-    // In place is no call of its own; what gets another size is had where that was asked for.
+    // In place is no separate call; a block that gets another size is had where that was asked for.
     is("moved<main", 5, 5);
-    // The same blocks as the rows, which keep a large block where it was had first: nothing was lost.
+    // These are the rows' blocks; the rows keep a large block where it was had first: nothing was
+    // lost.
     for function in ["leaf", "zeroed", "aligned", "deep"] {
         let stacks = profile["sampled"]["stacks"].as_array().unwrap().iter();
         let mine = stacks.filter(|s| {
@@ -192,7 +193,8 @@ fn estimates_are_within_their_scatter() {
     let directory = directory();
     let interval = 64 << 10;
     let profile = sampled(directory.path(), "64k", "many");
-    // A block of s bytes is chosen with probability p, and counts for s / p: the variance of each is s * s * (1 - p) / p.
+    // A block of s bytes is chosen with probability p, and counts for s / p: the variance of each
+    // is s * s * (1 - p) / p.
     let slots = [16.0, 80.0, 512.0, 3072.0, 20480.0];
     let (bytes, scatter) = slots.iter().fold((0.0, 0.0), |(bytes, scatter), s: &f64| {
         let p = -f64::exp_m1(-s / f64::from(interval));
@@ -215,7 +217,8 @@ fn estimates_are_within_their_scatter() {
     assert!(5.0 * scatter.sqrt() < 0.25 * bytes, "{scatter} {bytes}");
 }
 
-/// What a claim was cut for is not taken by another site of the thread, which asks before: each has its share.
+/// What a claim was cut for is not taken by another site of the thread, which asks before: each has
+/// its share.
 #[test]
 fn what_two_sites_allocate_in_turn_is_told_of_both_alike() {
     let directory = directory();

@@ -1,4 +1,5 @@
-//! `toft run --stats`: the figures are there, they are right, and they are shown as the terminal wants it.
+//! `toft run --stats`: the figures are there, they are right, and they are shown as the terminal
+//! wants it.
 
 mod common;
 
@@ -8,7 +9,8 @@ use std::process::Command;
 use common::*;
 use serde_json::Value;
 
-/// A program whose allocations are known: one function takes a million bytes in a thousand blocks and keeps them.
+/// A program whose allocations are known: one function takes a million bytes in a thousand blocks
+/// and keeps them.
 const HOARDER: &str = r#"#include <stdlib.h>
 #include <string.h>
 static void *kept[1000];
@@ -111,7 +113,8 @@ fn the_page_for_people_has_the_same_figures() {
     assert!(!page.contains('\x1b'), "colour in a pipe");
 }
 
-/// Twenty-four large blocks, two of them freed; the program says what the kernel counts a moment before its end.
+/// Twenty-four large blocks, two of them freed; the program says what the kernel counts a moment
+/// before its end.
 const LARGE: &str = r#"#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +191,8 @@ int main(void) {
     assert!(number("claimed_bytes") <= 64 * 1024 && number("uncollected_bytes") == 0, "{heap}");
 }
 
-/// What slabs share is a row of the page, and figures of the object; of a program that shares nothing it is not.
+/// What slabs share is a row of the page, and figures of the object; of a program that shares
+/// nothing it is not.
 #[test]
 fn what_compaction_saves_is_told() {
     let directory = directory();
@@ -284,7 +288,8 @@ fn the_figures_are_of_the_program_not_of_its_children() {
     let script = format!("{} & {} & wait; exit 0", text(&program), text(&program));
     let stats = json(&["--children"], &["bash", "-c", &script]);
     assert_eq!(stats["loaded"], true);
-    // Where the reports of processes that end together run into each other, there is none rather than a wrong one.
+    // Where the reports of processes that end together run into each other, there is none rather
+    // than a wrong one.
     if let Some(top) = stats["top_sites"].get(0) {
         assert_ne!(top["function"], "hoard", "{stats}");
     } else {

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use common::*;
 use serde_json::Value;
 
-/// A thread `keeper` has 500 blocks of 1000 bytes, of which the first thread frees 100; one `gone` has 300 of 2000 bytes and
-/// ends; and the first has one large block.
+/// A thread `keeper` has 500 blocks of 1000 bytes, of which the first thread frees 100; one `gone`
+/// has 300 of 2000 bytes and ends; and the first has one large block.
 const TARGET: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -83,7 +83,8 @@ fn whose_the_memory_is_is_told_by_thread() {
     let kept = of(&|owner| owner["thread"] == keeper);
     assert_eq!((&kept["name"], &kept["state"]), (&"keeper".into(), &"S".into()), "{kept}");
     let number = |owner: &Value, name: &str| owner[name].as_u64().unwrap();
-    // What others have freed is not collected while the owner sleeps; a slot of 1000 bytes has 1008 or 1024.
+    // What others have freed is not collected while the owner sleeps; a slot of 1000 bytes has 1008
+    // or 1024.
     let slot = number(kept, "uncollected_bytes") / 100;
     assert!((1000..=1024).contains(&slot), "{kept}");
     assert!((400..420).contains(&number(kept, "live_blocks")), "{kept}");
@@ -93,7 +94,7 @@ fn whose_the_memory_is_is_told_by_thread() {
     assert!(number(kept, "free_resident_bytes") <= number(kept, "resident_bytes"), "{kept}");
     let gone = of(&|owner| owner["running"] == false && number(owner, "live_blocks") >= 300);
     assert!(gone["thread"].is_null() && number(gone, "live_bytes") >= 300 * 2000, "{gone}");
-    // All that is live is somebody's, but for what is large.
+    // All that is live has an owner, but for what is large.
     let sum: u64 = owners.iter().map(|owner| number(owner, "live_bytes")).sum();
     assert_eq!(sum + number(&object, "large_bytes"), number(&object, "bytes"));
     assert!(number(&object, "large_bytes") >= 3 << 20);

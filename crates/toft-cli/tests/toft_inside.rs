@@ -1,4 +1,5 @@
-//! A Rust program that has Toft as its global allocator gets no all-clear of a preloaded one: these tests are it.
+//! A Rust program that has Toft as its global allocator gets no all-clear of a preloaded one: these
+//! tests are it.
 
 mod common;
 

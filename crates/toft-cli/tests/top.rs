@@ -1,4 +1,5 @@
-//! `toft top` in a terminal of 80 columns and 24 lines, with keys, and what it says where there is none.
+//! `toft top` in a terminal of 80 columns and 24 lines, with keys, and what it says where there is
+//! none.
 
 mod common;
 
@@ -15,8 +16,8 @@ use serde_json::Value;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(24).unwrap();
 
-/// Has two sites at rest, one that grows by 100 blocks at each line that it is told, and one that has 1000 blocks one after
-/// another at each line that begins with c.
+/// Has two sites at rest, one that grows by 100 blocks at each line that it reads, and one that has
+/// 1000 blocks one after another at each line that begins with c.
 const TARGET: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +77,7 @@ impl Drop for Target {
     }
 }
 
-/// The command in a terminal of its own, which `script` makes.
+/// The command in a separate terminal, which `script` makes.
 struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -141,8 +142,8 @@ impl Terminal {
     }
 }
 
-/// Functions of the table's lines, from above. By default call sites are hashed into partitions by a number that differs in
-/// each process: two of them may share one, and are marked.
+/// Functions of the table's lines, from above. By default call sites are hashed into partitions by
+/// a number that differs in each process: two of them may share one, and are marked.
 fn sites(contents: &str) -> Vec<String> {
     let lines = contents.lines().filter(|line| line.contains(" at target.c:"));
     lines
@@ -209,7 +210,8 @@ fn sites_are_sorted_filtered_and_looked_into_and_growth_is_seen() {
     terminal.press("\x1b");
     terminal.wait("back again", |text| sites(text).len() >= 3);
 
-    // Beside it another one goes on, and says when there has been something to see: two looks, however long they take.
+    // Beside it another one goes on, and says when there has been something to see: two looks,
+    // however long they take.
     let beside = Terminal::start(target.pid);
     terminal.press(" ");
     terminal.wait("held", |text| text.contains("HELD"));
@@ -341,7 +343,7 @@ fn without_a_terminal_there_are_lines_of_json_or_a_reason() {
     );
 }
 
-/// A site of which nothing is ever live when somebody looks.
+/// A site of which nothing is ever live at a reading.
 #[test]
 fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
     let directory = directory();
@@ -370,12 +372,13 @@ fn blocks_that_come_and_go_between_two_looks_are_counted_all_the_same() {
             lives.push(site["mean_lifetime_seconds"].as_f64());
         }
     }
-    // One more or less may be seen of a thread that is at it, and is told of by the next look.
+    // Of a thread at work a reading may see one more or less; the next reading counts it.
     assert_eq!(blocks, 1000, "{all}");
     assert!((3_000_000..4_000_000).contains(&bytes) && bytes % 1000 == 0, "{bytes}");
     assert!(!lives.is_empty() && lives.iter().all(|life| *life == Some(0.0)), "{lives:?}");
 
-    // The same by two looks of `toft heap`, in which nothing comes; and of a single one it is not said.
+    // Likewise by two looks of `toft heap`, in which nothing comes; and of a single one it is not
+    // said.
     let pid = target.pid.to_string();
     let looks = toft().args(["heap", "--over", "0.1", &pid]).output().unwrap();
     assert_clean(&looks);

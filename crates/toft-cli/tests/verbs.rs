@@ -152,7 +152,8 @@ fn the_texts_are_there() {
     }
 }
 
-/// The executable carries everything: copied away, with no home and nowhere known to write, it runs a program.
+/// The executable carries everything: copied away, with no home and nowhere known to write, it runs
+/// a program.
 #[test]
 fn the_executable_works_alone() {
     let place = directory();
@@ -183,7 +184,8 @@ fn the_executable_works_alone() {
         assert!(unset.contains(&expected), "{unset}");
     }
 
-    // A home that is a file can hold no cache, whoever asks. A directory without write permission would not stop root.
+    // A home that is a file can hold no cache for any user. A directory without write permission
+    // would not stop root.
     let blocked = file(place.path(), "blocked", b"", 0o600);
     alone(&[("HOME", text(&blocked)), ("TMPDIR", text(&blocked))]);
     // A home with a space in its name cannot be written in LD_PRELOAD.
@@ -219,7 +221,7 @@ fn a_cached_library_that_was_tampered_with_is_replaced() {
     fs::write(&library, &changed).unwrap();
     assert_eq!(once(), library);
     assert_eq!(fs::read(&library).unwrap(), genuine);
-    // Writable by others: somebody may be about to exchange it.
+    // Writable by others: another user may be about to exchange it.
     fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
     once();
     assert_eq!(fs::metadata(&library).unwrap().mode() & 0o777, 0o644);

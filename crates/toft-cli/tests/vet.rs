@@ -137,7 +137,8 @@ fn a_shell_script_passes_the_library_on_and_says_so() {
         said(&output)
     );
 
-    // As the version managers of Python and Node write theirs; what counts is the program at the end of the chain.
+    // As the version managers of Python and Node write theirs; what counts is the program at the
+    // end of the chain.
     let shim = format!("#!/usr/bin/env bash\nexec {} \"$@\"\n", text(&script));
     let shim = file(directory.path(), "outer", shim.as_bytes(), 0o755);
     let output = run(&["--stats"], &[text(&shim)]);
@@ -232,7 +233,7 @@ fn a_musl_program_and_one_without_loader_are_refused() {
     );
 }
 
-/// A setuid program of somebody else: made, if the tests run as root, or one that every system has.
+/// Another user's setuid program: made, if the tests run as root, or one that every system has.
 fn setuid_program(directory: &std::path::Path) -> PathBuf {
     let myself = fs::metadata("/proc/self").unwrap().uid();
     if myself != 0 {

@@ -1,5 +1,6 @@
-//! A process that ends while it is looked at: every verb says so in the same words. The end of what is watched is the
-//! end of the watch, status 0; a single look that it cuts short has no answer, status 125.
+//! A process that ends while it is looked at: every verb says so in the same words. The end of what
+//! is watched is the end of the watch, status 0; a single look that it cuts short has no answer,
+//! status 125.
 
 mod common;
 
@@ -112,7 +113,8 @@ fn what_ends_between_two_looks_of_one_answer_is_told() {
     let mut command = toft();
     command.args(["heap", "--over", "3", &pid]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Its first look is over when it sleeps, and it may be over before: then it says the same or that there is none.
+    // Its first look is over when it sleeps, and it may be over before: then it says the same or
+    // that there is none.
     let asleep = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/wchan", child.id()));
         stat.is_ok_and(|text| text.contains("nanosleep"))
@@ -126,7 +128,8 @@ fn what_ends_between_two_looks_of_one_answer_is_told() {
     assert_eq!(said(&output), format!("toft: process {pid} has ended"));
 }
 
-/// A single look, begun at any moment of the end: an answer, or one line that says why there is none.
+/// A single look, begun at any moment of the end: an answer, or one line that says why there is
+/// none.
 #[test]
 fn a_single_look_may_be_cut_short() {
     let place = directory();

@@ -5,8 +5,9 @@
 //!         live pinned claimed live  pinned      loose loose loose remote      pooled
 //! ```
 //!
-//! Resident is what the kernel says is resident; what a byte of it is, the tables say. So the terms of
-//! a [`Split`] add up to the resident bytes of the windows, whatever the counters of the target say.
+//! Resident is what the kernel says is resident; what a byte of it is, the tables say. So the terms
+//! of a [`Split`] add up to the resident bytes of the windows, whatever the counters of the target
+//! say.
 
 use std::collections::HashMap;
 
@@ -26,11 +27,12 @@ pub struct Split {
     pub claimed: u64,
     /// Free, on a page that a live slot keeps.
     pub pinned: u64,
-    /// Free, on a page that no live slot keeps: it can go back.
+    /// Free, on a page that no live slot keeps: it can be returned.
     pub loose: u64,
-    /// Another slab has this memory, at an address of its own: the kernel counts it twice.
+    /// Another slab has this memory, at another address: the kernel counts it twice.
     pub lent: u64,
-    /// Freed, and in a quarantine, with what is free on pages that these slots keep and no live one does.
+    /// Freed, and in a quarantine, with what is free on pages that these slots keep and no live one
+    /// does.
     pub quarantined: u64,
     /// Never handed out, so that a write there is noticed.
     pub reserved: u64,
@@ -93,13 +95,13 @@ pub struct Pin {
     pub site: u64,
     /// Its partition.
     pub partition: u32,
-    /// Free resident bytes that cannot go back, because a live slot is on the same page.
+    /// Free resident bytes that cannot be returned, because a live slot is on the same page.
     pub pinned: u64,
     /// Pages on which that is so.
     pub pages: u64,
     /// Bytes that the program has, resident or not.
     pub live_bytes: u64,
-    /// In so many blocks.
+    /// The number of those blocks.
     pub live_blocks: u64,
     /// Resident bytes of its slabs and large blocks.
     pub resident: u64,
@@ -110,7 +112,7 @@ pub struct Pin {
 pub struct Account {
     /// Resident bytes of slabs that a heap owns.
     pub slabs: Split,
-    /// Resident bytes of empty slabs that are nobody's.
+    /// Resident bytes of empty slabs that are unowned.
     pub pooled: u64,
     /// Resident bytes of large blocks that the program has, as far as it may use them.
     pub large_live: u64,
@@ -126,7 +128,7 @@ pub struct Account {
     pub tables: u64,
     /// Bytes that the program has, resident or not: usable bytes, to the byte.
     pub live_bytes: u64,
-    /// In so many blocks.
+    /// The number of those blocks.
     pub live_blocks: u64,
     /// Bytes of slots claimed, freed by others, and free in slabs that have an owner, claimed ones
     /// included; resident or not.

@@ -1,8 +1,8 @@
 //! What is asked of a running process's reclaimer: to give back everything that it can.
 //!
-//! The one place here that writes into another process, and into one word of bookkeeping that is there
-//! for it. The program gets no signal and is not stopped; only the reclaimer's thread is interrupted in
-//! its sleep, as a debugger does it, so that it looks at the word.
+//! The one place here that writes into another process, and into one word of bookkeeping that is
+//! there for it. The program gets no signal and is not stopped; only the reclaimer's thread is
+//! interrupted in its sleep, as a debugger does it, so that it reads the word.
 
 use std::io::IoSlice;
 use std::thread::sleep;
@@ -30,8 +30,8 @@ pub struct Purged {
     pub before: Counts,
     /// And after.
     pub after: Counts,
-    /// Bytes of address space of which the allocator has discarded the pages. It does not know which of them were
-    /// resident, and counts a page again that it discards twice.
+    /// Bytes of address space of which the allocator has discarded the pages. It does not know
+    /// which of them were resident, and counts a page again that it discards twice.
     pub discarded: u64,
 }
 
@@ -42,8 +42,8 @@ impl Purged {
     }
 }
 
-/// Lets a process give back everything of the allocator's that holds no live block, and waits until it
-/// has.
+/// Lets a process give back everything of the allocator's that holds no live block, and waits until
+/// it has.
 pub fn purge(process: &Process) -> Result<Purged, Error> {
     let pid = crate::Memory::pid(process);
     let before = rollup(pid)?;
@@ -67,7 +67,7 @@ fn ask(process: &Process) -> Result<u64, Error> {
     interrupt(pid, thread)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        // Somebody else may have asked meanwhile, and been answered for both.
+        // Another process may have asked meanwhile, and been answered for both.
         if read(root.control_answered)? >= asked {
             return read(root.control_given);
         }
@@ -87,7 +87,7 @@ fn write(pid: i32, address: u64, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Lets a thread's sleep begin anew: it sees then that its word has changed.
+/// Restarts a thread's sleep: it sees then that its word has changed.
 fn interrupt(pid: i32, thread: i32) -> Result<(), Error> {
     let thread = Pid::from_raw(thread);
     let failed = |error| match error {

@@ -1,4 +1,4 @@
-//! Why a process cannot be explained, in words for whoever asked.
+//! Why a process cannot be explained, in words for the user.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ pub enum Error {
     NotToft(i32),
     /// Toft is in it, and has not been asked for anything.
     NotStarted(i32),
-    /// Its Toft says where things are in a way that this one does not know: its version, and that of
-    /// what it says.
+    /// Its Toft says where things are in a way that this one does not know: its version, and that
+    /// of what it says.
     OtherVersion(i32, String, u64),
     /// What it says about itself makes no sense.
     Nonsense(i32, &'static str),
-    /// Nobody in it can be asked for anything.
+    /// It has no thread that answers requests.
     NoReclaimer(i32),
     /// A debugger holds the thread that would answer.
     Traced(i32),

@@ -1,4 +1,4 @@
-//! The figures of a whole process, from the same look at its tables as its profile.
+//! The figures of a whole process, from the same reading of its tables as its profile.
 
 use crate::{Block, HeapOf, Slab};
 
@@ -11,7 +11,7 @@ pub struct Figures {
     pub slot_bytes: u64,
     /// See there.
     pub slot_live_bytes: u64,
-    /// Empty slabs that are nobody's, and their bytes.
+    /// Empty slabs that are unowned, and their bytes.
     pub pooled_slabs: u64,
     /// See there.
     pub pooled_bytes: u64,

@@ -1,8 +1,10 @@
-//! Hints for the next run, made of profiles: which call sites are worth a partition of their own (docs/hints.md).
+//! Hints for the next run, made of profiles: which call sites are worth a separate partition
+//! (docs/hints.md).
 //!
-//! A partition of its own costs a site part of a page for each of its slot sizes, and a descriptor for each slab. So a
-//! site that holds much gets one, and all that hold little share one. Sites are named by the file that they are in, its
-//! build-id, and the place in it, which are the same in each run.
+//! A separate partition costs a site part of a page for each of its slot sizes, and a descriptor
+//! for each slab. So a site that holds much gets one, and all that hold little share one. Sites are
+//! named by the file that they are in, its build-id, and the place in it, which are the same in
+//! each run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +14,7 @@ use crate::profile::{Profile, Row, Share};
 /// Of the format.
 pub const HINTS_VERSION: u32 = 1;
 
-/// A call site that has a partition of its own.
+/// A call site that has a separate partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnSite {
     /// The place in the file.
@@ -32,8 +34,8 @@ pub struct HintModule {
     pub build_id: Option<String>,
 }
 
-/// What stands in the file where the profiles do not say for certain which call site had what: whoever finds the file
-/// later has not seen what the command said.
+/// What stands in the file where the profiles do not show for certain which call site had what: a
+/// later reader of the file has not seen what the command said.
 const DOUBT: &str = "# Not certain: in these profiles call sites share partitions, so that what one had may stand at another.\n\
                      # toft run --profile makes a profile that tells them apart.\n";
 
@@ -42,7 +44,7 @@ const DOUBT: &str = "# Not certain: in these profiles call sites share partition
 pub struct Hints {
     /// The program that the profiles are of.
     pub program: String,
-    /// Sites with a partition of their own, by file and by place.
+    /// Sites with a separate partition, by file and by place.
     pub own: BTreeMap<HintModule, Vec<OwnSite>>,
     /// Sites that share one, and their bytes: all others.
     pub together: (usize, u64),
@@ -53,7 +55,8 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Sites that had at least so many bytes in one of the profiles have a partition of their own.
+    /// Gives a separate partition to sites that had at least `own_from` bytes in one of the
+    /// profiles.
     pub fn of(profiles: &[Profile], own_from: u64) -> Hints {
         let mut most: BTreeMap<(Option<HintModule>, u64), (u64, String)> = BTreeMap::new();
         for profile in profiles {
@@ -91,7 +94,7 @@ impl Hints {
         hints
     }
 
-    /// Sites with a partition of their own, and their bytes.
+    /// Sites with a separate partition, and their bytes.
     pub fn own_sites(&self) -> (usize, u64) {
         let sites = || self.own.values().flatten();
         (sites().count(), sites().map(|site| site.bytes).sum())

@@ -8,7 +8,7 @@ use crate::{Error, Mapping};
 pub struct Counts {
     /// Pages in memory.
     pub rss: u64,
-    /// The same, what is shared divided by the number of processes that share it.
+    /// As `rss`, with what is shared divided by the number of processes that share it.
     pub pss: u64,
     /// Of `rss`, what belongs to no file.
     pub anonymous: u64,

@@ -1,5 +1,5 @@
-//! Reads the tables of a process that runs on Toft, from outside: nothing of it is stopped, and no code
-//! runs in it. One exception is asked for by name: [`purge`].
+//! Reads the tables of a process that runs on Toft, from outside: nothing of it is stopped, and no
+//! code runs in it. One exception is asked for by name: [`purge`].
 //!
 //! A core file answers in place of a process that has ended.
 //!
@@ -14,7 +14,7 @@
 //! | `kernel.rs` | what the kernel counts: smaps, status, tasks |
 //! | `root.rs` | where the allocator's tables are |
 //! | `tables.rs` | the tables: slabs, large blocks, heaps |
-//! | `sites.rs` | the table of call sites, where each has a partition of its own |
+//! | `sites.rs` | the table of call sites, where each has a separate partition |
 //! | `samples.rs` | the stacks of sampled allocations |
 //! | `tally.rs` | what each call site has ever had in large blocks |
 //! | `account.rs` | tables and pages joined: what each resident byte of a slab or a block is |
@@ -27,8 +27,9 @@
 //! | `format/` | a profile in the forms that other programs and people read |
 //! | `error.rs` | why a process cannot be explained, in words |
 //!
-//! What is read changes meanwhile. So nothing that is read is believed: every number is compared with
-//! what it can be, every loop is bounded by what is mapped, and what makes no sense is counted.
+//! What is read changes meanwhile. So nothing that is read is believed: every number is compared
+//! with what it can be, every loop is bounded by what is mapped, and what makes no sense is
+//! counted.
 
 #![deny(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod filter;
 pub mod format;
 mod hints;
 mod kernel;
+pub mod label;
 mod memory;
 mod module;
 mod owners;

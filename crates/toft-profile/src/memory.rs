@@ -1,5 +1,5 @@
-//! What is asked of the process that is looked at: its mappings, its bytes, and which of its pages are
-//! resident. A running process answers ([`crate::Process`]); a core file could.
+//! What is asked of the process that is looked at: its mappings, its bytes, and which of its pages
+//! are resident. A running process answers ([`crate::Process`]); a core file could.
 
 use crate::Error;
 
@@ -61,11 +61,12 @@ pub trait Memory {
     /// Its mappings now, in order.
     fn mappings(&self) -> Result<Vec<Mapping>, Error>;
 
-    /// Reads from an address on; says how many bytes could be read, without a gap, from the first.
+    /// Reads from an address on. Returns the number of bytes that could be read, without a gap,
+    /// from the first.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
-    /// The pages in memory between two page-aligned addresses, in order and each once, without those that the
-    /// kernel does not count (its shared page of zeros) if that is known.
+    /// The pages in memory between two page-aligned addresses, in order and each once, without
+    /// those that the kernel does not count (its shared page of zeros) if that is known.
     fn pages(&self, start: u64, end: u64) -> Result<Vec<Run>, Error>;
 
     /// Returns an error if the process has exited. Reads of an exited process return nothing, so a

@@ -1,5 +1,5 @@
-//! Files that are mapped: what their own ELF headers say, read from the memory that is looked at, so that a
-//! file which was replaced or lies in another container is not mistaken for what runs.
+//! Files that are mapped: what their own ELF headers say, read from the memory that is looked at,
+//! so that a file which was replaced or is in another container is not mistaken for what runs.
 
 use crate::{Mapping, Memory};
 
@@ -100,7 +100,7 @@ impl Image {
     }
 }
 
-/// A number of so many bytes, at most eight.
+/// A number of `count` bytes, at most eight.
 fn number(bytes: &[u8], at: usize, count: usize) -> Option<u64> {
     let mut word = [0; 8];
     word[..count].copy_from_slice(bytes.get(at..at.checked_add(count)?)?);

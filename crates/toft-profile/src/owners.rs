@@ -1,7 +1,8 @@
 //! Who owns what: slabs, and what is in them, by the heap of a thread.
 //!
-//! A heap is a thread's for as long as that runs; when it has ended, its heap keeps what others still use, until the next
-//! thread that is born takes it. Large blocks are nobody's, and are not here.
+//! A heap is a thread's for as long as that runs. When the thread has exited, its heap keeps what
+//! others still use, until the next new thread takes it. Large blocks are unowned, and are not
+//! here.
 
 use crate::kernel::{self, Task};
 use crate::{Error, Memory, Process, Tables, Thread, account, find, rss};
@@ -28,12 +29,14 @@ impl Owner {
     }
 }
 
-/// Who owns slabs in a process or in a core file, most live bytes first; whose the heaps are is not known.
+/// Who owns slabs in a process or in a core file, most live bytes first; whose the heaps are is not
+/// known.
 pub fn owners_of_heaps(memory: &impl Memory) -> Result<Vec<Owner>, Error> {
     let tables = Tables { root: find(memory)?.root };
     let heaps = account(memory, &tables)?.threads.into_iter();
     memory.still_there()?;
-    // A heap whose thread has ended and that has nothing is for the next thread, and nothing to show.
+    // A heap whose thread has ended and that has nothing is for the next thread, and nothing to
+    // show.
     let shown = heaps.filter(|heap| heap.running || heap.slabs > 0);
     let mut owners: Vec<Owner> = shown.map(|heap| Owner { heap, task: None }).collect();
     owners.sort_by_key(|owner| (std::cmp::Reverse(owner.heap.live_bytes), owner.heap.heap));

@@ -1,5 +1,6 @@
-//! Which pages of a process are in memory: listed by the kernel, or read one by one on kernels that cannot list
-//! them. Swapped pages are not counted here, because guards look the same: `smaps` has them apart.
+//! Which pages of a process are in memory: listed by the kernel, or read one by one on kernels that
+//! cannot list them. Swapped pages are not counted here, because guards look the same: `smaps` has
+//! them apart.
 
 use std::fs::File;
 use std::io;
@@ -37,7 +38,7 @@ struct Region {
     categories: u64,
 }
 
-/// `PAGEMAP_SCAN`: read and write, so many bytes, type `f`, number 16.
+/// `PAGEMAP_SCAN`: read and write, the size of [`Scan`], type `f`, number 16.
 const PAGEMAP_SCAN: u64 = 3 << 30 | (size_of::<Scan>() as u64) << 16 | (b'f' as u64) << 8 | 16;
 const PRESENT: u64 = 1 << 3;
 /// The kernel's shared page of zeros, which it does not count.
@@ -63,8 +64,8 @@ pub fn list(pagemap: &File, start: u64, end: u64) -> Result<Vec<Run>, Errno> {
             return_mask: PRESENT | ZERO,
             ..Scan::default()
         };
-        // SAFETY: the kernel reads and writes `scan`, and writes at most `vec_len` regions to `vec`;
-        // both live until the call returns, and any bits are a `Region`.
+        // SAFETY: the kernel reads and writes `scan`, and writes at most `vec_len` regions to
+        // `vec`; both live until the call returns, and any bits are a `Region`.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut scan) };
         let count = Errno::result(count)? as usize;
         for region in regions.iter().take(count) {
@@ -72,8 +73,9 @@ pub fn list(pagemap: &File, start: u64, end: u64) -> Result<Vec<Run>, Errno> {
                 add(&mut runs, Run { start: region.start, end: region.end });
             }
         }
-        // Fewer regions than asked for: the range is done. `walk_end` may then name the place where the kernel's
-        // own buffer of 512 regions was last full (Linux 6.18), and a scan from there returns regions again.
+        // Fewer regions than asked for: the range is done. `walk_end` may then name the place where
+        // the kernel's own buffer of 512 regions was last full (Linux 6.18), and a scan from there
+        // returns regions again.
         if count < REGIONS || scan.walk_end <= from {
             break;
         }
@@ -84,7 +86,8 @@ pub fn list(pagemap: &File, start: u64, end: u64) -> Result<Vec<Run>, Errno> {
 
 const PAGE_PRESENT: u64 = 1 << 63;
 
-/// Reads the entries of the pages between two addresses. The page of zeros looks like any other here.
+/// Reads the entries of the pages between two addresses. The page of zeros looks like any other
+/// here.
 pub fn one_by_one(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<Run>> {
     let page = page_size();
     let mut runs = Vec::new();
@@ -158,8 +161,8 @@ mod tests {
         }
     }
 
-    /// Three pages of sixteen touched, and one that was only read: both ways see the three, and only
-    /// the list knows that the fourth costs nothing.
+    /// Three pages of sixteen touched, and one that was only read: both ways see the three, and
+    /// only the list knows that the fourth costs nothing.
     #[test]
     fn touched_pages_are_seen_both_ways() {
         let page = page_size() as usize;

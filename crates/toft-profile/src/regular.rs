@@ -1,14 +1,15 @@
-//! Files whose names another process chose: what they are is looked at before they are read.
+//! Files whose names another process chose: what they are is checked before they are read.
 //!
-//! Such a name may be a pipe's that nobody writes to, a device's without an end, or a file's that is mostly a
-//! hole. Only regular files are opened, and no more is read than was agreed to.
+//! Such a name may be a pipe's without a writer, a device's without an end, or a file's that is
+//! mostly a hole. Only regular files are opened, and no more is read than was agreed to.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a regular file. Never waits, and opens nothing else: to open a device may already do something.
+/// Opens a regular file. Never waits, and opens nothing else: to open a device may already do
+/// something.
 pub fn open(path: &Path) -> io::Result<File> {
     let other = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     if !fs::metadata(path)?.is_file() {

@@ -1,10 +1,11 @@
-//! Where the allocator's tables are: the anchor, found in the data of whatever file it was linked into,
-//! and the root behind it.
+//! Where the allocator's tables are: the anchor, found in the data of whatever file it was linked
+//! into, and the root after it.
 //!
-//! The anchor begins with bytes that nothing else begins with, and has its own address: so it is found
-//! under any name of the library, in programs that have Toft built in, where a file is stripped, was
-//! replaced or lies in another container, and in a core file. What is searched is what a file's own
-//! headers, as mapped, say that can be written: a few hundred KiB in most processes.
+//! The anchor begins with bytes that nothing else begins with, and has its own address. So it is
+//! found under any name of the library, and in programs that have Toft built in. It is also found
+//! where a file is stripped, was replaced or is in another container, and in a core file. What is
+//! searched is what a file's own headers, as mapped, say that can be written: a few hundred KiB in
+//! most processes.
 
 use toft::stats::{Anchor, MAGIC, Root, VERSION};
 
@@ -15,7 +16,8 @@ use crate::{Error, Memory};
 
 /// Bytes that are searched at a time.
 const PIECE: usize = 1 << 20;
-/// The most that is searched of one process: files may say that there is more than anybody could read.
+/// The most that is searched of one process: files may say that there is more than anybody could
+/// read.
 const SEARCH_MOST: u64 = 4 << 30;
 /// Where every address space ends.
 const SPACE: u64 = 1 << 56;
@@ -136,7 +138,8 @@ fn follow(memory: &impl Memory, at: u64, bytes: &[u8]) -> Option<Result<(Root, S
     })
 }
 
-/// Whether the numbers of a root can be what they say: everything that reads by them relies on this.
+/// Whether the numbers of a root can be what they say: everything that reads by them relies on
+/// this.
 pub fn check(root: &Root) -> Result<(), &'static str> {
     let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
     let power =

@@ -1,5 +1,5 @@
-//! The whole of a process's resident memory, each byte named: ours by what it is, the rest by what it is
-//! mapped from.
+//! The whole of a process's resident memory, each byte named: ours by what it is, the rest by what
+//! it is mapped from.
 
 use toft::stats::Root;
 
@@ -9,8 +9,8 @@ use crate::{Account, Error, Memory, Process, Tables, account, find};
 
 /// How often a process that changes much is read, before the calmest reading is taken.
 const READINGS: u32 = 3;
-/// A reading is calm enough when meanwhile the process has not grown or shrunk by more than this share
-/// of itself, as a divisor.
+/// A reading is calm enough when meanwhile the process has not grown or shrunk by more than this
+/// share of itself, as a divisor.
 const CALM: u64 = 200;
 
 /// How much the process changed while it was read.
@@ -33,7 +33,8 @@ impl Reading {
 /// Resident memory that is not Toft's, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// The program, its libraries and other files that it runs code from, their zeroed data included.
+    /// The program, its libraries and other files that it runs code from, their zeroed data
+    /// included.
     pub programs: u64,
     /// Other files that are mapped.
     pub files: u64,
@@ -77,7 +78,7 @@ pub struct Rss {
     pub partitions: u64,
     /// The kernel's view.
     pub counts: Counts,
-    /// Of that, what lies in Toft's windows.
+    /// Of that, what is in Toft's windows.
     pub ours: Counts,
     /// The most that was ever resident.
     pub peak_rss: u64,
@@ -122,8 +123,8 @@ impl Rss {
         best.ok_or(Error::Ended(process.pid()))
     }
 
-    /// What is not told apart: what the kernel counts and the rest does not say, or the other way round,
-    /// because it has changed between two looks.
+    /// What is not told apart: what the kernel counts and the rest does not say, or the other way
+    /// round, because it has changed between two looks.
     pub fn remainder(&self) -> i64 {
         self.counts.rss as i64 - (self.account.resident() + self.others.sum()) as i64
     }
@@ -167,7 +168,7 @@ impl Rss {
     }
 }
 
-/// Whether a mapping lies in the windows.
+/// Whether a mapping is in the windows.
 fn is_ours(root: &Root, area: &Area) -> bool {
     let within = |start, end| area.mapping.start >= start && area.mapping.end <= end;
     within(root.data, root.data + 2 * root.span + root.large_span) || within(root.tables, root.end)
@@ -204,7 +205,7 @@ fn add_other(others: &mut Others, area: &Area, kernel: &Kernel) {
     *term += rss;
 }
 
-/// The thread whose control block lies at an address. glibc keeps its number there; that it is one of
+/// The thread whose control block is at an address. glibc keeps its number there; that it is one of
 /// the process's threads is the proof.
 pub(crate) fn holder(process: &Process, block: u64, tasks: &[Task]) -> Option<i32> {
     /// `struct pthread`, `tid`, on x86-64, in every glibc with NPTL.

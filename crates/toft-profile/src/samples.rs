@@ -62,7 +62,7 @@ impl Tables {
         Ok((missed, samples))
     }
 
-    /// What an entry says; nothing, where it is nobody's, or somebody's in a moment.
+    /// What an entry says; nothing, where it is not in use, or not filled yet.
     fn sample(&self, entry: &[u8]) -> Option<Samples> {
         let root = &self.root;
         let word = |at: u64| {

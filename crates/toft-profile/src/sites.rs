@@ -1,4 +1,4 @@
-//! The table of call sites: which partition each draws from. It is there where sites are exact.
+//! The table of call sites: which partition each draws from. It exists where sites are exact.
 
 use crate::memory::read_word;
 use crate::{Error, Memory, Tables};
@@ -20,7 +20,7 @@ pub struct Site {
 }
 
 impl Tables {
-    /// Whether each call site has a partition of its own, until they are used up.
+    /// Whether each call site has a separate partition, until they are used up.
     pub fn sites_are_exact(&self) -> bool {
         self.root.sites != 0
     }
@@ -40,8 +40,8 @@ impl Tables {
         Ok(sites)
     }
 
-    /// The call sites in wrappers of malloc, of which the callers count. What is told as theirs was allocated before
-    /// that was found out.
+    /// The call sites in wrappers of malloc, of which the callers count. What is told as theirs was
+    /// allocated before that was found out.
     pub fn wrappers(&self, memory: &impl Memory) -> Result<Vec<u64>, Error> {
         let mut sites = Vec::new();
         self.for_each_site(memory, |address, partition| {

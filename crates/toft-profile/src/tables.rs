@@ -1,6 +1,6 @@
-//! The tables: descriptors of slabs and of large blocks, and heaps. Descriptors are found by what is
-//! mapped and has pages, not by the allocator's own lists, so that nothing is missed that is just being
-//! moved from one to another.
+//! The tables: descriptors of slabs and of large blocks, and heaps. Descriptors are found by what
+//! is mapped and has pages, not by the allocator's own lists, so that nothing is missed that is
+//! just being moved from one to another.
 
 use toft::stats::Root;
 
@@ -30,7 +30,7 @@ struct SlabTier {
 }
 
 impl SlabTier {
-    /// Where the slab begins whose descriptor lies at an address, where each has `step` bytes.
+    /// Where the slab begins whose descriptor is at an address, where each has `step` bytes.
     fn base_of(&self, descriptor: u64, step: u64) -> u64 {
         self.data + (descriptor - self.first) / step * self.slab
     }
@@ -75,7 +75,7 @@ pub enum Slot {
 }
 
 impl<'a> Slab<'a> {
-    /// The slab whose descriptor lies at `at` and which begins at `base`; `None` where there is none,
+    /// The slab whose descriptor is at `at` and which begins at `base`; `None` where there is none,
     /// and an error where what there is makes no sense.
     fn of(
         root: &'a Root,
@@ -149,15 +149,16 @@ impl<'a> Slab<'a> {
         let lent = self.root.slot_lent;
         match lent != 0 && u64::from(state) & lent == lent {
             _ if quarantined => Slot::Quarantined,
-            // The build with a quarantine does not compact: it marks by these bits what it never hands out.
+            // The build with a quarantine does not compact: it marks by these bits what it never
+            // hands out.
             true if self.root.slot_quarantined != 0 => Slot::Reserved,
             true => Slot::Lent,
             false => Slot::Free,
         }
     }
 
-    /// Blocks that were ever handed out here: those that were freed, and those that were not. Of a slab at which its
-    /// owner is just then it is near that, and never less than what is live.
+    /// Blocks that were ever handed out here: those that were freed, and those that were not. Of a
+    /// slab at which its owner is just then it is near that, and never less than what is live.
     pub fn allocations(&self) -> u64 {
         let root = self.root;
         let spent = self.half(root.slab_credit_start).wrapping_sub(self.half(root.slab_credit));
@@ -178,8 +179,8 @@ impl<'a> Slab<'a> {
         Some(self.word(self.root.slab_claim_states).checked_sub(states)? / 64)
     }
 
-    /// A number of four or eight bytes at an offset of the descriptor, for who knows what stands there in this very
-    /// version; zero outside of it.
+    /// A number of four or eight bytes at an offset of the descriptor, for who knows what stands
+    /// there in this very version; zero outside of it.
     pub fn number(&self, offset: usize, bytes: usize) -> u64 {
         let word = self.word(offset as u64);
         if bytes == 4 { word & u64::from(u32::MAX) } else { word }
@@ -194,7 +195,8 @@ impl<'a> Slab<'a> {
         let states = self.bytes.get(states..states + self.slots).unwrap_or(&[]);
         let mut count = 0;
         for (group, states) in states.chunks(64).enumerate() {
-            // In most groups nobody else has freed anything, and counting bytes that are alike is quick.
+            // In most groups no other thread has freed anything, and counting bytes that are alike
+            // is quick.
             match self.word(self.root.slab_remote + 8 * group as u64) {
                 0 => count += states.iter().filter(|&&state| live(state)).count(),
                 freed => {
@@ -283,8 +285,8 @@ impl Tables {
         Ok(doubts)
     }
 
-    /// Hands every slab to `each`, without a look at its pages and read once: that is several times
-    /// faster, and what changes meanwhile is not told.
+    /// Hands every slab to `each`, read once and without its pages: that is several times faster,
+    /// and what changes meanwhile is not told.
     pub fn for_each_descriptor(
         &self,
         memory: &impl Memory,

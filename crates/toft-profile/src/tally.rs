@@ -55,7 +55,7 @@ impl Tables {
             };
             let partition = word(0) & ((1 << root.tally_partition_bits) - 1);
             let site = word(root.tally_site);
-            // Nobody's, or somebody's in a moment.
+            // Not in use, or not filled yet.
             if partition == 0 || site == 0 {
                 continue;
             }

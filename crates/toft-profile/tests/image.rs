@@ -26,7 +26,7 @@ const DIRTY: u8 = 2;
 const LENT: u8 = 0x41;
 /// Set in LIVE where a probe was told.
 const TOLD: u8 = 0x80;
-/// What a later library may write: held by somebody who gives pages back.
+/// What a later library may write: held while its pages are given back.
 const UNHEARD_OF: u8 = 9;
 
 fn root() -> Root {
@@ -220,7 +220,8 @@ fn what_changes_while_it_is_read_is_told() {
     assert_eq!((restless.freed.get(), account.live_blocks), (1, 7));
 }
 
-/// The program has a block of which a probe was told as it has any other; freed by another thread it is freed.
+/// The program has a block of which a probe was told as it has any other; freed by another thread
+/// it is freed.
 #[test]
 fn what_a_probe_was_told_of_is_live() {
     let mut image = Image::default();
@@ -234,8 +235,8 @@ fn what_a_probe_was_told_of_is_live() {
     assert_eq!(live, 2);
 }
 
-/// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots is
-/// live, and on nothing else.
+/// Four slots a page, three pages: what a page's free bytes are depends on whether one of its slots
+/// is live, and on nothing else.
 #[test]
 fn every_byte_of_a_page_is_what_its_slot_is() {
     let mut image = Image::default();
@@ -295,7 +296,8 @@ fn a_page_without_a_live_slot_is_not_pinned() {
     assert_eq!(explain(&image).slabs, split);
 }
 
-/// Where slabs share a page, what another has of it is neither this one's nor free, and nothing else on it can go back.
+/// Where slabs share a page, what another has of it is neither this one's nor free, and nothing
+/// else on it can be returned.
 #[test]
 fn what_another_slab_has_of_a_page_is_told_apart() {
     let mut image = Image::default();

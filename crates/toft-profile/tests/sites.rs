@@ -93,7 +93,8 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
     let tables = Tables { root: find(&process).unwrap().root };
     assert!(tables.sites_are_exact());
     let sites = tables.sites(&process).unwrap();
-    // All of Rust's own calls come from one function in a debug build; libc and the test have others.
+    // All of Rust's own calls come from one function in a debug build; libc and the test have
+    // others.
     assert!(sites.len() >= 2 && sites.iter().all(|site| site.own && site.partition != 0));
     let mut partitions: Vec<u32> = sites.iter().map(|site| site.partition).collect();
     partitions.dedup();
@@ -112,7 +113,7 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
         assert_eq!(of(block.partition).address, block.site);
     }
     assert!(slabs > 10 && blocks.len() >= 100);
-    // Without its table of sites it is told as far as it is known.
+    // Without the table of sites the profile has what is known.
     let whole = take(&process).unwrap();
     assert!(whole.notes.is_empty() && whole.rows.iter().any(|row| row.size != 0));
     assert!(whole.exact());

@@ -1,7 +1,8 @@
-//! Asks the kernel by doing: every probe is the real system call, on a page or descriptor of this process.
+//! Asks the kernel by doing: every probe is the real system call, on a page or descriptor of this
+//! process.
 //!
-//! `doctor` turns the answers into rows. A probe never trusts a version number, because containers forbid calls that
-//! the kernel has.
+//! `doctor` turns the answers into rows. A probe never trusts a version number, because containers
+//! forbid calls that the kernel has.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,7 +13,7 @@ use nix::unistd::{SysconfVar, sysconf};
 /// The answer to one probe: it works, or the error that says why not.
 pub type Answer = Result<(), io::Error>;
 
-/// Not yet in every libc: guard ranges without a mapping of their own (Linux 6.13).
+/// Not yet in every libc: guard ranges without a separate mapping (Linux 6.13).
 const MADV_GUARD_INSTALL: i32 = 102;
 /// Linux 5.14.
 const MADV_POPULATE_WRITE: i32 = 23;
@@ -66,7 +67,7 @@ fn check(result: i64) -> io::Result<i64> {
 /// Closes a descriptor that a probe opened.
 fn close(result: i64) -> Answer {
     let fd = check(result)? as i32;
-    // SAFETY: the descriptor was opened by the probe and is known to nobody else.
+    // SAFETY: the probe opened the descriptor, and no other code knows it.
     unsafe { libc::close(fd) };
     Ok(())
 }
@@ -75,7 +76,8 @@ fn close(result: i64) -> Answer {
 pub fn fixed_noreplace() -> Answer {
     let taken = Mapping::pages()?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: the range is our own mapping: a kernel with the flag refuses, one without takes the address as a hint.
+    // SAFETY: the range is our own mapping: a kernel with the flag refuses, one without takes the
+    // address as a hint.
     let again = unsafe { libc::mmap(taken.start, taken.length, libc::PROT_NONE, flags, -1, 0) };
     if again == libc::MAP_FAILED {
         let error = io::Error::last_os_error();
@@ -88,7 +90,7 @@ pub fn fixed_noreplace() -> Answer {
 /// `madvise` with the given advice, on two pages of our own.
 fn advise(advice: i32) -> Answer {
     let pages = Mapping::pages()?;
-    // SAFETY: the range is our own mapping, whose contents nobody reads after this.
+    // SAFETY: the range is our own mapping, whose contents are not read after this.
     check(unsafe { libc::madvise(pages.start, pages.length, advice) }.into()).map(drop)
 }
 
@@ -128,7 +130,8 @@ pub fn madv_pageout() -> Answer {
 pub fn process_madvise() -> Answer {
     let pages = Mapping::pages()?;
     let range = libc::iovec { iov_base: pages.start, iov_len: pages.length };
-    // SAFETY: pidfd_open takes integers; process_madvise reads one iovec that lives here and drops pages that are ours.
+    // SAFETY: pidfd_open takes integers; process_madvise reads one iovec that lives here and drops
+    // pages that are ours.
     unsafe {
         let process = check(libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0))?;
         let advised = check(libc::syscall(
@@ -147,7 +150,8 @@ pub fn process_madvise() -> Answer {
 /// Growth by moving page tables.
 pub fn mremap() -> Answer {
     let mut pages = Mapping::pages()?;
-    // SAFETY: the range is our own mapping; the kernel says where it is afterwards and Mapping takes note.
+    // SAFETY: the range is our own mapping; the kernel says where it is afterwards and Mapping
+    // takes note.
     unsafe {
         let moved = libc::mremap(pages.start, pages.length, 2 * pages.length, libc::MREMAP_MAYMOVE);
         if moved == libc::MAP_FAILED {

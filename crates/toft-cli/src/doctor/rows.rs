@@ -40,7 +40,7 @@ pub struct Row {
     pub meaning: String,
 }
 
-/// The report for people. Whoever reads it may have seen enough before its end.
+/// The report for people. A reader may have seen enough before its end.
 pub fn as_text(rows: &[Row], fit: bool) -> String {
     let mut text = String::new();
     // To a string nothing fails.

@@ -72,7 +72,8 @@ pub fn cgroup_limit() -> Option<(u64, PathBuf)> {
             }
             _ => continue,
         };
-        // A limit of any group above holds too. Inside a container the path may not exist, but the root does.
+        // A limit of any group above holds too. Inside a container the path may not exist, but the
+        // root does.
         for group in Path::new(path).ancestors() {
             let inner = group.strip_prefix("/").unwrap_or(group);
             let place = Path::new(root).join(inner).join(file);

@@ -9,7 +9,8 @@ pub struct Meaning {
     pub next: &'static [&'static str],
 }
 
-/// What a report begins with, what its message has in it, and what that means. The first row that fits counts.
+/// What a report begins with, what its message has in it, and what that means. The first row that
+/// fits counts.
 const TABLE: &[(&str, &str, Meaning)] = &[
     (
         "double free",

@@ -36,8 +36,8 @@ const NOTHING: i32 = 1;
 
 /// Explain a report of the library in plain words.
 ///
-/// Reads what the library wrote to stderr, also between other lines, or the JSON lines of TOFT_REPORT_FILE. Adds the
-/// function, file and line to each code address.
+/// Reads what the library wrote to stderr, also between other lines, or the JSON lines of
+/// TOFT_REPORT_FILE. Adds the function, file and line to each code address.
 #[derive(Args, Debug)]
 #[command(after_help = HELP, after_long_help = HELP)]
 pub struct Explain {
@@ -184,14 +184,16 @@ impl NamedCode<'_> {
     }
 }
 
-/// Whether a place is the allocator's own code: a program that is linked to it has that on its stacks.
+/// Whether a place is the allocator's own code: a program that is linked to it has that on its
+/// stacks.
 fn is_ours(place: &Place) -> bool {
     let of_library = place
         .module
         .as_ref()
         .and_then(|path| path.file_name())
         .is_some_and(|name| name.to_string_lossy().contains("libtoft"));
-    let ours = ["toft::", "toft_core::", "<toft::", "<toft_core::"];
+    // The shims of a global allocator are what it is inlined into.
+    let ours = ["toft::", "toft_core::", "<toft::", "<toft_core::", "__rg_", "__rustc::__rg_"];
     of_library
         || place.function.as_ref().is_some_and(|name| ours.iter().any(|own| name.starts_with(own)))
 }

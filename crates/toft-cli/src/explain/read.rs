@@ -1,5 +1,5 @@
-//! Reports as the library writes them: lines for a person, between whatever else a program wrote, and lines of
-//! JSON.
+//! Reports as the library writes them: lines for a person, between whatever else a program wrote,
+//! and lines of JSON.
 //!
 //! ```text
 //! toft: double free: free(0x6a56c970000): this 112-byte block is already free (...)
@@ -42,7 +42,7 @@ pub struct Stack {
 /// A return address.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Code {
-    /// The file, where it lies in one.
+    /// The file that contains it, if there is one.
     pub module: Option<PathBuf>,
     /// As the file's own tables count.
     pub offset: u64,

@@ -1,7 +1,7 @@
 //! Folders that may hold the library: only those in which no other user could replace it.
 //!
-//! Programs of other users are started by root alone (`su`, daemons that give up their rights). So root prefers a place
-//! that every user can reach, and everyone else their own cache.
+//! Programs of other users are started by root alone (`su`, daemons that give up their rights). So
+//! root prefers a place that every user can reach, and everyone else their own cache.
 
 use std::env;
 use std::fs;
@@ -43,8 +43,9 @@ pub(super) fn places() -> Vec<Place> {
     places
 }
 
-/// `$XDG_CACHE_HOME/toft` or `~/.cache/toft`. Under somebody else's home (`sudo` with HOME kept) that somebody could
-/// exchange the file between our check and the target's start, so the home must be the caller's own.
+/// `$XDG_CACHE_HOME/toft` or `~/.cache/toft`. Under another user's home (`sudo` with HOME kept)
+/// that user could exchange the file between our check and the target's start. So the home must be
+/// the caller's own.
 fn cache_directory() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let (base, cache) = match absolute("XDG_CACHE_HOME") {
@@ -60,7 +61,8 @@ fn cache_directory() -> Option<PathBuf> {
 }
 
 fn owned_and_unshared(path: &Path) -> bool {
-    // Not following a link would refuse homes that are reached through one; the owner of what it leads to decides.
+    // Not following a link would refuse homes that are reached through one; the owner of what it
+    // leads to decides.
     fs::metadata(path)
         .is_ok_and(|about| about.uid() == geteuid().as_raw() && about.mode() & OTHERS_WRITE == 0)
 }
@@ -70,7 +72,8 @@ fn system_cache(parent: PathBuf) -> Option<PathBuf> {
     (geteuid().is_root() && owned_and_unshared(&parent)).then(|| parent.join("toft"))
 }
 
-/// `$TMPDIR/toft-UID`; in a directory that others may write only if it is sticky, so that they cannot rename ours.
+/// `$TMPDIR/toft-UID`; in a directory that others may write only if it is sticky, so that they
+/// cannot rename ours.
 fn temporary_directory(parent: PathBuf) -> Option<PathBuf> {
     let about = fs::metadata(&parent).ok()?;
     (about.is_dir() && keeps_names(&about)).then(|| parent.join(format!("toft-{}", geteuid())))
@@ -82,7 +85,7 @@ fn keeps_names(about: &fs::Metadata) -> bool {
     trusted && (about.mode() & OTHERS_WRITE == 0 || about.mode() & STICKY != 0)
 }
 
-/// Whether every user can reach what lies at a path that may not be there yet, and only root decides what that is.
+/// Whether every user can reach a path that may not exist yet, and only root decides what it is.
 pub(super) fn every_user_reaches(path: &Path) -> bool {
     let is_open = |about: &fs::Metadata| {
         about.is_dir() && about.mode() & OTHERS_SEARCH != 0 && keeps_names(about)

@@ -1,8 +1,9 @@
-//! The library as a file in a folder: written once, verified whole at every start, removed when no version of `toft` has
-//! used it for long.
+//! The library as a file in a folder: written once, verified whole at every start, removed when no
+//! version of `toft` has used it for long.
 //!
-//! Folder and file belong to the caller, can be read by every user and written by no other. A file is written under a name
-//! of its own and then renamed, so that whoever starts at the same time finds all of it or none.
+//! Folder and file belong to the caller, can be read by every user and written by no other. A file
+//! is written under a temporary name and then renamed, so that a `toft` that starts at the same
+//! time finds all of it or none.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,8 +23,8 @@ const FOLDER: u32 = 0o755;
 /// The library: others can map it.
 const FILE: u32 = 0o644;
 const OTHERS_WRITE: u32 = 0o022;
-/// A version that was not used for so long is removed, if no `toft` holds it. What a `toft` that has ended has left behind
-/// may still start programs on it, as a daemon does.
+/// A version that was not used for so long is removed, if no `toft` holds it. What a `toft` that
+/// has ended has left behind may still start programs on it, as a daemon does.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often the time of last use is written.
 const MARKED: Duration = Duration::from_secs(24 * 3600);
@@ -57,7 +58,8 @@ pub(super) fn unpack_into(directory: &Path, what: &Carried) -> io::Result<Unpack
         return Err(io::Error::other("mounted noexec"));
     }
     if about.mode() & FOLDER != FOLDER {
-        // An earlier version closed it, or the umask; on a file system that is read-only it stays as it is.
+        // An earlier version closed it, or the umask; on a file system that is read-only it stays
+        // as it is.
         let _ = fs::set_permissions(&directory, fs::Permissions::from_mode(FOLDER));
     }
     if let Some(lock) = genuine(&path, what.bytes) {
@@ -70,14 +72,14 @@ pub(super) fn unpack_into(directory: &Path, what: &Carried) -> io::Result<Unpack
     Ok(Unpacked { path, lock })
 }
 
-/// Whether it belongs to the caller and nobody else may write it.
+/// Whether it belongs to the caller and no other user may write it.
 fn is_own(about: &fs::Metadata) -> bool {
     about.uid() == geteuid().as_raw() && about.mode() & OTHERS_WRITE == 0
 }
 
 /// Writes the file under another name, and gives it its own when it is whole.
 fn write_new(directory: &Path, path: &Path, what: &Carried) -> io::Result<()> {
-    // Two with the same number may share the folder: each in a container of its own.
+    // Two with the same number may share the folder: each in a separate container.
     let name = |number| format!(".{}-{}.{}.{number}", what.name, what.hash, process::id());
     let create =
         |fresh: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh);
@@ -104,8 +106,8 @@ fn write_new(directory: &Path, path: &Path, what: &Carried) -> io::Result<()> {
     Err(last)
 }
 
-/// A lock on the file, marked as used, if it is a plain file of the caller that everybody can read and nobody else write,
-/// with exactly these bytes.
+/// A lock on the file, marked as used, if it is a plain file of the caller that every user can read
+/// and no other user can write, with exactly these bytes.
 fn genuine(path: &Path, bytes: &[u8]) -> Option<Option<Flock<File>>> {
     let (mut locked, mut alone) = (None, None);
     match Flock::lock(open(path)?, FlockArg::LockSharedNonblock) {
@@ -129,7 +131,7 @@ fn genuine(path: &Path, bytes: &[u8]) -> Option<Option<Flock<File>>> {
     Some(locked)
 }
 
-/// Opens a file to look at; no link, and without waiting for whoever writes to a pipe.
+/// Opens a file to read; no link, and without waiting for the writer of a pipe.
 fn open(path: &Path) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
@@ -153,7 +155,7 @@ fn older(about: &fs::Metadata, than: Duration) -> bool {
     age.is_some_and(|age| age > than)
 }
 
-/// Removes other versions that nobody has used for long, and what was left half written.
+/// Removes other versions that have not been used for long, and what was left half written.
 fn remove_unused(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -166,7 +168,8 @@ fn remove_unused(directory: &Path) {
         if !ours || !entry.metadata().is_ok_and(|about| is_old(&about)) {
             continue;
         }
-        // Whoever uses it holds it shared, and has marked it as used since: so its age is looked at once more.
+        // A process that uses it holds it shared, and has marked it as used since: so its age is
+        // checked again.
         if let Some(file) = open(&entry.path())
             && let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             && lock.metadata().is_ok_and(|about| is_old(&about))
@@ -222,7 +225,8 @@ mod tests {
     fn folders_that_others_have_made_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("toft-0");
-        // Writable by others; a link, to where others may not write; a file; a link that leads nowhere.
+        // Writable by others; a link, to where others may not write; a file; a link that leads
+        // nowhere.
         for prepare in [
             (|folder, _| {
                 fs::create_dir(folder).unwrap();

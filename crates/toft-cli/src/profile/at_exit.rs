@@ -1,5 +1,5 @@
-//! `toft run --profile FILE`: the library writes the profile when the program ends; this gives names, while the files
-//! that ran are surely still there, and the form that was asked for.
+//! `toft run --profile FILE`: the library writes the profile when the program ends; this gives
+//! names, while the files that ran are surely still there, and the form that was asked for.
 
 use std::ffi::OsString;
 use std::fs;
@@ -96,7 +96,7 @@ impl AtExit {
         }
         let done = read(&self.whole).and_then(|mut profile| {
             if self.format.wants_names() {
-                Names::new(Vec::new()).give(&mut profile);
+                Names::new(Vec::new()).with_generated(profile.pid).give(&mut profile);
             }
             fs::write(&self.whole, self.format.write(&profile)).map_err(|error| error.to_string())
         });

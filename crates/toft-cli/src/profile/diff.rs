@@ -40,7 +40,8 @@ pub struct Difference {
     /// End with status 1 if live memory has grown by more than BYTES (512k, 10m, 1g)
     #[arg(long, value_name = "BYTES", value_parser = size)]
     fail_above: Option<u64>,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be
+    /// repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The earlier profile
@@ -77,7 +78,7 @@ pub fn diff(args: &Difference) -> i32 {
     let text = if args.json {
         format!("{}\n", object(&diff, grown.is_some()))
     } else {
-        let shown = Shown { width: style.width, top: args.top, inlined: false };
+        let shown = Shown { width: style.width, top: args.top, full: false };
         painted(&diff_text(&diff, &shown), style)
     };
     if let Err(why) = print(text.as_bytes()) {

@@ -32,8 +32,8 @@ Exit status: 0, or 125 with a message if there is no profile.";
 
 /// Show the live memory of a running process or of a core file, by call site.
 ///
-/// Counts every live byte from the allocator's own tables. Nothing is sampled, and no option is needed at the start of the
-/// process. Bytes are whole slots, as `malloc_usable_size` returns.
+/// Counts every live byte from the allocator's own tables. Nothing is sampled, and no option is
+/// needed at the start of the process. Bytes are whole slots, as `malloc_usable_size` returns.
 #[derive(Args, Debug)]
 #[command(name = "heap", after_help = HELP, after_long_help = HELP)]
 pub struct Heap {
@@ -68,7 +68,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a word of the command line stands for. What is made of digits is a number, whatever files there are.
+/// What a word of the command line stands for. What is made of digits is a number, whatever files
+/// there are.
 fn target(word: &str) -> Result<Target, String> {
     let digits = word.strip_prefix('-').unwrap_or(word);
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -131,7 +132,12 @@ fn show(args: &Heap, format: Format) -> Result<(), String> {
         Target::Core(path) => (of_core(path).map_err(|error| error.to_string())?, None),
     };
     if format.wants_names() {
-        Names::new(args.output.folders(own.into_iter())).give(&mut profile);
+        let names = Names::new(args.output.folders(own.into_iter()));
+        let mut names = match &args.target {
+            Target::Process(pid) => names.with_generated(*pid),
+            Target::Core(_) => names,
+        };
+        names.give(&mut profile);
     }
     let next = match profile.source {
         Source::Core => format!("toft heap {} -o heap.html to drill down", args.target),

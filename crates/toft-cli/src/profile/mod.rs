@@ -1,5 +1,5 @@
-//! Profiles: `toft heap`, `toft report`, `toft diff`, `toft top`. `toft-profile` counts and writes; this gives names,
-//! and says where what goes.
+//! Profiles: `toft heap`, `toft report`, `toft diff`, `toft top`. `toft-profile` counts and writes;
+//! this gives names, and says where what goes.
 //!
 //! | file | what |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `threads.rs` | `toft heap --threads`: which thread owns what |
 //! | `top.rs`, `screen.rs`, `owned.rs` | `toft top`: the same again and again, and how it looks; by thread |
 //! | `diff.rs` | `toft diff`: what has grown between two |
-//! | `names.rs` | the functions of call sites |
+//! | `names.rs`, `perf_map.rs` | the functions of call sites; those that a language runtime has generated |
 //! | `output.rs` | forms, files and the screen |
 
 mod at_exit;
@@ -18,6 +18,7 @@ mod heap;
 mod names;
 mod output;
 mod owned;
+mod perf_map;
 mod report;
 mod screen;
 mod threads;

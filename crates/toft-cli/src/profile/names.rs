@@ -1,30 +1,52 @@
 //! The functions of a profile's call sites, found by file, place and build-id.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toft_profile::Profile;
+use toft_profile::format::units::bytes;
 
+use super::perf_map::PerfMap;
 use crate::symbols::{Found, Symbols};
+
+/// The part of live memory, one in so many, from which on it is worth a note that libraries have
+/// it.
+const SHARED_LEAST: u64 = 20;
 
 /// Finds names, and keeps what it has read.
 pub struct Names {
     symbols: Symbols,
+    /// The process that may have generated functions.
+    process: Option<i32>,
 }
 
 impl Names {
     /// Looks into these folders first.
     pub fn new(folders: Vec<PathBuf>) -> Names {
-        Names { symbols: Symbols::searching(folders) }
+        Names { symbols: Symbols::searching(folders), process: None }
     }
 
-    /// Names every call site of which the file is there; the others keep the names that they came with. Says what
-    /// cannot be named, in the profile's notes.
+    /// Names functions that this process has generated, as well.
+    pub fn with_generated(self, pid: i32) -> Names {
+        Names { process: Some(pid), ..self }
+    }
+
+    /// Names every call site of which the file is there; the others keep the names that they came
+    /// with. Says what cannot be named, in the profile's notes.
     pub fn give(&mut self, profile: &mut Profile) {
         let mut strange = BTreeSet::new();
         let mut nameless = BTreeSet::new();
+        let process = self.process;
+        // Generated code moves, so that the map is read for each profile, where there is such code.
+        let generated = LazyCell::new(|| process.map(PerfMap::of).unwrap_or_default());
         for row in &mut profile.rows {
-            let (Some(module), Some(offset)) = (&row.module, row.offset) else { continue };
+            let (Some(module), Some(offset)) = (&row.module, row.offset) else {
+                if let Some(frame) = generated.frame(row.site) {
+                    row.frames = vec![frame];
+                }
+                continue;
+            };
             let path = module.strip_suffix(" (deleted)").unwrap_or(module);
             let (frames, found) =
                 self.symbols.frames(Path::new(path), offset, row.build_id.as_deref());
@@ -42,7 +64,12 @@ impl Names {
         for call in
             profile.sampled.iter_mut().flat_map(|s| &mut s.stacks).flat_map(|s| &mut s.calls)
         {
-            let (Some(module), Some(offset)) = (&call.module, call.offset) else { continue };
+            let (Some(module), Some(offset)) = (&call.module, call.offset) else {
+                if let Some(frame) = generated.frame(call.site) {
+                    call.frames = vec![frame];
+                }
+                continue;
+            };
             let path = module.strip_suffix(" (deleted)").unwrap_or(module);
             let build_id = call.build_id.as_deref();
             let (frames, found) = self.symbols.frames(Path::new(path), offset, build_id);
@@ -55,21 +82,46 @@ impl Names {
         if !strange.is_empty() {
             let names: Vec<&str> = strange.iter().take(3).map(String::as_str).collect();
             let more = if strange.len() > names.len() { ", ..." } else { "" };
-            profile.notes.push(format!(
-                "not here, or rebuilt since: {}{more}. --symbols FOLDER searches for the files that ran, by \
+            note(
+                profile,
+                format!(
+                    "not here, or rebuilt since: {}{more}. --symbols FOLDER searches for the files that ran, by \
                  name and build-id.",
-                names.join(", ")
-            ));
+                    names.join(", ")
+                ),
+            );
+        }
+        let library = profile.library_bytes();
+        if profile.sampled.is_none() && library > profile.bytes / SHARED_LEAST {
+            note(
+                profile,
+                format!(
+                    "{} ({:.0} %) come from functions of libraries, which several callers may share: a program that is \
+                 started with toft run --sample 512k shows the callers.",
+                    bytes(library),
+                    100.0 * library as f64 / profile.bytes as f64
+                ),
+            );
         }
         if !nameless.is_empty() {
             let (count, sites) = match nameless.len() {
                 1 => (1, "call site is in a function"),
                 more => (more, "call sites are in functions"),
             };
-            profile.notes.push(format!(
-                "{count} {sites} without a symbol: debug information (-g, or the distribution's \
+            note(
+                profile,
+                format!(
+                    "{count} {sites} without a symbol: debug information (-g, or the distribution's \
                  -dbgsym package) names them."
-            ));
+                ),
+            );
         }
+    }
+}
+
+/// Adds a note, unless the profile came with it.
+fn note(profile: &mut Profile, text: String) {
+    if !profile.notes.contains(&text) {
+        profile.notes.push(text);
     }
 }

@@ -17,29 +17,35 @@ pub struct Output {
     /// Print one JSON object, with every call site (the same as --format json)
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write to a file, or with - to stdout. The extension selects the format: .pb.gz, .svg, .html, .folded, .json, .txt,
-    /// .toft
+    /// Write to a file, or with - to stdout. The extension selects the format: .pb.gz, .svg, .html,
+    /// .folded, .json, .txt, .toft
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The format: a table (text), JSON, a saved profile without names (toft; quick, `toft report` adds the names), pprof,
-    /// folded stacks, a flame graph, or an HTML page to search and drill down in
+    /// The format: a table (text), JSON, a saved profile without names (toft; quick, `toft report`
+    /// adds the names), pprof, folded stacks, a flame graph, or an HTML page to search and drill
+    /// down in
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json", "toft", "pprof", "folded", "flame", "html"])]
     format: Option<String>,
     /// Number of call sites in the table; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Show sampled stacks instead of call sites in flame graphs, in folded stacks and as pprof's default (the other
-    /// formats have both). The program must run with TOFT_SAMPLE
+    /// Show sampled stacks instead of call sites in flame graphs, in folded stacks and as pprof's
+    /// default (the other formats have both). The program must run with TOFT_SAMPLE
     #[arg(long)]
     stacks: bool,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
+    /// Show all functions at each call site in the table, also those of libraries, with their whole
+    /// names
+    #[arg(long)]
+    full: bool,
+    /// Search this folder for programs, libraries and debug files of the call sites; may be
+    /// repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
 }
 
 impl Output {
-    /// The form that is asked for: by name, or else by the file's ending. The reason where it cannot be told, or where
-    /// the two differ.
+    /// The form that is asked for: by name, or else by the file's ending. The reason where it
+    /// cannot be told, or where the two differ.
     pub fn format(&self) -> Result<Format, String> {
         let known = |word: &str| Format::ALL.iter().find(|(name, _)| *name == word);
         let named = self.format.as_deref().and_then(known).map(|(_, format)| *format);
@@ -69,7 +75,7 @@ impl Output {
 
     /// How much of a table is shown.
     pub fn shown(&self, style: Style) -> Shown {
-        Shown { width: style.width, top: self.top, inlined: true }
+        Shown { width: style.width, top: self.top, full: self.full }
     }
 
     /// Writes the profile, and says what to do with it.
@@ -78,7 +84,7 @@ impl Output {
             return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
         }
         if let Some(path) = self.output.as_deref().filter(|path| !is_standard(path)) {
-            // Whoever writes a file wants it whole.
+            // A reader of a file wants it whole.
             write(path, &format.write_view(profile, self.stacks))?;
             say(&format!("wrote {}; next: {}", path.display(), what_next(format, path)));
             return Ok(());

@@ -23,8 +23,8 @@ Exit status: 0, or 125 with a message if the file is not a profile.";
 
 /// Show a saved profile, in any format.
 ///
-/// `toft heap -o FILE.toft`, `toft run --profile FILE` and TOFT_PROFILE write such files. `toft report` names the call
-/// sites from the files that ran. They may be copied from another machine.
+/// `toft heap -o FILE.toft`, `toft run --profile FILE` and TOFT_PROFILE write such files. `toft
+/// report` names the call sites from the files that ran. They may be copied from another machine.
 #[derive(Args, Debug)]
 #[command(name = "report", after_help = HELP, after_long_help = HELP)]
 pub struct View {

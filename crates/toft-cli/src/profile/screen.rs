@@ -1,4 +1,5 @@
-//! What `toft top` shows, and what its keys change. It knows nothing of terminals; `screen/paint.rs` is how it looks.
+//! What `toft top` shows, and what its keys change. It knows nothing of terminals;
+//! `screen/paint.rs` is how it looks.
 
 mod paint;
 
@@ -100,7 +101,7 @@ impl Screen {
         }
     }
 
-    /// A later look, so many seconds after the last.
+    /// Shows a later reading, `seconds` after the last.
     pub fn show(&mut self, now: Profile, threads: usize, seconds: f64) {
         let before = std::mem::replace(&mut self.now, now);
         self.threads = threads;
@@ -112,7 +113,7 @@ impl Screen {
         let since = before.map(|(before, seconds)| (Diff::of(before, &self.now), seconds));
         let mut changes = HashMap::new();
         for change in &growth.changes {
-            changes.insert(change.row.stack(), change.bytes());
+            changes.insert(change.row.key(), change.bytes());
         }
         let mut had = HashMap::new();
         if let Some((diff, seconds)) = &since {
@@ -120,7 +121,7 @@ impl Screen {
                 let (blocks, bytes) = change.had;
                 let life = change.lifetime(*seconds);
                 had.insert(
-                    change.row.stack(),
+                    change.row.key(),
                     (bytes as f64 / seconds, blocks as f64 / seconds, life),
                 );
             }
@@ -132,9 +133,9 @@ impl Screen {
             .by_place()
             .into_iter()
             .map(|row| {
-                let stack = row.stack();
-                let (rate, calls, life) = had.get(&stack).copied().unwrap_or((0.0, 0.0, None));
-                let growth = changes.get(&stack).copied().unwrap_or(0);
+                let key = row.key();
+                let (rate, calls, life) = had.get(&key).copied().unwrap_or((0.0, 0.0, None));
+                let growth = changes.get(&key).copied().unwrap_or(0);
                 Item { name: row.place(), rate, calls, life, growth, row }
             })
             .collect();
@@ -195,7 +196,7 @@ impl Screen {
         self.chosen.clone_from(&self.inside);
     }
 
-    /// Goes back; says whether there was anything to go back from.
+    /// Leaves the innermost view or the filter; returns true if there was one.
     pub fn back(&mut self) -> bool {
         if self.owned.take().is_some() {
             return true;

@@ -31,9 +31,9 @@ Exit status: 0, also when the process ends meanwhile; 125 if the process cannot 
 
 /// Watch the live memory of a running process, and its growth, by call site.
 ///
-/// Live bytes and blocks are exact, as in `toft heap`, and so is the number of all allocations. alloc/s and calls/s are
-/// differences between two scans, and include blocks that lived shorter. No code runs in the process, and it is not
-/// stopped.
+/// Live bytes and blocks are exact, as in `toft heap`, and so is the number of all allocations.
+/// alloc/s and calls/s are differences between two scans, and include blocks that lived shorter. No
+/// code runs in the process, and it is not stopped.
 #[derive(Args, Debug)]
 #[command(name = "top", after_help = HELP, after_long_help = HELP)]
 pub struct Top {
@@ -46,7 +46,8 @@ pub struct Top {
     /// Print a JSON object, on one line, for each scan but the first, instead of the display
     #[arg(long)]
     json: bool,
-    /// Search this folder for programs, libraries and debug files of the call sites; may be repeated
+    /// Search this folder for programs, libraries and debug files of the call sites; may be
+    /// repeated
     #[arg(long, value_name = "FOLDER")]
     symbols: Vec<PathBuf>,
     /// The process
@@ -98,7 +99,10 @@ impl Looker {
     fn of(args: &Top) -> Looker {
         let root = PathBuf::from(format!("/proc/{}/root", args.pid));
         let folders = args.symbols.iter().cloned().chain([root]).collect();
-        Looker { process: Watched::of(args.pid), names: Names::new(folders) }
+        Looker {
+            process: Watched::of(args.pid),
+            names: Names::new(folders).with_generated(args.pid),
+        }
     }
 
     /// Looks again; none where the process has ended since the first look.
@@ -220,7 +224,7 @@ fn threads(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
 
-/// Does what a key asks for; says whether to go on.
+/// Does what a key asks for; returns true if `top` goes on.
 fn pressed(screen: &mut Screen, key: KeyEvent) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {

@@ -1,4 +1,5 @@
-//! What is said of the target before it is started, which processes will get the library, and what it may die of.
+//! What is said of the target before it is started, which processes will get the library, and what
+//! it may die of.
 
 use super::{NOT_EXECUTABLE, NOT_FOUND, REFUSED, Run, say};
 use crate::vet::{Effect, Missing, Vetted};
@@ -10,7 +11,8 @@ use std::ffi::OsString;
 /// Which processes get the library.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The program alone: a library that leaks into every child is the commonest complaint about preloading.
+    /// The program alone: a library that leaks into every child is the commonest complaint about
+    /// preloading.
     Program,
     /// And all it starts, as asked for.
     Children,

@@ -1,7 +1,8 @@
-//! What shows that a program has an allocator of its own: its symbols, or, if it is stripped, what such an allocator says.
+//! What shows that a program has its own allocator: its symbols, or, if it is stripped, what such
+//! an allocator says.
 //!
-//! One name is not enough, because a program may have a function of that name for another purpose: an allocator has one
-//! that allocates and one that frees.
+//! One name is not enough, because a program may have a function of that name for another purpose:
+//! an allocator has one that allocates and one that frees.
 
 /// A family of names: what they begin with, which of them allocate and which free.
 struct Family {
@@ -48,7 +49,8 @@ pub struct Symbols {
     rust: bool,
     /// The standard library's allocator is there.
     rust_default: bool,
-    /// Memory is had from libc with an alignment, as that allocator has it: it may be there without its name.
+    /// Memory is had from libc with an alignment, as that allocator has it: it may be there without
+    /// its name.
     aligned: bool,
 }
 
@@ -120,7 +122,8 @@ fn is_rust(symbol: &[u8], name: &[u8]) -> bool {
         })
 }
 
-/// What allocators say, in two parts, the second one first: so that the whole is not in this program itself.
+/// What allocators say, in two parts, the second one first: so that the whole is not in this
+/// program itself.
 const SAYINGS: [(&str, &[u8], &[u8]); 3] = [
     ("jemalloc", b"alloc>: ", b"<jem"),
     ("mimalloc", b"oc: error: ", b"mimall"),
@@ -137,7 +140,8 @@ fn in_constants(bytes: &[u8]) -> Option<&'static str> {
     SAYINGS.iter().find(|(_, end, begin)| found(end, begin)).map(|(name, ..)| *name)
 }
 
-/// Whether constants have a place in the source of Rust's standard library, as panics name it: its commit and its file.
+/// Whether constants have a place in the source of Rust's standard library, as panics name it: its
+/// commit and its file.
 fn has_rust_std(bytes: &[u8]) -> bool {
     const BEGIN: &[u8] = b"/rustc/";
     const END: &[u8] = b"/library/std/src/";

@@ -1,6 +1,7 @@
 //! The facts of an ELF file that decide whether a preloaded malloc can work in it.
 //!
-//! Nothing here judges: `vet` does. Only the parts that are needed are read, because targets may be hundreds of megabytes.
+//! Nothing here judges: `vet` does. Only the parts that are needed are read, because targets may be
+//! hundreds of megabytes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -31,13 +32,15 @@ pub struct Facts {
     pub format: Format,
     /// The dynamic loader it asks for; none in a static program.
     pub interpreter: Option<String>,
-    /// It is the dynamic loader, which has no interpreter and yet heeds `LD_PRELOAD` for the program it is given.
+    /// It is the dynamic loader, which has no interpreter and yet heeds `LD_PRELOAD` for the
+    /// program it is given.
     pub is_loader: bool,
     /// Built by the Go toolchain.
     pub go: bool,
     /// The library or symbol that shows a sanitizer.
     pub sanitizer: Option<String>,
-    /// It exports `malloc`: the executable comes first in symbol search, before any preloaded library.
+    /// It exports `malloc`: the executable comes first in symbol search, before any preloaded
+    /// library.
     pub exports_malloc: bool,
     /// What shows that an allocator is linked in.
     pub own_malloc: Option<String>,
@@ -144,7 +147,8 @@ fn parse(file: File, facts: &mut Facts) -> object::Result<()> {
             let Ok(name) = symbol.name_bytes() else {
                 continue;
             };
-            // An instrumented program refers to these even where the runtime is a shared library of another name.
+            // An instrumented program refers to these even where the runtime is a shared library of
+            // another name.
             if facts.sanitizer.is_none() && SANITIZER_SYMBOLS.contains(&name) {
                 facts.sanitizer = Some(String::from_utf8_lossy(name).into_owned());
             }

@@ -1,4 +1,5 @@
-//! From the words on the command line to the file the kernel will execute: the search along `PATH`, and `#!` lines.
+//! From the words on the command line to the file the kernel will execute: the search along `PATH`,
+//! and `#!` lines.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -34,8 +35,9 @@ pub struct Resolved {
 
 /// Finds `program` and follows the scripts.
 ///
-/// A script that says `#!/usr/bin/env NAME` is turned into a call of NAME: with the default scope the library would
-/// otherwise load into `env`, take itself out of the environment there and be gone when `env` turns into NAME.
+/// A script that says `#!/usr/bin/env NAME` is turned into a call of NAME: with the default scope
+/// the library would otherwise load into `env`, take itself out of the environment there and be
+/// gone when `env` turns into NAME.
 pub fn resolve(
     program: &OsString,
     arguments: &[OsString],
@@ -97,7 +99,8 @@ pub fn resolve(
     Err(Missing::NotExecutable(format!("{}: too many levels of interpreters", program.display())))
 }
 
-/// As `execvp` searches: a name with a slash is a path; a file that may not be executed is remembered and passed over.
+/// As `execvp` searches: a name with a slash is a path; a file that may not be executed is
+/// remembered and passed over.
 fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Missing> {
     let not_found = || Missing::NotFound(format!("{}: not found", program.display()));
     if program.is_empty() {

@@ -1,7 +1,7 @@
 //! The program that a shell script is there to start: browsers are started by such scripts.
 //!
-//! Nothing is run. Of the script only this is read: assignments of plain words, and `exec` of a path that is made of them.
-//! A script of another form leads nowhere.
+//! Nothing is run. Of the script only this is read: assignments of plain words, and `exec` of a
+//! path that is made of them. A script of another form leads nowhere.
 
 use std::collections::HashMap;
 use std::fs;

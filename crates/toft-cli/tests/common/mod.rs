@@ -1,4 +1,5 @@
-//! What the tests of the command share: the command itself in a clean environment, and C programs made on the spot.
+//! What the tests of the command share: the command itself in a clean environment, and C programs
+//! made on the spot.
 
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
@@ -30,6 +31,14 @@ pub fn toft() -> Command {
 /// `toft run OPTIONS -- WORDS`.
 pub fn run(options: &[&str], words: &[&str]) -> Output {
     toft().arg("run").args(options).arg("--").args(words).output().unwrap()
+}
+
+/// The library that the command carries, as a file.
+pub fn library() -> PathBuf {
+    let output = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+    let path = PathBuf::from(stdout(&output).trim());
+    assert!(path.is_file(), "{path:?}: {}", stderr(&output));
+    path
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -73,8 +82,9 @@ pub fn compile(directory: &Path, name: &str, source: &str, flags: &[&str]) -> Pa
     program
 }
 
-/// A file with these contents and permissions. Another process writes it: while a test beside this one forks, its child
-/// would hold our descriptor for a moment, and a file that is open for writing cannot be executed.
+/// A file with these contents and permissions. Another process writes it: while a test beside this
+/// one forks, its child would hold our descriptor for a moment, and a file that is open for writing
+/// cannot be executed.
 pub fn file(directory: &Path, name: &str, contents: &[u8], mode: u32) -> PathBuf {
     let path = directory.join(name);
     let mut tee =
@@ -94,7 +104,8 @@ pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What `toft WORDS` shows in a terminal of so many columns, which `script` makes; without colours.
+/// What `toft WORDS` shows in a terminal of `columns` columns, which `script` makes; without
+/// colours.
 pub fn in_terminal(place: &Path, words: &[&str], columns: u16) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let toft = env!("CARGO_BIN_EXE_toft");

@@ -6,8 +6,9 @@
 //! | `NT_FILE` | which mappings are of which file, and where in it |
 //! | `NT_PRSTATUS`, `NT_PRPSINFO` | the process's number and name |
 //!
-//! Pages of files that the program did not change are not in a core file by default, only the first of each
-//! file. What is not there is read from the file that was mapped, if it is older than the core.
+//! Pages of files that the program did not change are not in a core file by default, only the first
+//! of each file. What is not there is read from the file that was mapped, if it is older than the
+//! core.
 
 mod tables;
 
@@ -83,7 +84,7 @@ impl Core {
         let root = &found.root;
         let (mut missing, mut cut) = (0, 0);
         for segment in &self.segments {
-            // What nobody may write to, the allocator has not used yet.
+            // Memory without write permission: the allocator has not used it yet.
             if segment.flags & PF_W == 0 {
                 continue;
             }

@@ -43,7 +43,7 @@ impl Core {
         let (place, size) = (word(&header, 32), u64::from(half(&header, 54)));
         let mut count = u64::from(half(&header, 56));
         if count == 0xffff {
-            // More than fit there: then the first section says how many.
+            // More than fit there: then the first section has the number.
             let mut section = [0; 64];
             read_at(&file, word(&header, 40), &mut section);
             count = u64::from(quarter(&section, 44));
@@ -155,7 +155,8 @@ mod tests {
     use super::*;
     use crate::Memory;
 
-    /// A core file of that many program headers, each of which names the same note of that many mappings.
+    /// A core file of that many program headers, each of which names the same note of that many
+    /// mappings.
     fn core(headers: usize, mappings: usize) -> Result<Core, Error> {
         let mut file = vec![0; 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -1,5 +1,6 @@
-//! A flame graph: one SVG file that any browser shows, with a click to go into a frame and a field to search.
-//! Width is live bytes; files are at the bottom, the call's innermost function at the top.
+//! A flame graph: one SVG file that any browser shows, with a click to go into a frame and a field
+//! to search. Width is live bytes; files are at the bottom, the call's innermost function at the
+//! top.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ const HEIGHT: usize = 18;
 const TOP: usize = 48;
 /// Columns of a letter.
 const LETTER: f64 = 7.0;
-/// Frames narrower than this are left out: nobody sees them.
+/// Frames narrower than this are left out: they are too narrow to see.
 const NARROWEST: f64 = 0.1;
 
 /// What is behind a picture that moves: no more than showing, hiding and colouring.

@@ -3,13 +3,13 @@
 //! | file | what |
 //! |---|---|
 //! | `text.rs` | a table for a terminal, with `units.rs` |
-//! | `pprof.rs` | `profile.proto`, compressed: `go tool pprof`, Speedscope, Pyroscope, Parca, Grafana |
+//! | `pprof.rs` | compressed `profile.proto`: pprof, Speedscope, Pyroscope, Parca, Grafana |
 //! | `folded.rs` | a stack a line, for every flame graph program |
 //! | `flame.rs` | a flame graph: one SVG file |
 //! | `html.rs` | a page to search, sort and drill down in: one HTML file, with `page.html` |
 //! | `prometheus.rs` | figures as Prometheus reads them |
 //!
-//! None of them has a byte from elsewhere: what is written here can be sent to somebody as it is.
+//! None of them has a byte from elsewhere: the file can be passed on as it is.
 
 mod flame;
 mod folded;
@@ -21,7 +21,7 @@ pub mod units;
 
 use crate::Profile;
 
-pub use prometheus::{CONTENT_TYPE, Scrape, prometheus};
+pub use prometheus::{CONTENT_TYPE, OfProcess, Scrape, prometheus, together};
 pub use text::{Shown, diff_text, text};
 
 /// A form.
@@ -81,7 +81,8 @@ impl Format {
         self.write_view(profile, false)
     }
 
-    /// Writes a profile in this form: by sampled stacks, in those that show one of both, or else by call sites.
+    /// Writes a profile in this form: by sampled stacks, in those that show one of both, or else by
+    /// call sites.
     pub fn write_view(self, profile: &Profile, stacks: bool) -> Vec<u8> {
         match self {
             Format::Text => text(profile, &Shown::default()).into_bytes(),

@@ -18,7 +18,7 @@ for (const row of profile.rows) {
   const frames = row.frames || [];
   row.moduleName = row.module ? fileName(row.module) : "no file";
   const bare = row.module ? `${row.moduleName}+${row.offset}` : row.site;
-  row.functionName = frames.length ? frames[0].function : bare;
+  row.functionName = row.label ? row.label.function : bare;
   row.place = frames.length ? frames.map(words).join(" < ") : bare;
   row.sizeName = row.size ? bytes(row.size) : "large blocks";
   row.text = [row.place, row.module || "", row.site, ...frames.map((f) => f.file || "")].join(" ").toLowerCase();

@@ -1,9 +1,11 @@
-//! `profile.proto` of pprof, compressed: what `go tool pprof`, Speedscope, Pyroscope, Parca and Grafana read.
+//! `profile.proto` of pprof, compressed: what `go tool pprof`, Speedscope, Pyroscope, Parca and
+//! Grafana read.
 //!
-//! A sample for each row: the blocks and bytes that it has ever had, and those that live, at the call site, with the slot's size as the label
-//! `bytes`. Functions have names already, so that nobody has to find the files again. Sampled stacks are samples of many
-//! locations, and have values of their own behind those of the rows (`sampled_...`): the ones are exact, the others estimates,
-//! and a reader shows one of the values at a time.
+//! A sample for each row: the blocks and bytes that it has ever had, and those that live, at the
+//! call site, with the slot's size as the label `bytes`. Functions have names already, so that a
+//! reader does not need the files. Sampled stacks are samples of many locations, and have separate
+//! values after those of the rows (`sampled_...`). The values of rows are exact, those of stacks
+//! are estimates, and a reader shows one value at a time.
 
 use std::collections::HashMap;
 use std::io::Write as _;

@@ -1,13 +1,13 @@
-//! Figures in Prometheus' text format, version 0.0.4: what its agents, the textfile collector of node_exporter,
-//! VictoriaMetrics, Telegraf, Vector and the OpenTelemetry collector read.
+//! Figures in Prometheus' text format, version 0.0.4: what its agents, the textfile collector of
+//! node_exporter, VictoriaMetrics, Telegraf, Vector and the OpenTelemetry collector read.
 //!
-//! Which metrics there are, and how they are written, is the library's own (`toft::stats::metrics`): from inside it writes
-//! the same.
+//! Which metrics there are, and how they are written, is the library's own
+//! (`toft::stats::metrics`): from inside it writes the same.
 
 use std::fmt::Write as _;
 
 use toft::stats::metrics::{
-    CALL_SITES, DURATION, Family, Metrics, Page, SITE_BLOCKS, SITE_BYTES, head, one, sample,
+    CALL_SITES, DURATION, Family, INFO, Metrics, Page, SITE_BLOCKS, SITE_BYTES, head, one, sample,
 };
 
 use crate::{Figures, Profile};
@@ -75,6 +75,55 @@ pub fn prometheus(scrape: &Scrape<'_>) -> String {
     page.0
 }
 
+/// The page of one process among several.
+#[derive(Clone, Debug)]
+pub struct OfProcess {
+    /// The process.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// Its page, as [`prometheus`] writes it.
+    pub page: String,
+}
+
+/// One page of several processes: their number, and each family once, its samples with the labels
+/// `process` and `pid`.
+pub fn together(pages: &[OfProcess]) -> String {
+    let mut families: Vec<(&str, String)> = Vec::new();
+    for of in pages {
+        let name = of.name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let labels = format!("process=\"{name}\",pid=\"{}\"", of.pid);
+        for line in of.page.lines() {
+            let comment = line.strip_prefix("# ");
+            let family = match comment {
+                Some(rest) => rest.split(' ').nth(1).unwrap_or_default(),
+                None => line.split(['{', ' ']).next().unwrap_or_default(),
+            };
+            let at = families.iter().position(|(name, _)| *name == family).unwrap_or_else(|| {
+                families.push((family, String::new()));
+                families.len() - 1
+            });
+            let text = &mut families[at].1;
+            let rest = &line[if comment.is_some() { 0 } else { family.len() }..];
+            let _ = match (comment, rest.strip_prefix('{')) {
+                (Some(_), _) if text.contains(line) => Ok(()),
+                (Some(_), _) => writeln!(text, "{line}"),
+                // It has these labels.
+                (None, Some(rest)) if family == INFO.name => writeln!(text, "{family}{{{rest}"),
+                (None, Some(rest)) => writeln!(text, "{family}{{{labels},{rest}"),
+                (None, None) => writeln!(text, "{family}{{{labels}}}{rest}"),
+            };
+        }
+    }
+    let mut all = Text(String::new());
+    one(&mut all, PROCESSES, pages.len() as u64);
+    families.into_iter().for_each(|(_, text)| all.0 += &text);
+    all.0
+}
+
+/// How many processes a page is of. No process says that of itself.
+const PROCESSES: Family = Family { name: "toft_processes", help: "Processes that were read." };
+
 /// A call site by the labels that it has.
 #[derive(Default)]
 struct Site {
@@ -88,18 +137,13 @@ fn sites(page: &mut Text, scrape: &Scrape<'_>) {
     let mut places = scrape.profile.by_place();
     places.retain(|row| row.objects > 0);
     let (top, rest) = places.split_at(scrape.top.min(places.len()));
-    // Two places may have one name: a series may be there once.
-    let mut sites: Vec<Site> = Vec::new();
-    for row in top {
-        let (name, file) = (row.place(), row.module_name().to_owned());
-        let known = sites.iter().position(|site| site.name == name && site.file == file);
-        let at = known.unwrap_or_else(|| {
-            sites.push(Site { name, file, ..Site::default() });
-            sites.len() - 1
-        });
-        sites[at].bytes += row.bytes;
-        sites[at].blocks += row.objects;
-    }
+    let mut sites: Vec<Site> = top
+        .iter()
+        .map(|row| {
+            let (file, name) = row.key();
+            Site { name, file, bytes: row.bytes, blocks: row.objects }
+        })
+        .collect();
     let mut others = Site { name: "other".into(), ..Site::default() };
     for row in rest {
         others.bytes += row.bytes;
@@ -157,7 +201,25 @@ mod tests {
         assert!(text.contains(r#"site="operator\"\" _x\\y\nz at sample.c:1""#), "{text}");
     }
 
-    /// Of one name, at different places that nobody can tell apart, there is one series.
+    #[test]
+    fn of_several_processes_each_family_is_there_once() {
+        let page = text(&[("a", 1, 100, 3)], 5);
+        let of = |pid, name: &str| OfProcess { pid, name: name.into(), page: page.clone() };
+        let all = together(&[of(7, "b\"c"), of(8, "d")]);
+        assert!(all.contains("\ntoft_processes 2\n"), "{all}");
+        for line in all.lines().filter(|line| line.starts_with('#')) {
+            assert_eq!(all.matches(&format!("{line}\n")).count(), 1, "{line}");
+        }
+        let lines = |start: &str| all.lines().filter(|line| line.starts_with(start)).count();
+        assert_eq!(lines("toft_info{"), lines("# TYPE toft_info") * 2);
+        assert_eq!(lines(r#"toft_site_live_bytes{process="b\"c",pid="7",site="#), 2);
+        assert_eq!(lines(r#"toft_partitions{process="d",pid="8"} "#), 1);
+        let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(samples(&all), 2 * samples(&page) + 1);
+        assert_eq!(together(&[]).lines().count(), 3);
+    }
+
+    /// Of one name, at different places that cannot be told apart, there is one series.
     #[test]
     fn a_series_is_there_once() {
         let mut same = profile(vec![row("a", 1, 16, 1), row("a", 2, 16, 2)]);

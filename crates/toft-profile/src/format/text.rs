@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use super::units::{bytes, count, duration, fit, plain};
 use crate::{Change, Diff, Profile, Row, Sampled, Share};
 
+/// Callers of library code that a row names at most.
+const CALLERS: usize = 5;
+
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
@@ -12,13 +15,13 @@ pub struct Shown {
     pub width: usize,
     /// Rows; 0 for all.
     pub top: usize,
-    /// Whether the functions that a site is inlined into are shown.
-    pub inlined: bool,
+    /// Whether all functions at a site are shown, with their whole names.
+    pub full: bool,
 }
 
 impl Default for Shown {
     fn default() -> Shown {
-        Shown { width: usize::MAX, top: 0, inlined: true }
+        Shown { width: usize::MAX, top: 0, full: false }
     }
 }
 
@@ -184,10 +187,14 @@ fn line(page: &mut String, profile: &Profile, row: &Row, shown: &Shown) {
     let indent = figures.chars().count();
     let room = shown.width.saturating_sub(indent).max(24);
     let _ = writeln!(page, "{figures}{}", fit(&row.place(), room));
-    if shown.inlined {
-        for frame in row.inlined_into() {
-            let _ = writeln!(page, "{:indent$}{}", "", fit(&format!("in {frame}"), room));
+    if shown.full {
+        for frame in row.in_full() {
+            let _ = writeln!(page, "{:indent$}{}", "", fit(&format!("< {frame}"), room));
         }
+    }
+    for (caller, part) in profile.callers(row).into_iter().take(CALLERS) {
+        let words = format!("about {} from {}", share(part, row.bytes), plain(&caller));
+        let _ = writeln!(page, "{:indent$}{}", "", fit(&words, room));
     }
 }
 

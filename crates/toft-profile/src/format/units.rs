@@ -39,8 +39,8 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A name as it can be shown in a line: others chose it, and what steers a terminal or ends a line is no part
-/// of it. Everything that is printed of names goes through here, or through [`fit`].
+/// A name as it can be shown in a line: others chose it, and what steers a terminal or ends a line
+/// is no part of it. Everything that is printed of names goes through here, or through [`fit`].
 pub fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

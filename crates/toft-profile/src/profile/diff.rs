@@ -13,7 +13,8 @@ pub struct Change {
     pub before: (u64, u64),
     /// And now.
     pub after: (u64, u64),
-    /// Blocks that it has had since, and their bytes: of one process at two times, and zero otherwise.
+    /// Blocks that it has had since, and their bytes: of one process at two times, and zero
+    /// otherwise.
     pub had: (u64, u64),
 }
 
@@ -33,11 +34,12 @@ impl Change {
         self.before != self.after
     }
 
-    /// How long its blocks live on average, by Little's law: as many as live on average, over as many as come in a
-    /// second. Of live blocks then and now the mean is taken; nothing, where none has come.
+    /// How long its blocks live on average, by Little's law: as many as live on average, over as
+    /// many as come in a second. Of live blocks then and now the mean is taken; nothing, where none
+    /// has come.
     ///
-    /// It is of the blocks that came and went meanwhile if the number that live is steady. Where it grows, those
-    /// that stay make it longer the longer one looks.
+    /// It is of the blocks that came and went meanwhile if the number that live is steady. Where it
+    /// grows, those that stay make it longer the longer one looks.
     pub fn lifetime(&self, seconds: f64) -> Option<f64> {
         let live = (self.before.1 as f64 + self.after.1 as f64) / 2.0;
         (self.had.0 > 0).then(|| live * seconds / self.had.0 as f64)
@@ -60,8 +62,9 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// From one profile to a later one. Sites are matched by their functions and lines, or where these have
-    /// no names by the file and the place in it, so that the two may be of different processes.
+    /// From one profile to a later one. Sites are matched by their functions and lines, or where
+    /// these have no names by the file and the place in it, so that the two may be of different
+    /// processes.
     pub fn of(before: &Profile, after: &Profile) -> Diff {
         let same = (before.pid, &before.name) == (after.pid, &after.name) && before.allocations > 0;
         let mut changes: HashMap<(String, String), Change> = HashMap::new();
@@ -84,7 +87,7 @@ impl Diff {
             });
             change.after = now;
             if same {
-                // Of a thread that is just at it a look may be one behind.
+                // Of a thread at work a reading may be one behind.
                 change.had = (
                     row.allocations.saturating_sub(change.row.allocations),
                     row.allocated.saturating_sub(change.row.allocated),

@@ -1,14 +1,14 @@
 //! A profile saved: one JSON object, with a version, that a later toft can name the call sites of.
 //!
-//! It is what the library itself writes at a program's end, too, so that there is one format. A reader
-//! takes rows in any order and of any number for one site, and passes over what it does not know; a new
-//! [`VERSION`] is a word that has changed its meaning.
+//! It is what the library itself writes at a program's end, too, so that there is one format. A
+//! reader takes rows in any order and of any number for one site, and passes over what it does not
+//! know; a new [`VERSION`] is a word that has changed its meaning.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Profile, Row, Sampled, Source};
+use super::{Frame, Profile, Row, Sampled, Source};
 
 /// Of the format.
 pub const VERSION: u32 = 1;
@@ -29,13 +29,28 @@ struct Saved {
     doubts: u64,
     #[serde(default)]
     notes: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<Labelled>,
     /// Estimates, beside the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sampled: Option<Sampled>,
     /// Behind the rows, so that a file that was cut off has none.
     objects: u64,
     bytes: u64,
+}
+
+/// A row, and what names it. The name follows from the frames, so that a reader passes over it.
+#[derive(Serialize, Deserialize)]
+struct Labelled {
+    #[serde(flatten)]
+    row: Row,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    label: Option<Frame>,
+}
+
+impl Labelled {
+    fn of(row: &Row) -> Labelled {
+        Labelled { label: row.label(), row: row.clone() }
+    }
 }
 
 /// Why a file is no profile.
@@ -82,7 +97,7 @@ impl Profile {
             resident: self.resident,
             doubts: self.doubts,
             notes: self.notes.clone(),
-            rows: self.rows.clone(),
+            rows: self.rows.iter().map(Labelled::of).collect(),
             sampled: self.sampled.clone(),
             objects: self.objects,
             bytes: self.bytes,
@@ -93,7 +108,7 @@ impl Profile {
 
     /// From what was saved.
     pub fn from_json(text: &[u8]) -> Result<Profile, FileError> {
-        /// What every profile begins with, whoever wrote it, so that a version is known by it.
+        /// What every profile begins with, of any version, which is known by it.
         const BEGIN: &[u8] = b"{\"toft_profile\":";
         // A program's name may have any bytes.
         let text = String::from_utf8_lossy(text);
@@ -129,7 +144,7 @@ impl Profile {
             allocated: 0,
             doubts: saved.doubts,
             notes: saved.notes,
-            rows: saved.rows,
+            rows: saved.rows.into_iter().map(|labelled| labelled.row).collect(),
             sampled: saved.sampled,
         };
         profile.check().map_err(FileError::Senseless)?;
@@ -161,7 +176,7 @@ pub mod hex {
     }
 }
 
-/// The same, where there may be none.
+/// As [`hex`], where there may be no address.
 pub mod hex_or_none {
     use serde::{Deserializer, Serializer};
 

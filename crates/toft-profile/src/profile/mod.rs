@@ -10,8 +10,9 @@
 //! | `sampled.rs` | the stacks of sampled allocations: [`Sampled`] |
 //! | `samples.rs` | made up ones, for tests |
 //!
-//! Nothing was instrumented for it: the allocator's slabs belong to call sites, and their slots are counted.
-//! Bytes are those of slots, or of what the program may use of a large block: what `malloc_usable_size` says.
+//! Nothing was instrumented for it: the allocator's slabs belong to call sites, and their slots are
+//! counted. Bytes are those of slots, or of what the program may use of a large block: what
+//! `malloc_usable_size` says.
 //!
 //! | invariant | meaning |
 //! |---|---|
@@ -113,6 +114,36 @@ impl Profile {
         self.rows.iter().filter(|row| row.share == Share::Shared).map(|row| row.bytes).sum()
     }
 
+    /// Live bytes of call sites at which all functions belong to libraries: several callers may
+    /// share them.
+    pub fn library_bytes(&self) -> u64 {
+        self.rows.iter().filter(|row| row.is_library_code()).map(|row| row.bytes).sum()
+    }
+
+    /// The callers of the library code that a row names, each with its part of the row's bytes,
+    /// most first. Estimated from the sampled stacks; empty without them, and if a function of the
+    /// program names the row.
+    pub fn callers(&self, row: &Row) -> Vec<(String, u64)> {
+        let Some(sampled) = self.sampled.as_ref().filter(|_| row.is_library_code()) else {
+            return Vec::new();
+        };
+        let mut parts: HashMap<String, u64> = HashMap::new();
+        for stack in sampled.stacks.iter().filter(|stack| stack.bytes > 0) {
+            if let Some(caller) = stack.caller_of(row) {
+                let part = parts.entry(caller).or_default();
+                *part = part.saturating_add(stack.bytes);
+            }
+        }
+        let all = parts.values().fold(0_u64, |all, part| all.saturating_add(*part));
+        let scaled = |part: u64| u128::from(row.bytes) * u128::from(part) / u128::from(all.max(1));
+        let mut parts: Vec<_> = parts
+            .into_iter()
+            .map(|(caller, part)| (caller, u64::try_from(scaled(part)).unwrap_or(u64::MAX)))
+            .collect();
+        parts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        parts
+    }
+
     /// Verifies the invariants.
     pub fn check(&self) -> Result<(), String> {
         let sum = |what: fn(&Row) -> u64| -> u128 {
@@ -174,14 +205,14 @@ impl Profile {
         joined
     }
 
-    /// Says of each row what came to it since an earlier look at the same process.
+    /// Adds to each row what was allocated there since an earlier reading of the same process.
     pub fn since(&mut self, before: &Profile, milliseconds: u64) {
         let key = |row: &Row| (row.site, row.size, row.partition);
         let had: HashMap<_, (u64, u64)> =
             before.rows.iter().map(|row| (key(row), (row.objects, row.allocations))).collect();
         for row in &mut self.rows {
             let (objects_before, ever) = had.get(&key(row)).copied().unwrap_or_default();
-            // Of a thread that is just at it a look may be one behind.
+            // Of a thread at work a reading may be one behind.
             let allocations = row.allocations.saturating_sub(ever);
             row.recent = Some(Recent { milliseconds, objects_before, allocations });
         }

@@ -1,6 +1,9 @@
-//! A row of a profile: a call site, what it has live in slots of one size, and how the place is said.
+//! A row of a profile: a call site, what it has live in slots of one size, and how the place is
+//! said.
 
 use serde::{Deserialize, Serialize};
+
+use crate::label;
 
 /// Whose memory a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,12 +42,12 @@ impl Frame {
     }
 }
 
-/// What came to a row while somebody looked on: between two looks at one process.
+/// What a row got between two readings of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recent {
     /// How long that was.
     pub milliseconds: u64,
-    /// Live blocks at the first look.
+    /// Live blocks at the first reading.
     pub objects_before: u64,
     /// Blocks that came between the two.
     pub allocations: u64,
@@ -67,7 +70,7 @@ pub struct Row {
     pub offset: Option<u64>,
     /// The partition.
     pub partition: u32,
-    /// Bytes in a slot; 0 for large blocks, which have sizes of their own.
+    /// Bytes in a slot; 0 for large blocks, whose sizes differ.
     pub size: u64,
     /// Live blocks.
     pub objects: u64,
@@ -95,8 +98,9 @@ impl Row {
         self.module.as_deref().map_or("no file", file_name)
     }
 
-    /// Seconds that its blocks live on average, by Little's law, as of [`Change::lifetime`](super::Change::lifetime):
-    /// known where the process was looked at twice and blocks came meanwhile.
+    /// Seconds that its blocks live on average, by Little's law, as of
+    /// [`Change::lifetime`](super::Change::lifetime): known where the process was looked at twice
+    /// and blocks came meanwhile.
     pub fn lifetime(&self) -> Option<f64> {
         let recent = self.recent.filter(|recent| recent.allocations > 0)?;
         let live = (recent.objects_before as f64 + self.objects as f64) / 2.0;
@@ -108,10 +112,21 @@ impl Row {
         self.allocations.saturating_sub(self.objects)
     }
 
-    /// The innermost function, or as much as is known of the place.
+    /// The function that names the site, as [`label`] chooses and shortens it.
+    pub fn label(&self) -> Option<Frame> {
+        let frame = label::label(&self.frames)?;
+        Some(Frame { function: label::short(&frame.function), ..frame.clone() })
+    }
+
+    /// Whether all functions at the site belong to libraries, so that several callers may share it.
+    pub fn is_library_code(&self) -> bool {
+        !self.frames.is_empty() && label::first_own(&self.frames).is_none()
+    }
+
+    /// The function that names the site, or as much as is known of the place.
     pub fn function(&self) -> String {
-        match (self.frames.first(), self.offset) {
-            (Some(frame), _) => frame.function.clone(),
+        match (self.label(), self.offset) {
+            (Some(label), _) => label.function,
             (None, Some(offset)) if self.module.is_some() => {
                 format!("{}+{offset:#x}", self.module_name())
             }
@@ -121,16 +136,16 @@ impl Row {
 
     /// The place in one line: `function at file.c:12`, or with less where less is known.
     pub fn place(&self) -> String {
-        match self.frames.first() {
-            Some(frame) if frame.line.is_some() => frame.words(),
-            Some(frame) => format!("{} in {}", frame.words(), self.module_name()),
+        match self.label() {
+            Some(label) if label.line.is_some() => label.words(),
+            Some(label) => format!("{} in {}", label.words(), self.module_name()),
             None => self.function(),
         }
     }
 
-    /// The functions that the site is inlined into, from the inside: ` < outer at file.c:20`.
-    pub fn inlined_into(&self) -> impl Iterator<Item = String> + '_ {
-        self.frames.iter().skip(1).map(Frame::words)
+    /// All functions at the site, innermost first, in full.
+    pub fn in_full(&self) -> impl Iterator<Item = String> + '_ {
+        self.frames.iter().map(Frame::words)
     }
 
     /// Outermost first: the file, then the functions. What folded stacks and flame graphs show.
@@ -144,10 +159,9 @@ impl Row {
         stack
     }
 
-    /// What a site is known by in another run: its functions where they have names, else its place in the
-    /// file.
-    pub(super) fn key(&self) -> (String, String) {
-        (self.module_name().to_owned(), self.stack().split_off(1).join(";"))
+    /// The file and the place: what a site is known by in another run.
+    pub fn key(&self) -> (String, String) {
+        (self.module_name().to_owned(), self.place())
     }
 }
 

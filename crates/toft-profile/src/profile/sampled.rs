@@ -1,12 +1,13 @@
 //! Sampled stacks: a second view beside the rows, which are exact. These are estimates.
 //!
-//! The library keeps the whole stack of an allocation now and then (`TOFT_SAMPLE`, docs/samples.md); what each stands for is
-//! scaled there, so that sums are right on average.
+//! The library keeps the whole stack of an allocation now and then (`TOFT_SAMPLE`,
+//! docs/samples.md); what each stands for is scaled there, so that sums are right on average.
 
 use serde::{Deserialize, Serialize};
 
 use super::row::file_name;
-use super::{Frame, file};
+use super::{Frame, Row, file};
+use crate::label;
 
 /// A call on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +70,26 @@ impl SampledStack {
         self.calls.iter().flat_map(Caller::words).collect()
     }
 
-    /// The functions, outermost first, below the program's name; where the rest is not known, that is said.
+    /// The first function outside libraries that called the code of a row, if the stack has that
+    /// code.
+    pub(super) fn caller_of(&self, row: &Row) -> Option<String> {
+        let code = row.label()?;
+        // The line first: it is quick to compare, and there are many stacks.
+        let is_code = |call: &Caller| {
+            call.frames.iter().any(|frame| frame.line == code.line)
+                && label::label(&call.frames).is_some_and(|frame| {
+                    frame.line == code.line && label::short(&frame.function) == code.function
+                })
+        };
+        let at = self.calls.iter().position(is_code)?;
+        let frames: Vec<Frame> =
+            self.calls[at..].iter().flat_map(|call| call.frames.clone()).collect();
+        let own = &frames[label::first_own(&frames)?];
+        Some(Frame { function: label::short(&own.function), ..own.clone() }.words())
+    }
+
+    /// The functions, outermost first, below the program's name; where the rest is not known, that
+    /// is said.
     pub fn stack(&self, program: &str) -> Vec<String> {
         let mut stack = vec![program.to_owned()];
         if self.truncated {
@@ -85,7 +105,8 @@ impl SampledStack {
 pub struct Sampled {
     /// Bytes from one chosen byte to the next, on average.
     pub interval: u64,
-    /// Samples for which the process had no memory, or that were handed out while the reclaimer held the slab.
+    /// Samples for which the process had no memory, or that were handed out while the reclaimer
+    /// held the slab.
     #[serde(default)]
     pub missed: u64,
     /// Most bytes first.

@@ -20,13 +20,13 @@ struct Counts {
     allocated: u64,
 }
 
-/// Counts what is live in a process or in a core file, by call site. Nothing is stopped; the name, the time
-/// and what else is known of the process is the caller's to fill in.
+/// Counts what is live in a process or in a core file, by call site. Nothing is stopped; the name,
+/// the time and what else is known of the process is the caller's to fill in.
 pub fn take(memory: &impl Memory) -> Result<Profile, Error> {
     take_with_figures(memory).map(|(profile, _)| profile)
 }
 
-/// The same, with the figures of the whole, as of the same look.
+/// As [`take`], with the figures of the whole from the same reading.
 pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Error> {
     let mut figures = Figures::default();
     let found = find(memory)?;
@@ -97,7 +97,8 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
             frames: Vec::new(),
         }
     };
-    // A core file that was cut off may have the slabs, and not these: what is there is worth showing.
+    // A core file that was cut off may have the slabs, and not these: what is there is worth
+    // showing.
     let known = tables.sites(memory).unwrap_or_else(|_| {
         notes.push(
             "the table of call sites cannot be read: no call site's small blocks are known to be its alone".into(),
@@ -107,13 +108,14 @@ pub fn take_with_figures(memory: &impl Memory) -> Result<(Profile, Figures), Err
     let wrappers: HashSet<u64> = tables.wrappers(memory).unwrap_or_default().into_iter().collect();
     let own: HashSet<u32> =
         known.iter().filter(|site| site.own).map(|site| site.partition).collect();
-    // A large block is the site's that is written at it, whoever shares the partition.
+    // A large block is the site's that is written at it, even where other sites share the
+    // partition.
     let share = |size, partition: &u32| match sites.get(partition).map_or(0, HashSet::len) {
         _ if size == 0 || own.contains(partition) => Share::Exact,
         0 | 1 => Share::Alone,
         _ => Share::Shared,
     };
-    // Slabs that nobody has drawn from yet have nothing to say.
+    // Slabs that no call site has drawn from yet have nothing to say.
     let any = |counts: &Counts| counts.objects > 0 || counts.allocations > 0;
     let rows = counts.iter().filter(|(_, counts)| any(counts));
     let rows: Vec<Row> = rows.map(|(key, counts)| row(key, counts, share(key.1, &key.2))).collect();
@@ -173,7 +175,7 @@ fn sampled(
     let blocks = |count: u64| (count >> bits) + (count >> bits.saturating_sub(1) & 1);
     let stacks = samples.iter().map(|one| {
         let ([samples, had, allocated], freed) = (one.had, one.freed);
-        // Somebody may be at it.
+        // A thread may be changing it.
         let [live_samples, live, bytes] =
             [0, 1, 2].map(|i: usize| one.had[i].saturating_sub(freed[i]));
         SampledStack {

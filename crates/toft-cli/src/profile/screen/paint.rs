@@ -1,5 +1,5 @@
-//! How [`Screen`] looks: its table, the site that is looked into, and the lines above and below. Of terminals it knows
-//! nothing but their size.
+//! How [`Screen`] looks: its table, the site that is looked into, and the lines above and below. Of
+//! terminals it knows nothing but their size.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -76,13 +76,15 @@ pub(in crate::profile) fn signed(value: f64) -> String {
     format!("{sign}{}", bytes(value.abs().round() as u64))
 }
 
-/// Columns of the table's figures: with what stands between them they leave 25 of 80 for the call site.
+/// Columns of the table's figures: with what stands between them they leave 25 of 80 for the call
+/// site.
 const WIDTHS: [u16; 5] = [10, 10, 10, 11, 9];
 
 /// The least room for a name. Figures give way to it, and are never cut.
 const NAME_LEAST: u16 = 20;
 
-/// Which columns of figures fit beside a name, where those that `first` names go first; and the room that is left for it.
+/// Which columns of figures fit beside a name, where those that `first` names go first; and the
+/// room that is left for it.
 pub(in crate::profile) fn fitting(
     widths: &[u16],
     first: &[usize],
@@ -184,12 +186,12 @@ fn inside(screen: &Screen, name: &str, width: usize) -> Vec<Line<'static>> {
         ];
     };
     let mut lines = vec![Line::from(fit(name, width)).bold()];
-    lines.extend(row.inlined_into().map(|frame| Line::from(fit(&format!("  in {frame}"), width))));
+    lines.extend(row.in_full().map(|frame| Line::from(fit(&format!("  < {frame}"), width))));
     let module = row.module.as_deref().unwrap_or("no file");
     let offset = row.offset.map_or_else(String::new, |offset| format!("+{offset:#x}"));
     lines.push(Line::from(fit(&format!("  {module}{offset}"), width)).dim());
-    let file = row.frames.first().and_then(|frame| Some((frame.file.as_ref()?, frame.line?)));
-    if let Some((file, line)) = file {
+    let label = row.label();
+    if let Some((file, line)) = label.and_then(|label| Some((label.file?, label.line?))) {
         lines.push(Line::from(fit(&format!("  {file}:{line}"), width)).dim());
     }
     lines.push(Line::default());

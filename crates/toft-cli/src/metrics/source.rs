@@ -1,0 +1,278 @@
+//! Where figures are from: one process for as long as it runs, or several, which may come and go.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use toft_profile::format::{Format, OfProcess, Scrape, prometheus, together};
+use toft_profile::{Error, Figures, Kernel, Process, Profile, take_with_figures};
+
+use super::interrupt;
+use crate::profile::Names;
+use crate::watch::Watched;
+
+/// The processes that figures are wanted of, and what was read of their files.
+pub struct Source {
+    pids: Vec<i32>,
+    pattern: Option<String>,
+    known: HashMap<i32, Target>,
+    top: usize,
+    symbols: Vec<PathBuf>,
+}
+
+struct Target {
+    process: Watched,
+    names: Names,
+}
+
+/// One reading of a process.
+struct Look {
+    profile: Profile,
+    figures: Figures,
+    seconds: f64,
+}
+
+impl Source {
+    /// The processes of these numbers, and those with a name that matches the pattern, found again
+    /// at each reading.
+    pub fn new(pids: &[i32], pattern: Option<&str>, top: usize, symbols: &[PathBuf]) -> Source {
+        let mut numbers = pids.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut source = Source {
+            pids: numbers,
+            pattern: pattern.map(str::to_owned),
+            known: HashMap::new(),
+            top,
+            symbols: symbols.to_vec(),
+        };
+        pids.iter().for_each(|&pid| source.know(pid));
+        source
+    }
+
+    /// The only process: then its end is the end of the watch, and no figure says of which process
+    /// it is.
+    fn single(&self) -> Option<i32> {
+        match (self.pids.as_slice(), &self.pattern) {
+            (&[pid], None) => Some(pid),
+            _ => None,
+        }
+    }
+
+    fn know(&mut self, pid: i32) {
+        let symbols = self.symbols.iter().cloned();
+        self.known.entry(pid).or_insert_with(|| Target {
+            process: Watched::of(pid),
+            names: Names::new(
+                symbols.chain([PathBuf::from(format!("/proc/{pid}/root"))]).collect(),
+            )
+            .with_generated(pid),
+        });
+    }
+
+    /// Whether to go on: no interrupt came, and a process that is the only one is still there.
+    pub fn is_there(&self) -> bool {
+        let ended =
+            |pid: i32| self.known.get(&pid).is_some_and(|target| target.process.has_ended());
+        !interrupt::came() && !self.single().is_some_and(ended)
+    }
+
+    /// Why not.
+    pub fn why_not(&self) -> String {
+        match self.single().and_then(|pid| self.known.get(&pid)) {
+            Some(target) if !interrupt::came() => target.process.ended(),
+            _ => "interrupted".into(),
+        }
+    }
+
+    /// The processes that are there now, in order.
+    fn present(&mut self) -> Vec<i32> {
+        let matching = self.pattern.as_deref().map(matching).unwrap_or_default();
+        // Another process may have the number of one that has ended.
+        let named = &self.pids;
+        self.known.retain(|pid, target| named.contains(pid) || !target.process.has_ended());
+        matching.iter().for_each(|&pid| self.know(pid));
+        let ended = |pid: &i32| self.known[pid].process.has_ended();
+        let mut present: Vec<i32> = self.pids.iter().copied().filter(|pid| !ended(pid)).collect();
+        present.extend(matching);
+        present.sort_unstable();
+        present.dedup();
+        present
+    }
+
+    fn look(&mut self, pid: i32) -> Result<Look, String> {
+        let Some(target) = self.known.get_mut(&pid) else {
+            return Err(Error::Ended(pid).to_string());
+        };
+        let told = |process: &Watched, error: Error| match process.has_ended() {
+            // What goes wrong while it ends is its end.
+            true => process.ended(),
+            false => error.to_string(),
+        };
+        let read = || -> Result<Look, Error> {
+            let start = Instant::now();
+            let (mut profile, figures) = take_with_figures(&Process::open(pid)?)?;
+            (profile.name, profile.resident) = Kernel::name_and_resident(pid)?;
+            Ok(Look { profile, figures, seconds: start.elapsed().as_secs_f64() })
+        };
+        if target.process.has_ended() {
+            return Err(target.process.ended());
+        }
+        let mut look = read().map_err(|error| told(&target.process, error))?;
+        target.names.give(&mut look.profile);
+        Ok(look)
+    }
+
+    /// Every process that can be read. All whose numbers were given must be, the first time.
+    fn looks(&mut self) -> Vec<(i32, Look)> {
+        let present = self.present();
+        present.into_iter().filter_map(|pid| Some((pid, self.look(pid).ok()?))).collect()
+    }
+
+    /// The reason why there is nothing to read yet: a number that is no process on Toft, or a name
+    /// that no such process has.
+    pub fn check(&mut self) -> Result<(), String> {
+        for pid in self.pids.clone() {
+            self.look(pid)?;
+        }
+        match self.pattern.clone() {
+            Some(pattern) if self.pids.is_empty() && self.looks().is_empty() => {
+                Err(format!("no process that can be read and runs on Toft is called {pattern}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The figures as Prometheus reads them.
+    pub fn text(&mut self) -> Result<String, String> {
+        let top = self.top;
+        let page = |Look { profile, figures, seconds }: &Look| {
+            prometheus(&Scrape { profile, figures, top, seconds: *seconds })
+        };
+        if let Some(pid) = self.single() {
+            return self.look(pid).map(|look| page(&look));
+        }
+        let looks = self.looks();
+        let pages = looks.iter().map(|(pid, look)| OfProcess {
+            pid: *pid,
+            name: look.profile.name.clone(),
+            page: page(look),
+        });
+        Ok(together(&pages.collect::<Vec<_>>()))
+    }
+
+    /// One object, or of several processes a list of them.
+    pub fn object(&mut self) -> Result<Value, String> {
+        let top = self.top;
+        match self.single() {
+            Some(pid) => self.look(pid).map(|look| object(&look, top)),
+            None => {
+                let looks = self.looks();
+                let all: Vec<_> = looks.iter().map(|(_, look)| object(look, top)).collect();
+                Ok(json!({ "processes": all }))
+            }
+        }
+    }
+
+    /// The heap of a process for pprof: live memory by call site, or the sampled stacks.
+    pub fn pprof(&mut self, pid: Option<i32>, stacks: bool) -> Result<Vec<u8>, String> {
+        let present = self.present();
+        let pid = match (pid, present.as_slice()) {
+            (Some(pid), all) if all.contains(&pid) => pid,
+            (Some(pid), _) => {
+                return Err(format!("process {pid} is not one of those that are served"));
+            }
+            (None, &[pid]) => pid,
+            (None, all) => {
+                let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+                return Err(format!("say which process, as in ?pid=1234: {}", all.join(", ")));
+            }
+        };
+        let profile = self.look(pid)?.profile;
+        if stacks && profile.sampled.is_none() {
+            return Err("the program keeps no stacks: start it with TOFT_SAMPLE=512k, or by toft run --sample 512k".into());
+        }
+        Ok(Format::Pprof.write_view(&profile, stacks))
+    }
+}
+
+/// The processes of which the name, or that of the program's file, matches.
+fn matching(pattern: &str) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_called = |pid: &i32| {
+        // A name is cut off after 15 letters, and a file is not to be seen by every user.
+        let name = toft_profile::read(*pid, "comm").unwrap_or_default();
+        let file = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let file = file.file_name().map(Path::new).unwrap_or(Path::new("")).to_string_lossy();
+        matches(pattern, name.trim_end()) || matches(pattern, &file)
+    };
+    numbers.filter(|pid| *pid != own).filter(is_called).collect()
+}
+
+/// Whether a name is that of the pattern, in which `*` stands for any letters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match name.find(part) {
+            Some(at) => name = &name[at + part.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(last)
+}
+
+fn object(look: &Look, top: usize) -> Value {
+    let Look { profile, figures, seconds } = look;
+    let places = profile.by_place();
+    let sites = places.iter().take(top).map(|row| {
+        json!({ "site": row.place(), "file": row.module, "bytes": row.bytes, "blocks": row.objects })
+    });
+    let others = places.iter().skip(top);
+    let (bytes, blocks) =
+        others.fold((0, 0), |(bytes, blocks), row| (bytes + row.bytes, blocks + row.objects));
+    json!({
+        "pid": profile.pid, "process": profile.name, "version": profile.toft, "seconds": seconds,
+        "live_bytes": profile.bytes, "live_blocks": profile.objects,
+        "large_live_bytes": figures.large_live_bytes, "large_blocks": figures.large_blocks,
+        "free_slab_bytes": figures.slot_bytes - figures.slot_live_bytes,
+        "empty_slab_bytes": figures.pooled_bytes, "free_large_bytes": figures.large_kept_bytes,
+        "slabs": figures.slabs, "empty_slabs": figures.pooled_slabs,
+        "threads": figures.threads, "ended_threads": figures.ended_threads,
+        "resident": profile.resident, "partitions": profile.partitions,
+        "descriptors": figures.descriptors, "doubts": profile.doubts,
+        "sites": sites.collect::<Vec<_>>(), "other_sites": { "bytes": bytes, "blocks": blocks },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_letters() {
+        for (pattern, name) in [
+            ("redis", "redis"),
+            ("redis*", "redis"),
+            ("*", ""),
+            ("a*b*c", "axbxbc"),
+            ("*-server", "a-server"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("redis", "redis-server"),
+            ("redis*", "xredis"),
+            ("a*b*c", "ac"),
+            ("*a", "ab"),
+            ("ab*ba", "aba"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+}
