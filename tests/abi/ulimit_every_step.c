@@ -1,6 +1,6 @@
-// RLIMIT_AS at every step, from less than the process has to some MB more: malloc of every size gives memory that can be
-// used, or ENOMEM. What was had once is had again after a free, but for what the allocator's own tables take when they
-// grow meanwhile; and a thread may be born or not.
+// RLIMIT_AS at every step, from less than the process has to some MB more: malloc of every size
+// gives memory that can be used, or ENOMEM. What was had once is had again after a free, but for
+// what the allocator's own tables take when they grow meanwhile; and a thread may be born or not.
 // flags: -pthread
 // promise: 26 27
 // timeout: 600
@@ -8,6 +8,8 @@
 
 static const size_t sizes[] = {16, 100, 1000, 5000, 20000, 60000, 140000, 1000000, 10000000, 1ul << 40};
 enum { SIZES = sizeof sizes / sizeof *sizes, BLOCKS = 2000, STEPS = 48 };
+/* The limit is on addresses, so a block's first bytes and its last one show that it can be used. */
+enum { FILLED = 5000 };
 /* Tables grow by 64 KiB, each on its own, and the least that is mapped for blocks of 60 000 bytes is 512 KiB. Where the
    rest is smaller than a block, there is one block less. */
 enum { TABLES = 1 << 20 };
@@ -18,12 +20,13 @@ static size_t exhaust(size_t size)
     size_t count = 0;
     errno = 0;
     while (count < BLOCKS && (block[count] = malloc(size))) {
-        fill(block[count], size < 100000 ? size : 100000, count);
+        fill(block[count], size < FILLED ? size : FILLED, count);
+        block[count][size - 1] = (char)count;
         count++;
     }
     CHECK(count == BLOCKS || errno == ENOMEM);
     for (size_t i = 0; i < count; i++) {
-        CHECK(filled(block[i], size < 100000 ? size : 100000, i));
+        CHECK(filled(block[i], size <= FILLED ? size - 1 : FILLED, i) && block[i][size - 1] == (char)i);
         free(block[i]);
     }
     return count;
