@@ -1,5 +1,6 @@
-//! `cargo xtask arena`: the arena on other compilers and for other machines. Each check names what it needs; what
-//! is not there is asked of rustup, and where that has no way to it the check is left out, and says so.
+//! `cargo xtask arena`: the arena on other compilers and for other machines. Each check names what
+//! it needs; what is not there is asked of rustup, and where that has no way to it the check is
+//! left out, and says so.
 
 use crate::tally::{Suite, Tally};
 use crate::{place, step};
@@ -144,7 +145,7 @@ const CHECKS: &[Check] = &[
             "--lib",
             "--tests",
             "--",
-            // They run a cargo of their own, which is not the sanitizer's.
+            // They run a separate cargo, which is not the sanitizer's.
             "--skip",
             "an_arena_for_each_request",
             "--skip",
@@ -237,7 +238,7 @@ pub fn run(all: bool) -> Tally {
     let mut tally = Tally::default();
     for check in CHECKS.iter().filter(|check| all || check.quick) {
         if let Some(missing) = check.needs.iter().find(|need| !had(**need)) {
-            println!("\n==> {}: left out, there is no {}", check.title, name(*missing));
+            step::say(&format!("\n==> {}: left out, there is no {}", check.title, name(*missing)));
             tally.push(Suite { name: check.title.into(), ignored: 1, ..Suite::default() });
             continue;
         }

@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 /// A variable of the command's build script, and the library that it names.
 pub type Carried = Vec<(&'static str, PathBuf)>;
 
-/// Builds them, once in this process: a file that is newer makes cargo compile the command again. Without these
-/// variables the command's build script builds all three libraries itself, for the lints and for the tests.
+/// Builds them, once in this process: a file that is newer makes cargo compile the command again.
+/// Without these variables the command's build script builds all three libraries itself, for the
+/// lints and for the tests.
 pub fn build() -> Result<Carried, String> {
     static BUILT: OnceLock<Result<Carried, String>> = OnceLock::new();
     BUILT.get_or_init(build_all).clone()

@@ -1,4 +1,5 @@
-//! `cargo xtask containers`: linters for `packaging/container`, from Python's registry, in a virtual environment.
+//! `cargo xtask containers`: linters for `packaging/container`, from Python's registry, in a
+//! virtual environment.
 
 use crate::place;
 use std::path::{Path, PathBuf};

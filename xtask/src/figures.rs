@@ -1,6 +1,7 @@
 //! Which revision of the allocator the README's figures are of, and how old that is.
 //!
-//! `cargo xtask readme` writes the revision into `docs/speed.md` together with the figures of both pages.
+//! `cargo xtask readme` writes the revision into `docs/speed.md` together with the figures of both
+//! pages.
 
 use crate::place;
 use std::path::Path;
@@ -11,12 +12,17 @@ const PAGE: &str = "docs/speed.md";
 /// The sources that the figures are about.
 const ALLOCATOR: [&str; 2] = ["crates/toft/src", "crates/toft-preload/src"];
 
+/// The option of `git diff` that leaves out changes of whole-line comments and empty lines.
+/// Git matches a line together with its newline, so a pattern that can be empty matches every line.
+const COMMENTS: &str = r"--ignore-matching-lines=^[[:space:]]*(//|[[:space:]]$)";
+
 /// What the figures are of, against the tree as it is.
 #[derive(Debug, PartialEq, Eq)]
 enum Age {
     /// The page names no revision, or one with changes that are in no commit.
     Unnamed,
-    /// The revision is not in this repository: the clone is shallow, or the revision was never pushed.
+    /// The revision is not in this repository: the clone is shallow, or the revision was never
+    /// pushed.
     Absent {
         revision: String,
     },
@@ -83,9 +89,9 @@ fn age(root: &Path, page: &str) -> Age {
             revision: revision.into(),
             commits,
             allocator_commits,
-            // Against the files as they are, not the last commit.
-            differs: git(&[&["diff", "--quiet", revision, "--"], &ALLOCATOR[..]].concat())
-                .is_none(),
+            // Against the files as they are, not the last commit. Comments make no difference.
+            differs: git(&[&["diff", COMMENTS, revision, "--"], &ALLOCATOR[..]].concat())
+                .is_none_or(|output| !output.stdout.is_empty()),
         },
         _ => Age::Absent { revision: revision.into() },
     }
@@ -129,7 +135,7 @@ mod tests {
         git(&root, &["init", "--quiet"]);
         let source = "crates/toft/src/lib.rs";
         let before = commit(&root, source, "one");
-        let measured = commit(&root, source, "two");
+        let measured = commit(&root, source, "two\n");
         commit(&root, "README.md", "figures");
         let of = |revision: &str| format!("glibc 2.36; revision {revision}, 2026");
         let known = |revision: &str, commits, allocator_commits, differs| Age::Known {
@@ -143,7 +149,9 @@ mod tests {
         assert_eq!(age(&root, &of(&before)), known(&before, 2, 1, true));
         assert!(refused(age(&root, &of(&before))).unwrap().contains("has changed since"));
 
-        fs::write(root.join(source), "not committed").unwrap();
+        fs::write(root.join(source), "two\n\n// more about it\n").unwrap();
+        assert_eq!(age(&root, &of(&measured)), known(&measured, 1, 0, false));
+        fs::write(root.join(source), "not committed\n").unwrap();
         assert_eq!(age(&root, &of(&measured)), known(&measured, 1, 0, true));
 
         let shallow = place.join("shallow");

@@ -1,7 +1,7 @@
 //! What `ci` checks besides the tests.
 
 use crate::tally::{Suite, Tally};
-use crate::{carried, licences, place, step};
+use crate::{carried, licences, place, prose, step};
 use std::time::Duration;
 
 /// Format, lints, documentation, fuzz targets, licences.
@@ -35,11 +35,17 @@ pub fn run() -> Result<Tally, String> {
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
     // The fuzzer's short run is a test of the core; its long one, with nightly Rust, must build.
     check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &[]);
-    println!("\n==> licences");
+    step::say("\n==> prose");
+    match prose::check(&[]) {
+        Ok(0) => step::say("==> prose: no findings"),
+        Ok(count) => tally.push(Suite::broken("prose", format!("{count} findings"))),
+        Err(error) => tally.push(Suite::broken("prose", error)),
+    }
+    step::say("\n==> licences");
     match licences::check() {
-        Ok(count) => println!("==> licences: {count} packages, all allowed"),
+        Ok(count) => step::say(&format!("==> licences: {count} packages, all allowed")),
         Err(error) => {
-            println!("{error}");
+            step::say(&error);
             tally.push(Suite::broken("licences", error));
         }
     }

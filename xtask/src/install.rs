@@ -1,9 +1,11 @@
-//! `cargo xtask install`: the command, the libraries, the header and what belongs to them, where a system has such things.
+//! `cargo xtask install`: the command, the libraries, the header and what belongs to them, where a
+//! system has such things.
 //!
 //! | below the prefix | what |
 //! |---|---|
 //! | `bin/toft` | the command, which carries the library that it preloads |
-//! | `lib/libtoft.so.0` | for programs that are linked to it or preload it; `libtoft.so` and `.so.0.1.0` are the same; `libtoft.a` |
+//! | `lib/libtoft.so.0` | to link to or preload; `libtoft.so` and `.so.0.1.0` are the same |
+//! | `lib/libtoft.a` | to link statically |
 //! | `lib/libtoft-secure.so.0` | the hardened build in the same way |
 //! | `lib/libtoft_checked.so.0` | checked copies |
 //! | `include` | `toft.h`, `toft.hpp` |
@@ -30,7 +32,8 @@ pub struct Place {
     /// The folder that it is to be used in
     #[arg(long, value_name = "FOLDER", default_value = "/usr/local")]
     prefix: PathBuf,
-    /// Put in front of the prefix where files are written, and known to none of them: for who makes a package
+    /// Put in front of the prefix where files are written, and known to none of them: for who makes
+    /// a package
     #[arg(long, value_name = "FOLDER")]
     destdir: Option<PathBuf>,
     /// The folder of the libraries, below the prefix: Debian has lib/x86_64-linux-gnu
@@ -39,7 +42,8 @@ pub struct Place {
     /// Leave out the command, its manual pages and its completions
     #[arg(long)]
     libs_only: bool,
-    /// A command of this version that runs on this machine and writes the pages; by default the installed one
+    /// A command of this version that runs on this machine and writes the pages; by default the
+    /// installed one
     #[arg(skip)]
     pub page_writer: Option<PathBuf>,
 }

@@ -27,8 +27,8 @@ const OURS: &str = "MIT OR Apache-2.0";
 /// What runs inside malloc may depend on: the thinnest system-call layer and nothing else.
 const CORE: &[(&str, &[&str])] = &[("toft", &["libc"]), ("toft-preload", &["libc", "toft"])];
 
-/// Checks every package that any target or feature of this workspace, or of those beside it, depends
-/// on; says how many.
+/// Checks every package that any target or feature of this workspace, or of those beside it,
+/// depends on; returns the number of packages.
 pub fn check() -> Result<usize, String> {
     let mut count = 0;
     for manifest in [

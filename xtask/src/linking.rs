@@ -1,9 +1,9 @@
-//! Programs in C and C++ that CMake, Meson and pkg-config link to an installed library, shared and static: the projects of
-//! `tests/linking`, as a user would write them.
+//! Programs in C and C++ that CMake, Meson and pkg-config link to an installed library, shared and
+//! static: the projects of `tests/linking`, as a user would write them.
 
 use crate::install::{self, Place};
-use crate::place;
 use crate::tally::{Suite, Tally};
+use crate::{place, step};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +18,7 @@ pub fn run() -> Tally {
     let folder = place::target_dir().join("linking");
     let prefix = folder.join("prefix");
     let _ = std::fs::remove_dir_all(&folder);
-    println!("\n==> linking: the libraries");
+    step::say("\n==> linking: the libraries");
     if let Err(why) = install::main(&Place::of_libraries(&prefix)) {
         tally.push(Suite::broken("linking: the libraries", why));
         return tally;
@@ -26,9 +26,9 @@ pub fn run() -> Tally {
     let tools: [(&str, Way); 3] = [("cmake", cmake), ("meson", meson), ("pkg-config", pkg_config)];
     for (tool, build) in tools {
         let title = format!("linking: {tool}");
-        println!("\n==> {title}");
+        step::say(&format!("\n==> {title}"));
         if Command::new(tool).arg("--version").output().is_err() {
-            println!("==> {title}: left out, there is no {tool}");
+            step::say(&format!("==> {title}: left out, there is no {tool}"));
             tally.push(Suite { name: title, ignored: 1, ..Suite::default() });
             continue;
         }
@@ -43,7 +43,7 @@ pub fn run() -> Tally {
         tally.push(match done {
             Ok(()) => Suite { name: title, passed: 8, ..Suite::default() },
             Err(why) => {
-                println!("==> {title}: {why}");
+                step::say(&format!("==> {title}: {why}"));
                 Suite::broken(&title, why)
             }
         });

@@ -22,6 +22,7 @@
 //! | `licences.rs` | which licences dependencies may have |
 //! | `experiment/` | what takes many builds of Toft to answer |
 //! | `golden/` | the machine code of the two fast paths, against what was recorded |
+//! | `prose/` | the wording of comments and pages |
 //! | `pages/` | documentation that is generated, and tests of the rest |
 
 mod arena;
@@ -39,6 +40,7 @@ mod linking;
 mod packages;
 mod pages;
 mod place;
+mod prose;
 mod real;
 mod secure;
 mod step;
@@ -64,10 +66,11 @@ struct Cli {
 enum Task {
     /// Run all tests; ends with a line `N passed, N failed`
     Test {
-        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom, musl; all of these if none is named.
-        /// `musl-all` and `musl-hardened` run more of it; `aarch64` needs Debian's cross compilers and qemu-user.
-        /// `experiments` builds and tests the variants of the experiments. `real` by name runs every program
-        /// beside the peers for hours, and writes docs/real.md
+        /// Suites to run: workspace, whole, hardened, real, hardened-core, loom, musl; all of these
+        /// if none is named. `musl-all` and `musl-hardened` run more of it; `aarch64` needs
+        /// Debian's cross compilers and qemu-user. `experiments` builds and tests the variants of
+        /// the experiments. `real` by name runs every program beside the peers for hours, and
+        /// writes docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
         #[arg(long)]
@@ -80,21 +83,31 @@ enum Task {
     Ci,
     /// Build the hardened library: libtoft-secure.so and libtoft-secure.a
     Secure,
-    /// Build all and install it: the command, both libraries, the header, pkg-config files, the manual page, completions
+    /// Build all and install it: the command, both libraries, the header, pkg-config files, the
+    /// manual page, completions
     Install(install::Place),
-    /// Link programs in C and C++ to an installed library by CMake, Meson and pkg-config, shared and static, and run them
+    /// Link programs in C and C++ to an installed library by CMake, Meson and pkg-config, shared
+    /// and static, and run them
     Linking,
-    /// Make what users install, in target/dist: archives, Debian packages, a wheel, a package for npm, checksums
+    /// Make what users install, in target/dist: archives, Debian packages, a wheel, a package for
+    /// npm, checksums
     Dist(dist::What),
-    /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its oldest compiler, nightly's
-    /// `Allocator`, the address sanitizer, Miri
+    /// Check the arena on other compilers and for other machines: wasm32, thumbv7em, thumbv6m, its
+    /// oldest compiler, nightly's `Allocator`, the address sanitizer, Miri
     Arena,
     /// Check the examples of containers with linters, which pip installs into target/linters
     Containers,
-    /// Check that the crates can be published, and that the command can be installed from them; takes some minutes
+    /// Check that the crates can be published, and that the command can be installed from them;
+    /// takes some minutes
     Crates,
     /// Check the licences of all dependencies
     Licences,
+    /// Check the wording of comments and pages: phrases, lengths of sentences, lines and table
+    /// cells
+    Prose {
+        /// Files and folders; the whole repository if none is named
+        paths: Vec<PathBuf>,
+    },
     /// Compare the machine code of the fast paths with what was recorded
     Golden {
         /// Record it instead
@@ -103,27 +116,30 @@ enum Task {
     },
     /// Write the pages that are generated from the sources
     Docs,
-    /// Build the book of the pages, target/book/index.html, by mdBook, which is built first if it is not there
+    /// Build the book of the pages, target/book/index.html, by mdBook, which is built first if it
+    /// is not there
     Book,
-    /// Make the pictures of the README again, from a program that runs; needs cc, script and chromium
+    /// Make the pictures of the README again, from a program that runs; needs cc, script and
+    /// chromium
     Pictures,
     /// Build the allocators that Toft is compared with
     Peers,
-    /// Write the figures of the README and of docs/speed.md, from a run that `toft bench --output` wrote; without a
-    /// file, build the library and the peers and measure everything first, which takes an hour
+    /// Write the figures of the README and of docs/speed.md, from a run that `toft bench --output`
+    /// wrote; without a file, build the library and the peers and measure everything first, which
+    /// takes an hour
     Readme {
         /// The file that --output wrote
         run: Option<PathBuf>,
     },
-    /// Build the library and the peers, measure the cases that have a published program, and print the figures of that
-    /// beside them
+    /// Build the library and the peers, measure the cases that have a published program, and print
+    /// the figures of that beside them
     Published {
         /// Passed on to toft-bench
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run the corpus of misuse on every allocator that is there: which stops which class. An hour at most; a run that is
-    /// stopped goes on where it was
+    /// Run the corpus of misuse on every allocator that is there: which stops which class. An hour
+    /// at most; a run that is stopped goes on where it was
     Misuse {
         /// Build both libraries, and write the table into docs/misuse.md
         #[arg(long)]
@@ -164,6 +180,7 @@ fn main() -> ExitCode {
             println!("{count} packages, all under licences that are allowed");
             ExitCode::SUCCESS
         }),
+        Task::Prose { paths } => prose::main(&paths),
         Task::Golden { bless } => golden::main(bless),
         Task::Docs => pages::write().map(|()| ExitCode::SUCCESS),
         Task::Book => pages::book::main(),
@@ -181,7 +198,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// The allocators of the README: Toft, glibc, and the fast ones in the latest version that there is.
+/// The allocators of the README: Toft, glibc, and the fast ones in the latest version that there
+/// is.
 const PEERS: &str = "toft,glibc,snmalloc,mimalloc3,tcmalloc,jemalloc53,rpmalloc";
 
 fn readme(run: Option<&Path>) -> Result<ExitCode, String> {
@@ -205,7 +223,8 @@ fn published(arguments: &[String]) -> Result<ExitCode, String> {
     step::passed_on(bench().arg("--published").args(arguments))
 }
 
-/// Builds the library and the peers of the README that come as crates, and installs those of Debian.
+/// Builds the library and the peers of the README that come as crates, and installs those of
+/// Debian.
 fn built() -> Result<(), String> {
     packages::prepare(packages::TESTS, true)?;
     library()?;
@@ -216,7 +235,7 @@ fn built() -> Result<(), String> {
         .ok_or_else(|| "peers are missing".into())
 }
 
-/// Builds the library that lies in the tree.
+/// Builds the library of the tree.
 fn library() -> Result<(), String> {
     let mut library = place::cargo();
     library.args(["build", "--release", "--package", "toft-preload"]);
@@ -228,7 +247,7 @@ fn misuse(page: bool, arguments: &[String]) -> Result<ExitCode, String> {
     let mut command = bench();
     command.arg("misuse").args(arguments);
     if page {
-        // The table of the page is of what lies in the tree, and of both builds.
+        // The table of the page is of what is in the tree, and of both builds.
         command.arg("--hardened").arg(secure::build()?);
         library()?;
         command.arg("--page").arg(place::root().join("docs/misuse.md"));
@@ -252,17 +271,20 @@ fn test(mut suites: Vec<String>, quick: bool, install: bool) -> Result<Tally, St
         tally.add(real::run(install)?);
     }
     if named == 0 || !suites.is_empty() {
-        tally.add(suites::run(&suites, install)?);
+        tally.add(suites::run(&suites, install, None)?);
     }
     Ok(tally)
 }
 
 fn ci() -> Result<Tally, String> {
-    let mut tally = gates::run()?;
-    tally.add(arena::run(false));
-    tally.add(targets::run());
-    tally.add(suites::run(&[], true)?);
-    tally.add(linking::run());
+    let checks = || {
+        let mut tally = gates::run()?;
+        tally.add(arena::run(false));
+        tally.add(targets::run());
+        tally.add(linking::run());
+        Ok(tally)
+    };
+    let tally = suites::run(&[], true, Some(checks))?;
     println!("==> {}", figures::line());
     Ok(tally)
 }

@@ -28,8 +28,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// A program of the package's name that came from elsewhere (cargo by rustup) is as good. A name may
-/// be a pattern, for what has a version in its name: `libpython3.*-testsuite`.
+/// A program of the package's name that came from elsewhere (cargo by rustup) is as good. A name
+/// may be a pattern, for what has a version in its name: `libpython3.*-testsuite`.
 fn is_there(package: &str) -> bool {
     find(package).is_some() || {
         let query = Command::new("dpkg-query")
@@ -76,8 +76,8 @@ fn apt(arguments: &[&str], packages: &[String]) -> bool {
     })
 }
 
-/// Installs what is missing of a list, if `install` is set and it can be done. Returns true if all is
-/// there now.
+/// Installs what is missing of a list, if `install` is set and it can be done. Returns true if all
+/// is there now.
 pub fn prepare(list: &str, install: bool) -> Result<bool, String> {
     let wanted = missing(list)?;
     if wanted.is_empty() {

@@ -13,7 +13,7 @@ pub fn target_dir() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// The cargo that runs this, without what it has set for this package: build scripts that look at
+/// The cargo that runs this, without what it has set for this package: build scripts that read
 /// these variables would otherwise be run again by every second command.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

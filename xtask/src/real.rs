@@ -20,7 +20,8 @@ const PEERS: &[&str] =
 const ROUNDS: u32 = 3;
 const TIMES: u32 = 2;
 
-/// The test binary: a quick run on both builds, or a whole one beside the peers that writes the page.
+/// The test binary: a quick run on both builds, or a whole one beside the peers that writes the
+/// page.
 pub fn command(quick: bool, page: Option<PathBuf>) -> Result<Command, String> {
     crate::secure::build()?;
     let built = place::cargo()

@@ -1,14 +1,19 @@
 //! The hardened build: `libtoft-secure.so` and `libtoft-secure.a`.
 //!
-//! It is the package `toft-preload` with the feature `hardened`. Cargo names what it builds after the
-//! package, so it is built in a folder of its own and copied to where the others are, under its name.
+//! It is the package `toft-preload` with the feature `hardened`. Cargo names what it builds after
+//! the package, so it is built in a separate folder and copied to where the others are, under its
+//! name.
 
 use crate::place;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 /// Builds the library, and says where it is.
 pub fn build() -> Result<PathBuf, String> {
+    // Suites that run at the same time build it, and each copies it to the same names.
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = place::target_dir().join("hardened");
     let mut cargo = place::cargo();
     cargo.args(["build", "--release", "--package", "toft-preload", "--features", "hardened"]);

@@ -17,6 +17,17 @@ struct Plan {
     by_name: bool,
     /// The target that rustup must have. Without it the suite is left out.
     target: Option<&'static str>,
+    lane: Lane,
+}
+
+/// Suites of two lanes run at the same time, those of one in turn: most tests of whole programs
+/// wait, and most of the others compile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// Tests of the command and of whole programs.
+    Programs,
+    /// Everything else.
+    Beside,
 }
 
 impl Plan {
@@ -25,7 +36,11 @@ impl Plan {
         minutes: u64,
         command: fn() -> Result<Command, String>,
     ) -> Plan {
-        Plan { name, minutes, command, by_name: false, target: None }
+        Plan { name, minutes, command, by_name: false, target: None, lane: Lane::Programs }
+    }
+
+    const fn beside(self) -> Plan {
+        Plan { lane: Lane::Beside, ..self }
     }
 
     const fn on(self, target: &'static str) -> Plan {
@@ -48,12 +63,12 @@ const PLANS: &[Plan] = &[
     Plan::new("whole", 60, whole),
     Plan::new("hardened", 45, hardened),
     Plan::new("real", 60, real),
-    Plan::new("hardened-core", 45, hardened_core),
-    Plan::new("loom", 45, loom),
-    Plan::new("musl", 30, musl).on(MUSL),
+    Plan::new("hardened-core", 60, hardened_core).beside(),
+    Plan::new("loom", 60, loom).beside(),
+    Plan::new("musl", 45, musl).on(MUSL).beside(),
     Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all).on(MUSL) },
     Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened).on(MUSL) },
-    Plan::new("aarch64", 30, aarch64).on(AARCH64),
+    Plan::new("aarch64", 45, aarch64).on(AARCH64).beside(),
     Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
@@ -67,8 +82,8 @@ fn workspace() -> Result<Command, String> {
     Ok(cargo)
 }
 
-/// Number of C and C++ programs that run in parallel. On 2 processors four instead of two take 45 s instead of 74
-/// (`abi`), and 60 instead of 83 (`storms`).
+/// Number of C and C++ programs that run in parallel. On 2 processors four instead of two take 45 s
+/// instead of 74 (`abi`), and 60 instead of 83 (`storms`).
 const AT_A_TIME: &str = "--test-threads=4";
 
 /// C and C++ on the built library.
@@ -96,7 +111,8 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const AARCH64_LINKER: (&str, &str) =
     ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
 
-/// Static programs with musl, in C and in Rust. Not those that watch memory for seconds, and no storms: `musl-all`.
+/// Static programs with musl, in C and in Rust. Not those that watch memory for seconds, and no
+/// storms: `musl-all`.
 fn musl() -> Result<Command, String> {
     let archive = built_for(MUSL, "")?.join("libtoft.a");
     let mut cargo = elsewhere("musl", &archive, &["abi", "misuse"])?;
@@ -112,7 +128,7 @@ fn musl_all() -> Result<Command, String> {
     elsewhere("musl", &archive, &["abi", "misuse", "storms"])
 }
 
-/// The same on the hardened build.
+/// All of them on the hardened build.
 fn musl_hardened() -> Result<Command, String> {
     let folder = built_for(MUSL, "hardened")?;
     let archive = folder.join("libtoft-secure.a");
@@ -120,7 +136,8 @@ fn musl_hardened() -> Result<Command, String> {
     elsewhere("musl", &archive, &["abi", "misuse", "storms"])
 }
 
-/// The library by the cross compiler, its golden listing, and the programs that test the ABI, under an emulator.
+/// The library by the cross compiler, its golden listing, and the programs that test the ABI, under
+/// an emulator.
 fn aarch64() -> Result<Command, String> {
     let library = aarch64_library()?;
     match crate::golden::check_aarch64(&library)? {
@@ -134,8 +151,8 @@ fn aarch64_all() -> Result<Command, String> {
     elsewhere("aarch64", &aarch64_library()?, &["abi", "misuse", "storms"])
 }
 
-/// The arena's unit and property tests, under an emulator. Not the core's: their system reserves terabytes of addresses,
-/// and qemu 7.2 keeps a record of each page.
+/// The arena's unit and property tests, under an emulator. Not the core's: their system reserves
+/// terabytes of addresses, and qemu 7.2 keeps a record of each page.
 fn aarch64_arena() -> Result<Command, String> {
     let mut cargo = place::cargo();
     cargo.args(["test", "--package", "toft-arena", "--no-fail-fast", "--features", "all"]);
@@ -216,23 +233,57 @@ fn loom() -> Result<Command, String> {
     Ok(cargo)
 }
 
-/// Runs the suites of these names, or all.
-pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
+/// What runs beside the suites of programs, before the other suites.
+pub type Checks = fn() -> Result<Tally, String>;
+
+/// Runs the suites of these names, or all, and the checks beside them.
+pub fn run(names: &[String], install: bool, checks: Option<Checks>) -> Result<Tally, String> {
     let known = |name: &String| PLANS.iter().any(|plan| plan.name == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
         return Err(format!("no suite is called {unknown}; there are {}", all.join(", ")));
     }
-    let chosen = |plan: &&Plan| is_chosen(plan, names);
+    let chosen: Vec<&Plan> = PLANS.iter().filter(|plan| is_chosen(plan, names)).collect();
     let complete = packages::prepare(packages::TESTS, install)?;
-    let mut tally = Tally::default();
-    let mut times = Vec::new();
-    let several = PLANS.iter().filter(chosen).count() > 1;
+    let several = chosen.len() > 1 || checks.is_some();
     let carried = if several { carried::build()? } else { Vec::new() };
-    for plan in PLANS.iter().filter(chosen) {
+    let (programs, beside): (Vec<_>, Vec<_>) =
+        chosen.into_iter().partition(|plan| plan.lane == Lane::Programs);
+    let one = programs.is_empty() || (beside.is_empty() && checks.is_none());
+    let lane = |plans: &[&Plan]| run_in_turn(plans, complete, &carried);
+    let (mut tally, mut times) = (Tally::default(), Vec::new());
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| -> Result<(Tally, Times), String> {
+            step::label_lines(if one { "" } else { "beside | " });
+            let began = Instant::now();
+            let mut tally = checks.map_or_else(|| Ok(Tally::default()), |checks| checks())?;
+            let mut times = Vec::from_iter(checks.map(|_| ("checks", began.elapsed())));
+            let (suites, more) = lane(&beside);
+            tally.add(suites);
+            times.extend(more);
+            Ok((tally, times))
+        });
+        (tally, times) = lane(&programs);
+        let (suites, more) =
+            beside.join().unwrap_or_else(|_| Err("the suites beside have panicked".into()))?;
+        tally.add(suites);
+        times.extend(more);
+        Ok::<(), String>(())
+    })?;
+    println!("\n==> wall time: {}", slowest_first(times));
+    Ok(tally)
+}
+
+/// Names of suites, and how long they took.
+type Times = Vec<(&'static str, Duration)>;
+
+fn run_in_turn(plans: &[&Plan], complete: bool, carried: &carried::Carried) -> (Tally, Times) {
+    let mut tally = Tally::default();
+    let mut times = Times::new();
+    for plan in plans {
         let began = Instant::now();
         if let Some(missing) = plan.missing() {
-            println!("\n==> {}: left out, there is no {missing}", plan.name);
+            step::say(&format!("\n==> {}: left out, there is no {missing}", plan.name));
             tally.push(Suite { name: plan.name.into(), ignored: 1, ..Suite::default() });
             continue;
         }
@@ -258,8 +309,7 @@ pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
         }
         times.push((plan.name, began.elapsed()));
     }
-    println!("\n==> wall time: {}", slowest_first(times));
-    Ok(tally)
+    (tally, times)
 }
 
 /// Returns true if a suite is named, or if none is and it does not wait to be named.
@@ -268,7 +318,7 @@ fn is_chosen(plan: &Plan, names: &[String]) -> bool {
 }
 
 /// Names and seconds of suites.
-fn slowest_first(mut times: Vec<(&str, Duration)>) -> String {
+fn slowest_first(mut times: Times) -> String {
     times.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
     let each = times.iter().map(|(name, time)| format!("{name} {} s", time.as_secs()));
     each.collect::<Vec<_>>().join(", ")
@@ -317,7 +367,7 @@ mod tests {
 
     #[test]
     fn names_that_do_not_exist_are_told() {
-        let told = run(&["loom".into(), "lomo".into()], false);
+        let told = run(&["loom".into(), "lomo".into()], false, None);
         assert!(told.unwrap_err().contains("lomo"));
     }
 }

@@ -1,8 +1,9 @@
-//! Systems that Toft does not run on: the crate refuses each with one error, which says what it runs on.
+//! Systems that Toft does not run on: the crate refuses each with one error, which says what it
+//! runs on.
 
 use crate::arena::{Need, had, name};
-use crate::place;
 use crate::tally::{Suite, Tally};
+use crate::{place, step};
 
 /// One of each kind: another C library, another width, other systems.
 const REFUSED: [&str; 4] = [
@@ -17,16 +18,16 @@ pub fn run() -> Tally {
     let mut tally = Tally::default();
     for target in REFUSED {
         let title = format!("refused: {target}");
-        println!("\n==> {title}");
+        step::say(&format!("\n==> {title}"));
         let need = Need::Target(target);
         let suite = if !had(need) {
-            println!("==> {title}: left out, there is no {}", name(need));
+            step::say(&format!("==> {title}: left out, there is no {}", name(need)));
             Suite { name: title, ignored: 1, ..Suite::default() }
         } else {
             match refused(target) {
                 Ok(()) => Suite { name: title, passed: 1, ..Suite::default() },
                 Err(why) => {
-                    println!("==> {title}: {why}");
+                    step::say(&format!("==> {title}: {why}"));
                     Suite::broken(&title, why)
                 }
             }

@@ -1,4 +1,5 @@
-//! Programs of crates.io that commands here use: the one on the path, or one that is built once below `target/tools`.
+//! Programs of crates.io that commands here use: the one on the path, or one that is built once
+//! below `target/tools`.
 
 use crate::place;
 use std::path::Path;

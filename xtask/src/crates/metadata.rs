@@ -187,8 +187,8 @@ fn beside(file: &str, other: &str) -> String {
     parts.join("/")
 }
 
-/// What is wrong with the links to the sources of the libraries that the command carries: each crate that they are
-/// made of is there, with everything that its build needs.
+/// What is wrong with the links to the sources of the libraries that the command carries: each
+/// crate that they are made of is there, with everything that its build needs.
 fn wrong_libraries(metadata: &Value) -> Result<Vec<String>, String> {
     let needed = closure(metadata, ["toft-preload", "toft-record"]);
     let libraries = place::root().join("crates/toft-cli/libraries/crates");

@@ -1,11 +1,14 @@
-//! `cargo xtask crates`: the crates as crates.io would have them, tried by a user who has nothing else.
+//! `cargo xtask crates`: the crates as crates.io would have them, tried by a user who has nothing
+//! else.
 //!
-//! 1. `cargo publish --dry-run` of all of them, without its build: step 3 builds all of them from what is packed.
+//! 1. `cargo publish --dry-run` of all of them, without its build: step 3 builds all of them from
+//!    what is packed.
 //! 2. A folder takes the place of crates.io: the packed crates, and their dependencies.
-//! 3. A user with an empty home folder, no network and no checkout installs the command from it, looks at a heap, and
-//!    uninstalls it (`user.rs`).
+//! 3. A user with an empty home folder, no network and no checkout installs the command from it,
+//!    inspects a heap, and uninstalls it (`user.rs`).
 //!
-//! `metadata.rs` has what is checked in every run of the tests: what each crate says of itself, and its files.
+//! `metadata.rs` has what is checked in every run of the tests: what each crate says of itself, and
+//! its files.
 
 mod metadata;
 mod user;
@@ -21,7 +24,8 @@ pub const PUBLISHED: [&str; 6] =
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Tries all of it. Takes some minutes: everything that the command depends on is compiled in a new place.
+/// Tries all of it. Takes some minutes: everything that the command depends on is compiled in a new
+/// place.
 pub fn main() -> Result<ExitCode, String> {
     metadata::check()?;
     println!("\n==> cargo publish --dry-run");

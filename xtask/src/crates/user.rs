@@ -19,7 +19,8 @@ fn main() {
 }
 "#;
 
-/// Installs the command, runs programs, looks at their heaps, uninstalls it, and checks that nothing is left.
+/// Installs the command, runs programs, inspects their heaps, uninstalls it, and checks that
+/// nothing is left.
 pub fn install_and_use(source: &Path, home: &Path) -> Result<(), String> {
     let user = User::new(source, home)?;
     println!("\n==> cargo install toft-cli");
@@ -134,7 +135,8 @@ fn expect(so: bool, wrong: &str, found: &str) -> Result<(), String> {
     if so { Ok(()) } else { Err(format!("{wrong}: {found}")) }
 }
 
-/// Every file of a home folder that names the allocator, in its path or, for cargo's lists, in its text.
+/// Every file of a home folder that names the allocator, in its path or, for cargo's lists, in its
+/// text.
 fn left(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {

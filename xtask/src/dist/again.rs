@@ -1,4 +1,5 @@
-//! `cargo xtask dist --check-reproducible`: makes the same artifacts from a clone in another folder, and compares.
+//! `cargo xtask dist --check-reproducible`: makes the same artifacts from a clone in another
+//! folder, and compares.
 
 use super::{Dist, Kind, emptied, output, run};
 use crate::place;

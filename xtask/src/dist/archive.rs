@@ -26,7 +26,8 @@ pub fn make(dist: &Dist, built: &Built, page_writer: &Path) -> Result<Vec<PathBu
     }
     copy(&place::root().join("README.md"), &stage.join(&name).join("share/doc/toft/README.md"))?;
     let archive = pack(dist, &stage, &name, &name)?;
-    // Debuggers look for them in a folder .debug beside the file, so both archives are unpacked in one place.
+    // Debuggers look for them in a folder .debug beside the file, so both archives are unpacked in
+    // one place.
     emptied(&stage)?;
     for file in fs::read_dir(&built.debug).map_err(|e| e.to_string())?.flatten() {
         let folder = if file.file_name() == "toft.debug" { "bin/.debug" } else { "lib/.debug" };

@@ -1,7 +1,8 @@
 //! The libraries and the command, as they are given away.
 //!
-//! The same sources give the same bytes: no path of this machine is in them. What is stripped is kept in a debug file
-//! beside, which debuggers find by its name. They are linked for an old glibc ([`glibc`]).
+//! Equal sources give equal bytes: no path of this machine is in them. What is stripped is kept in
+//! a debug file beside, which debuggers find by its name. They are linked for an old glibc
+//! ([`glibc`]).
 
 use super::machine::Machine;
 use super::{Dist, copy, emptied, glibc, name, run};
@@ -32,7 +33,8 @@ pub fn build(dist: &Dist, machine: Machine) -> Result<Built, String> {
         format!("-Clink-arg=-L{}", stubs.display()),
         "-Clink-arg=-lpthread".into(),
         "-Clink-arg=-ldl".into(),
-        // The system's libgcc_s needs newer symbols than the stubs have. A user's own libgcc_s is loaded.
+        // The system's libgcc_s needs newer symbols than the stubs have. A user's own libgcc_s is
+        // loaded.
         "-Clink-arg=-Wl,--allow-shlib-undefined".into(),
     ];
     let compile = |folder: &Path, packages: &[&str], features, environment: &[_]| {
@@ -79,7 +81,7 @@ impl Built {
         Ok(Built { machine, folder, debug })
     }
 
-    /// The libraries that the command carries, as its build script is told of them.
+    /// The libraries that the command carries, as its build script gets them.
     fn carried(&self) -> Vec<(&'static str, PathBuf)> {
         [
             ("LIBTOFT_PATH", "libtoft.so"),

@@ -1,8 +1,10 @@
-//! The oldest C library that the artifacts run on: stub libraries to link with, and the check of what was linked.
+//! The oldest C library that the artifacts run on: stub libraries to link with, and the check of
+//! what was linked.
 //!
-//! The linker binds a function to the newest version that the libraries on its path have. So it is given stubs: libraries
-//! without code that have the names of the system's, with no version above [`FLOOR`]. Functions that moved into `libc.so.6`
-//! in glibc 2.32 to 2.34 are in the stub of the library that they came from.
+//! The linker binds a function to the newest version that the libraries on its path have. So it is
+//! given stubs: libraries without code that have the names of the system's, with no version above
+//! [`FLOOR`]. Functions that moved into `libc.so.6` in glibc 2.32 to 2.34 are in the stub of the
+//! library that they came from.
 
 use super::machine::Machine;
 use super::{emptied, output, run, write};
@@ -10,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest glibc that programs and libraries of the artifacts run on: that of Rust's own standard library.
+/// The oldest glibc that programs and libraries of the artifacts run on: that of Rust's own
+/// standard library.
 pub const FLOOR: Version = Version(2, 17, 0);
 
 /// A version of glibc's interface.
@@ -39,8 +42,8 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// The libraries that functions moved from, with the beginnings of the names of those functions. All others that
-/// moved are libpthread's.
+/// The libraries that functions moved from, with the beginnings of the names of those functions.
+/// All others that moved are libpthread's.
 const MOVED: [(&str, &[&str]); 3] = [
     ("libdl.so.2", &["dl"]),
     ("librt.so.1", &["aio_", "lio_", "mq_", "shm_", "timer_", "__mq_"]),
@@ -52,7 +55,8 @@ const THREADS: &str = "libpthread.so.0";
 /// In these versions functions moved into `libc.so.6`.
 const MOVES: [Version; 3] = [Version(2, 32, 0), Version(2, 33, 0), Version(2, 34, 0)];
 
-/// Functions that older versions do not export: those that they have under another name, and system calls.
+/// Functions that older versions do not export: those that they have under another name, and system
+/// calls.
 const OLDER: &str = r#"
 #include <sys/syscall.h>
 struct stat64;
@@ -120,8 +124,8 @@ fn read(path: &Path) -> Result<Vec<Symbol>, String> {
     Ok(symbols(&String::from_utf8_lossy(&text)))
 }
 
-/// What is wrong with a file to be shipped: the symbols that an older glibc than [`FLOOR`] has not. A weak one may be
-/// missing.
+/// What is wrong with a file to be shipped: the symbols that an older glibc than [`FLOOR`] has not.
+/// A weak one may be missing.
 pub fn too_new(path: &Path) -> Result<Vec<String>, String> {
     Ok(above(&read(path)?, FLOOR))
 }

@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `build.rs` | libraries and command, stripped, with their debug files apart; the same bytes each time |
+//! | `build.rs` | stripped libraries and command, debug files apart; the same bytes each time |
 //! | `machine.rs` | the processors they are for |
-//! | `glibc.rs` | the oldest glibc they run on: how they are linked for it, and the check that they are |
+//! | `glibc.rs` | the oldest glibc they run on: linking for it, and the check that they are |
 //! | `archive.rs` | `.tar.gz` of the usual folders, and of the debug files |
 //! | `debian.rs` | `libtoft0`, `libtoft-dev`, `toft`, by debhelper |
 //! | `python.rs` | the wheel |

@@ -1,7 +1,8 @@
 //! The bill of materials beside each artifact, as CycloneDX by cargo-sbom.
 //!
-//! cargo-sbom lists the dependencies of all systems in any order, with a random number and the time. What is written here
-//! has those that `cargo tree` finds for the artifact's target, in order, and is the same each time.
+//! cargo-sbom lists the dependencies of all systems in any order, with a random number and the
+//! time. What is written here has those that `cargo tree` finds for the artifact's target, in
+//! order, and is the same each time.
 
 use super::{name, output, write};
 use crate::place;

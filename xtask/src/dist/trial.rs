@@ -1,5 +1,5 @@
-//! Installs each artifact as its user would, uses it, removes it, and checks that nothing is left. The scripts are in
-//! `packaging/try`.
+//! Installs each artifact as its user would, uses it, removes it, and checks that nothing is left.
+//! The scripts are in `packaging/try`.
 
 use super::{Dist, emptied, name};
 use crate::place;
@@ -14,7 +14,8 @@ fn scripts(artifact: &Path) -> &'static [(&'static str, &'static str)] {
     let name = name(artifact);
     let is = |part| name.contains(part);
     match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
-        // All Debian packages at once: in the release that they are built on, and in the oldest that can be had.
+        // All Debian packages at once: in the release that they are built on, and in the oldest
+        // that can be had.
         "deb" if name.starts_with("toft_") => {
             &[("debian.sh", "bookworm"), ("debian.sh", "bullseye")]
         }

@@ -1,5 +1,5 @@
-//! `cargo xtask experiment arena`: the arena against other allocators for memory that the program hands over, and
-//! the tables of the page from what was measured, which is kept beside it.
+//! `cargo xtask experiment arena`: the arena against other allocators for memory that the program
+//! hands over, and the tables of the page from what was measured, which is kept beside it.
 
 use super::markdown::{self, short, table};
 use crate::{place, step};
@@ -102,8 +102,8 @@ fn read(path: &std::path::Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", name()))
 }
 
-/// The tables: the mark on the page, the workload, and the peer that each allocator's figures are also divided
-/// by.
+/// The tables: the mark on the page, the workload, and the peer that each allocator's figures are
+/// also divided by.
 const TABLES: &[(&str, &str, Option<&str>)] = &[
     ("random", "random", Some("talc")),
     ("threads-1", "threads-1", Some("talc")),

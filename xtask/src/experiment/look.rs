@@ -1,5 +1,6 @@
-//! `cargo xtask experiment look`: how long `toft heap` takes on a large heap, and what the process that is looked at notices of
-//! it: its own calls, timed one by one, while nobody looks and while one look follows the other.
+//! `cargo xtask experiment look`: how long `toft heap` takes on a large heap, and what the
+//! inspected process notices of it. Its own calls are timed one by one, without looks and while one
+//! look follows the other.
 
 use super::markdown;
 use crate::place;
@@ -61,7 +62,8 @@ impl Target {
         Ok((target, ready))
     }
 
-    /// Lets it measure for so long, and looks at it meanwhile where it is `watched`; adds how long each look took.
+    /// Lets it measure for `seconds`, and inspects it meanwhile if it is `watched`. Adds to `looks`
+    /// how long each inspection took.
     fn phase(
         &mut self,
         seconds: f64,
@@ -97,7 +99,7 @@ impl Drop for Target {
     }
 }
 
-/// Seconds that a look takes, from the command's start to its end.
+/// Seconds that one `toft heap` takes, from the command's start to its end.
 fn look(pid: u32) -> Result<f64, String> {
     let toft = place::target_dir().join("release/toft");
     let begin = Instant::now();

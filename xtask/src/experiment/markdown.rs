@@ -1,4 +1,5 @@
-//! Tables and figures as the pages of experiments have them, and the marks between which they stand.
+//! Tables and figures as the pages of experiments have them, and the marks between which they
+//! stand.
 
 use crate::place;
 use toft_bench::machine::Machine;

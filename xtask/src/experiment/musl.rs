@@ -1,5 +1,5 @@
-//! `cargo xtask experiment musl`: static Rust programs with musl on its own malloc, on Toft and on the allocators that are
-//! used instead of it, on 1 to 8 threads.
+//! `cargo xtask experiment musl`: static Rust programs with musl on its own malloc, on Toft and on
+//! the allocators that are used instead of it, on 1 to 8 threads.
 
 use super::markdown;
 use crate::{place, step};

@@ -1,5 +1,5 @@
-//! `cargo xtask experiment parallel`: builds the variants of the core's experiment about parallelism,
-//! measures them beside the product and glibc, and writes tables and plots.
+//! `cargo xtask experiment parallel`: builds the variants of the core's experiment about
+//! parallelism, measures them beside the product and glibc, and writes tables and plots.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! `cargo xtask experiment release`: gives memory back by each method, in pieces and batches of several
-//! sizes, alone and beside another thread, and writes the tables of the page.
+//! `cargo xtask experiment release`: gives memory back by each method, in pieces and batches of
+//! several sizes, alone and beside another thread, and writes the tables of the page.
 //!
 //! | file | what |
 //! |---|---|

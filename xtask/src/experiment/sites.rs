@@ -1,5 +1,6 @@
-//! `cargo xtask experiment sites`: how many call sites each rung of the ladder tells apart in real programs, what
-//! share of their bytes is a person's to recognise, and what that costs; writes the tables of the page.
+//! `cargo xtask experiment sites`: how many call sites each rung of the ladder tells apart in real
+//! programs, what share of their bytes is a person's to recognise, and what that costs; writes the
+//! tables of the page.
 //!
 //! | file | what |
 //! |---|---|
@@ -49,7 +50,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let libraries = rungs::build()?;
     let (programs, missing) = programs::all()?;
     let mut results = Results { missing, ..Results::default() };
-    // First, while this process is small: what a child uses at its peak is no less than what it was forked from.
+    // First, while this process is small: what a child uses at its peak is no less than what it was
+    // forked from.
     cost(&programs, &libraries, arguments.runs, &mut results);
     let mut names = Names::default();
     for program in &programs {

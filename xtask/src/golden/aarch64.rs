@@ -39,7 +39,8 @@ pub fn texts(image: &Image, addresses: &[u64]) -> Vec<String> {
     let text = |&address: &u64| {
         let instruction = instruction(image, address)?;
         let text = instruction.to_string();
-        // Addresses as names: they differ from build to build. `adrp` has that of a page, in which much lies.
+        // Addresses as names: they differ from build to build. `adrp` has that of a page, in which
+        // much lies.
         Some(match target(&instruction, address) {
             Some(_) if text.starts_with("adrp") => shown_to(&text, "page"),
             Some(to) => shown_to(&text, &image.name_at(to).unwrap_or_else(|| "GOT".into())),

@@ -68,7 +68,7 @@ impl Image {
         Image { machine, base, code: code.to_vec(), names: BTreeMap::new() }
     }
 
-    /// Adds code that lies behind the rest.
+    /// Adds code that is after the rest.
     fn append(&mut self, address: u64, code: &[u8]) -> Option<()> {
         let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
         // What lies between is no code: instructions that no path may have.

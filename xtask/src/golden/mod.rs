@@ -24,7 +24,7 @@ use std::process::ExitCode;
 /// The exported functions whose paths are recorded.
 const FUNCTIONS: &[&str] = &["malloc", "free"];
 
-/// The listings of x86-64 lie in the folder itself.
+/// The listings of x86-64 are in the folder itself.
 fn recorded(machine: Machine, function: &str) -> PathBuf {
     let folder = match machine {
         Machine::X86 => "crates/toft/golden",

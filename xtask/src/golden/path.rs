@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// Instructions after which a way is no fast path.
 const LONGEST: usize = 300;
-/// Steps to look at.
+/// Steps to check.
 const MOST: usize = 200_000;
 
 /// The instructions of the fast path from `start`.

@@ -1,6 +1,6 @@
-//! The code that every program runs, and what larger ones run, too: each lies side by side in both libraries
-//! (`crates/toft-preload/usual.ld`). Whether each pattern there names something that is in one of them, and how much code
-//! it comes to.
+//! The code that every program runs, and what larger ones run, too: each is side by side in both
+//! libraries (`crates/toft-preload/usual.ld`). Whether each pattern there names something that is
+//! in one of them, and how much code that is.
 
 use crate::{place, secure};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -8,11 +8,12 @@ use std::path::Path;
 
 /// Where the patterns are.
 const SCRIPT: &str = "crates/toft-preload/usual.ld";
-/// What the code that they name lies in, and the most that it may come to: the kernel maps 64 KiB of a file at a time.
+/// The sections of the code that they name, and the most bytes of each: the kernel maps 64 KiB of a
+/// file at a time.
 const SECTIONS: [(&str, u64); 2] =
     [(".text.usual", 2 * (64 << 10)), (".text.often", 2 * (64 << 10))];
 
-/// What lies in these sections of one library.
+/// What is in these sections of one library.
 struct Usual {
     library: String,
     bytes: [u64; SECTIONS.len()],
@@ -43,7 +44,7 @@ impl Usual {
     }
 }
 
-/// Looks at both libraries, of which the default one is built; says what is wrong.
+/// Checks both libraries, of which the default one is built; returns what is wrong.
 pub fn check() -> Result<Vec<String>, String> {
     let script = place::root().join(SCRIPT);
     let script =
@@ -74,8 +75,8 @@ fn patterns(script: &str) -> impl Iterator<Item = &str> {
     lists.flat_map(|(list, _)| list.split_whitespace())
 }
 
-/// Whether a function is in a section that a pattern with stars names. The compiler calls that after it, and says so of one
-/// that is cold.
+/// Whether a function is in a section that a pattern with stars names. The compiler calls that
+/// after it, and says so of one that is cold.
 fn fits(pattern: &str, name: &str) -> bool {
     let matches = |section: &str| {
         let (mut rest, mut parts) = (section, pattern.split('*'));

@@ -3,7 +3,8 @@
 use super::{INTERFACE, VERSION};
 use std::path::Path;
 
-/// For `find_package(toft CONFIG)`. It finds the libraries from where it is itself, so that the folder can be moved.
+/// For `find_package(toft CONFIG)`. It finds the libraries from where it is itself, so that the
+/// folder can be moved.
 pub fn cmake(libdir: &str) -> String {
     let up = "/..".repeat(2 + libdir.split('/').count());
     CMAKE.replace("@LIBDIR@", libdir).replace("@UP@", &up)

@@ -1,7 +1,7 @@
 //! `cargo xtask book`: the pages as a book, by mdBook.
 //!
-//! `docs/SUMMARY.md` is its table of contents. A book holds pages only, so a link to a source file becomes a link to the
-//! repository. Everything else stays as it is written.
+//! `docs/SUMMARY.md` is its table of contents. A book holds pages only, so a link to a source file
+//! becomes a link to the repository. Everything else stays as it is written.
 
 mod check;
 
@@ -32,8 +32,8 @@ const CONTENTS: &str = "docs/SUMMARY.md";
 /// Folders of which the contents name one page only, and that the book has whole.
 const FOLDERS: [&str; 2] = ["decisions", "experiments"];
 
-/// Writes the book's source, builds it, and checks the links of what was built; installs mdBook below `target` if there
-/// is none.
+/// Writes the book's source, builds it, and checks the links of what was built; installs mdBook
+/// below `target` if there is none.
 pub fn main() -> Result<ExitCode, String> {
     let root = place::root();
     let source = root.join(SOURCE);
@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(whole.matches("README.md").count(), 1);
     }
 
-    /// Every page is in the table of contents; decisions and experiments have a page that lists them.
+    /// Every page is in the table of contents; decisions and experiments have a page that lists
+    /// them.
     #[test]
     fn every_page_is_in_the_contents() {
         let root = place::root();

@@ -23,7 +23,8 @@ pub fn page() -> Result<String, String> {
     Ok(BEFORE.to_owned() + &sections(&header))
 }
 
-/// One section for each comment that begins a line and the declarations after it, up to the next blank line.
+/// One section for each comment that begins a line and the declarations after it, up to the next
+/// blank line.
 fn sections(header: &str) -> String {
     let mut text = String::new();
     let mut lines = header.lines().peekable();

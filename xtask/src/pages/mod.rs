@@ -1,4 +1,5 @@
-//! The documentation: pages that are generated, the book, and tests that the others speak of what is there.
+//! The documentation: pages that are generated, the book, and tests that the others speak of what
+//! is there.
 
 pub mod book;
 mod header;

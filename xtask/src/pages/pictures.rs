@@ -1,4 +1,5 @@
-//! `cargo xtask pictures`: the pictures of the README, `toft top` and the page of a heap, made from a program that runs.
+//! `cargo xtask pictures`: the pictures of the README, `toft top` and the page of a heap, made from
+//! a program that runs.
 
 mod terminal;
 
@@ -16,7 +17,7 @@ const PROGRAM: &str = include_str!("pictures/server.c");
 const LINES: NonZeroU16 = NonZeroU16::new(14).unwrap();
 const COLUMNS: NonZeroU16 = NonZeroU16::new(92).unwrap();
 
-/// What the screen shows when `toft top` has compared two looks at the program.
+/// What the screen shows when `toft top` has compared two samples of the program.
 const SHOWN: &str = "open_session at server.c";
 
 /// The longest wait for that.

@@ -3,7 +3,7 @@
 use super::read;
 use crate::place;
 
-/// Of each row that begins with a number: the number, the misuse, and what the two builds of Toft come to.
+/// Of each row that begins with a number: the number, the misuse, and the verdicts of both builds.
 fn rows(page: &str) -> Vec<[&str; 4]> {
     page.lines()
         .filter_map(|line| {

@@ -1,5 +1,5 @@
-//! A program with threads, on the allocator of a feature: `musl WORKLOAD THREADS`. It prints milliseconds and the peak
-//! of resident memory in KiB.
+//! A program with threads, on the allocator of a feature: `musl WORKLOAD THREADS`. It prints
+//! milliseconds and the peak of resident memory in KiB.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -33,7 +33,7 @@ fn block(random: &mut Random) -> Vec<u8> {
     block
 }
 
-/// Each thread frees a random block of its own and allocates another.
+/// Each thread frees one of its blocks at random and allocates another.
 fn replace(random: &mut Random) {
     let mut blocks: Vec<_> = (0..1000).map(|_| block(random)).collect();
     for _ in 0..2_000_000 {

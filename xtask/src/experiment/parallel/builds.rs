@@ -10,7 +10,7 @@ use toft_bench::peers::{Peer, libc_version};
 pub enum Build {
     /// Toft as it is shipped.
     Toft,
-    /// The same design, counted.
+    /// Toft's design, counted.
     Own,
     /// A cache in front of it.
     OwnCache,
@@ -114,7 +114,7 @@ pub fn folder() -> PathBuf {
     place::target_dir().join("experiments/parallel")
 }
 
-/// Builds all of them, in a target directory of their own: one library replaces another there.
+/// Builds all of them, in a separate target directory: one library replaces another there.
 pub fn make() -> Result<Libraries, String> {
     let target = place::target_dir().join("experiments");
     let mut libraries = BTreeMap::new();

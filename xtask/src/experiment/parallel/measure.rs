@@ -13,9 +13,9 @@ use toft_bench::stats::{Summary, paired};
 pub struct Sample {
     /// Nanoseconds for each operation of all threads together.
     pub ns: f64,
-    /// The same of processor time. Where the driver does not tell, that of the whole process.
+    /// `ns` of processor time. Where the driver does not tell, that of the whole process.
     pub cpu_ns: f64,
-    /// What the allocator has counted, for each of its own operations.
+    /// What the allocator has counted, for each operation of the allocator.
     pub counts: BTreeMap<String, f64>,
 }
 

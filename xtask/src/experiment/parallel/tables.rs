@@ -42,7 +42,7 @@ fn with_head(head: &[String], rows: &[Vec<String>]) -> String {
     table(&head.iter().map(String::as_str).collect::<Vec<_>>(), rows)
 }
 
-/// Nanoseconds over threads, with so many arenas as `arenas` says.
+/// Nanoseconds over threads, with as many arenas as `arenas` says.
 fn over_threads(results: &Results, arenas: fn(usize) -> usize, of: Figure) -> String {
     let threads: Vec<usize> =
         THREADS.into_iter().filter(|&t| arenas(t) <= ARENAS[ARENAS.len() - 1]).collect();

@@ -1,9 +1,10 @@
-//! Functions of files, by their symbols, or where there are none by their unwind tables; and which of them are
-//! wrappers of malloc. How that is decided is on the page, and here:
+//! Functions of files, by their symbols, or where there are none by their unwind tables; and which
+//! of them are wrappers of malloc. How that is decided is on the page, and here:
 //!
-//! - one with a name: its name, without arguments and what stands in angle brackets, has one of [`WORDS`] in it;
-//! - one without: it is short, and many places of its file call it directly; or none does, so that it is called through
-//!   a pointer, and it calls malloc or one of its kind itself.
+//! - one with a name: its name, without arguments and what stands in angle brackets, has one of
+//!   [`WORDS`] in it;
+//! - one without: it is short, and many places of its file call it directly; or none does, so that
+//!   it is called through a pointer, and it calls malloc or one of its kind itself.
 
 use object::elf::PT_GNU_EH_FRAME;
 use object::{
@@ -41,9 +42,9 @@ const MALLOC: [&str; 8] = [
     "_Znwm",
 ];
 
-/// A function without a name is a wrapper if it has at most so many bytes,
+/// A function without a name is a wrapper if it has at most this number of bytes,
 const SHORT: u64 = 256;
-/// and so many places call it.
+/// and this number of places call it.
 const CALLERS: u32 = 8;
 
 /// What a call site is of.
@@ -152,8 +153,8 @@ impl File {
         Some(functions)
     }
 
-    /// Counts the places that call each function: whatever looks like such a call of its first byte; and notes those
-    /// that call one of the linker's `stubs`.
+    /// Counts the places that call each function: whatever looks like such a call of its first
+    /// byte; and notes those that call one of the linker's `stubs`.
     fn count_calls(&mut self, bytes: &[u8], stubs: &BTreeSet<u64>) {
         for &(start, address, size) in &self.segments {
             let Some(code) = bytes.get(start as usize..(start + size) as usize) else { continue };
@@ -194,8 +195,8 @@ impl File {
     }
 }
 
-/// The linker's stubs through which a file calls malloc and its kind: each jumps to where a word of memory says, and the
-/// loader writes a function there, by its name.
+/// The linker's stubs through which a file calls malloc and its kind: each jumps to where a word of
+/// memory says, and the loader writes a function there, by its name.
 fn stubs(elf: &object::File<'_>) -> BTreeSet<u64> {
     let mut words = BTreeSet::new();
     let (symbols, relocations) = (elf.dynamic_symbol_table(), elf.dynamic_relocations());
@@ -214,7 +215,8 @@ fn stubs(elf: &object::File<'_>) -> BTreeSet<u64> {
         }
         for (number, stub) in section.data().unwrap_or(&[]).chunks(16).enumerate() {
             let at = section.address() + 16 * number as u64;
-            // `endbr64` and a prefix may stand before `jmp [rip + distance]`; half of a stub is a stub in `.plt.got`.
+            // `endbr64` and a prefix may stand before `jmp [rip + distance]`; half of a stub is a
+            // stub in `.plt.got`.
             for (place, jump) in stub.windows(6).enumerate().filter(|(_, j)| j[..2] == [0xff, 0x25])
             {
                 let distance = i32::from_le_bytes([jump[2], jump[3], jump[4], jump[5]]);
@@ -296,7 +298,7 @@ mod tests {
         let offset = file.offset(wrapper.0 + 1).unwrap();
         let verdict = file.verdict("/a/b", offset);
         assert!(verdict.has_name && verdict.is_wrapper, "{verdict:?}");
-        // The same program without its symbols: many call it, and it is not short in a debug build.
+        // That program without its symbols: many call it, and it is not short in a debug build.
         let stripped = File { symbols: Vec::new(), ..file };
         let verdict = stripped.verdict("/a/b", offset);
         assert!(!verdict.has_name && verdict.name.starts_with("b+0x"), "{verdict:?}");

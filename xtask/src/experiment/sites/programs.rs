@@ -117,7 +117,7 @@ impl Program {
         command
     }
 
-    /// Whether it needs nobody to give it its work.
+    /// Whether it needs no client to give it its work.
     pub fn ends_by_itself(&self) -> bool {
         self.socket.is_none()
     }

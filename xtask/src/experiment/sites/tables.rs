@@ -12,7 +12,7 @@ pub struct Told {
     pub sites: usize,
     /// Partitions that have anything.
     pub partitions: usize,
-    /// Call sites with a partition of their own; those that share.
+    /// Call sites with a separate partition; those that share.
     pub own: usize,
     /// See `own`.
     pub merged: usize,

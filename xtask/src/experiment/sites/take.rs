@@ -1,5 +1,5 @@
-//! What a program has allocated, by call site: its tables are read when it is about to end, and nothing was
-//! given back yet. The kernel stops it there for whoever traces it.
+//! What a program has allocated, by call site: its tables are read when it is about to end, and
+//! nothing was given back yet. The kernel stops it there for the tracer.
 
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
@@ -12,12 +12,12 @@ use toft_profile::{Mapping, Memory, Process, Tables, find};
 
 /// What was read.
 pub struct Taken {
-    /// For each slab and large block its call site, and bytes: of slots, each time that one was handed out; of large
-    /// blocks, those of the end.
+    /// For each slab and large block its call site, and bytes: of slots, each time that one was
+    /// handed out; of large blocks, those of the end.
     pub bytes: Vec<(u64, u64)>,
     /// Partitions that have anything.
     pub partitions: usize,
-    /// Call sites with a partition of their own, and those that share; none where they are hashed.
+    /// Call sites with a separate partition, and those that share; none where they are hashed.
     pub own: usize,
     /// See `own`.
     pub merged: usize,

@@ -1,4 +1,5 @@
-//! Links of the built book: each leads to a file of the book, and to an element of that page with the name after `#`.
+//! Links of the built book: each leads to a file of the book, and to an element of that page with
+//! the name after `#`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -24,7 +24,8 @@ fn targets(page: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The anchor of a heading, as GitHub and mdBook make it: of `` ## Why `x`, and how `` it is `why-x-and-how`.
+/// The anchor of a heading, as GitHub and mdBook make it: of `` ## Why `x`, and how `` it is
+/// `why-x-and-how`.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim();
     // Of a link in a heading its text counts.
