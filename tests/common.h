@@ -264,7 +264,7 @@ HELPER void reap(pid_t pid)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Starts the program anew with a variable set, unless it is set already: options are read at the start. */
+/* Starts the program again with a variable set, unless it is set: options are read at the start. */
 HELPER void anew_with(char **argv, const char *name, const char *value)
 {
     if (getenv(name))

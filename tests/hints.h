@@ -25,7 +25,7 @@ HELPER void hint(const char *format, ...)
     CHECK(n > 0 && (size_t)n < sizeof line && write(hints_file, line, (size_t)n) == n);
 }
 
-/* A new file, which children are told of. */
+/* A new file, which children find by TOFT_HINTS. */
 HELPER void begin_hints(void)
 {
     snprintf(hints_name, sizeof hints_name, "/tmp/toft-hints.%d", getpid());

@@ -1,4 +1,4 @@
-/* Many functions that allocate, each a call site of its own. */
+/* Many functions that allocate, each a separate call site. */
 #include "common.h"
 
 enum { SITES = 16 };

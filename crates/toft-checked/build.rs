@@ -6,7 +6,8 @@ fn main() {
         "-Wl,-z,relro,-z,now",
         "-nostartfiles",
         "-Wl,-Bsymbolic",
-        // It calls `__chk_fail` of the C library. Without this its file would not name that library.
+        // It calls `__chk_fail` of the C library. Without this its file would not name that
+        // library.
         "-lc",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");

@@ -6,20 +6,22 @@ fn main() {
     let name = if hardened { "libtoft-secure.so.0" } else { "libtoft.so.0" };
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{name}");
     for argument in [
-        // Blocks outlive whoever loaded the library, and so must the code that takes them back.
+        // Blocks outlive the code that loaded the library, and so must the code that takes them
+        // back.
         "-Wl,-z,nodelete",
         // Relocations are done at load time and their memory is read-only afterwards.
         "-Wl,-z,relro,-z,now",
         // No start files: they would bring a writable byte into the data that is made read-only.
         "-nostartfiles",
-        // Code lies in the file where it lies in memory: perf takes the address in a probe's note for an offset in the file,
-        // and would set its probe elsewhere. A linker that does that anyway does not know the word, and says so.
+        // Code has the same offset in the file as in memory: perf takes the address in a probe's
+        // note for an offset in the file, and would set its probe elsewhere. A linker that does
+        // that anyway does not know the word, and says so.
         "-Wl,-z,separate-loadable-segments",
         // Our own calls among these names are ours, whatever else is preloaded.
         "-Wl,-Bsymbolic",
-        // The bindings to libc name the library only where no other package of the same build has them
-        // leave that to `std`. Without it the loader would bind the oldest version of each function: for
-        // memcpy one that is slower.
+        // The bindings to libc name the library only where no other package of the same build has
+        // them leave that to `std`. Without it the loader would bind the oldest version of each
+        // function: for memcpy one that is slower.
         "-lc",
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
@@ -33,7 +35,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
 }
 
-/// Whether the linker reads scripts that add to its own: LLVM's and GNU's do. Others are used by who names them.
+/// Whether the linker reads scripts that add to its own: LLVM's and GNU's do. Others are used by
+/// who names them.
 fn takes_scripts() -> bool {
     const WITHOUT: [&str; 3] = ["gold", "mold", "wild"];
     let names = ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_LINKER"].map(std::env::var);

@@ -1,5 +1,5 @@
-# Runs the archive for aarch64 under qemu: the command, and programs with the library, linked and preloaded.
-# aarch64.sh ARCHIVE
+# Runs the archive for aarch64 under qemu: the command, and programs with the library, linked and
+# preloaded. aarch64.sh ARCHIVE
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 tar -xf "$1"

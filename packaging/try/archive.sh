@@ -1,5 +1,5 @@
-# Unpacks an archive as a user who is not root, uses the command, links a program, finds lines with gdb, and removes it.
-# archive.sh ARCHIVE
+# Unpacks an archive as a user who is not root, uses the command, links a program, finds lines with
+# gdb, and removes it. archive.sh ARCHIVE
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 tar -xf "$1"

@@ -1,5 +1,5 @@
-# Installs the Debian packages in an empty system, uses and purges them, and compares the files before and after.
-# debian.sh FOLDER-OF-PACKAGES SUITE
+# Installs the Debian packages in an empty system, uses and purges them, and compares the files
+# before and after. debian.sh FOLDER-OF-PACKAGES SUITE
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources 2>/dev/null | head -n 1)

@@ -1,5 +1,5 @@
-# Installs the npm package in a new folder without a network, uses it, removes it, and checks that nothing is left.
-# node.sh PACKAGE
+# Installs the npm package in a new folder without a network, uses it, removes it, and checks that
+# nothing is left. node.sh PACKAGE
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export HOME="$PWD/home" TMPDIR="$PWD/tmp"

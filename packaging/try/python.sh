@@ -1,5 +1,5 @@
-# Installs the wheel in a new environment without a network, uses it, removes it, and checks that nothing is left.
-# python.sh WHEEL
+# Installs the wheel in a new environment without a network, uses it, removes it, and checks that
+# nothing is left. python.sh WHEEL
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export HOME="$PWD/home" TMPDIR="$PWD/tmp"

@@ -1,4 +1,4 @@
-# What a user does with an installed command, given as words: run one program, look at one heap.
+# What a user does with an installed command, given as words: run one program, inspect one heap.
 set -eu
 test "$("$@" run -- sh -c 'echo "runs as $0"' sh)" = "runs as sh"
 "$@" run -- cat /dev/zero >/dev/null &

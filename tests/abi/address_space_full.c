@@ -1,5 +1,6 @@
-// Foreign mappings fill the address space: malloc of every size gives memory or ENOMEM, without a call that lets
-// time pass. Threads and `setenv` end as they may. Once the mappings are gone there is memory again.
+// Foreign mappings fill the address space: malloc of every size gives memory or ENOMEM, without a
+// call that lets time pass. Threads and `setenv` end as they may. Once the mappings are gone there
+// is memory again.
 // flags: -pthread
 // promise: 26 27
 // timeout: 300

@@ -1,5 +1,5 @@
-// Eight threads, 16 rounds of 2048 blocks of random size and alignment, freed by the thread that took them,
-// content checked.
+// Eight threads, 16 rounds of 2048 blocks of random size and alignment, freed by the thread that
+// took them, content checked.
 // flags: -pthread
 // timeout: 120
 // promise: 21 25

@@ -1,5 +1,6 @@
-// Code that looks for the auxiliary vector after the environment finds it, in every scope: after main's envp, after
-// `environ`, and after the kernel's own environment, which follows the arguments. Go's runtime does that.
+// Code that looks for the auxiliary vector after the environment finds it, in every scope: after
+// main's envp, after `environ`, and after the kernel's own environment, which follows the
+// arguments. Go's runtime does that.
 // flags: -no-pie
 // env: OTHER=kept
 // musl: skip starts itself with the library preloaded

@@ -9,8 +9,9 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* What is not ours: code and data of the program and of libraries that it comes to touch, its stack, and
- * what of each thread's stack it touches. And of ours, what does not grow: tables, the reclaimer's stack. */
+/* What is not ours: code and data of the program and of libraries that it touches, its stack, and
+ * what of each thread's stack it touches. And of ours, what does not grow: tables, the reclaimer's
+ * stack. */
 enum { OWN = 640 << 10, OWN_OF_THREAD = 32 << 10 };
 
 /* The terms, in bytes; those that a test says nothing about are zero. */
@@ -63,7 +64,7 @@ HELPER size_t slots_of_slab(size_t slot)
     return slots < 256 ? slots : 256;
 }
 
-/* Slabs that so many blocks need, where one thread has allocated them without a free in between. */
+/* Slabs that `blocks` blocks need, if one thread has allocated them without a free in between. */
 HELPER size_t slabs_for(size_t blocks, size_t slot)
 {
     return (blocks + slots_of_slab(slot) - 1) / slots_of_slab(slot);
@@ -74,7 +75,7 @@ HELPER size_t whole_pages(size_t bytes)
     return (bytes + page_size() - 1) & ~(page_size() - 1);
 }
 
-/* Pages of so many slots that lie side by side, wherever they begin. */
+/* Pages of adjacent slots of `bytes` bytes together, wherever they begin. */
 HELPER size_t pages_of_run(size_t bytes)
 {
     return whole_pages(bytes) + page_size();
@@ -204,7 +205,7 @@ HELPER size_t half_driven(struct bound b, size_t term)
     return bound_sum(b) - term / 2;
 }
 
-/* The term was driven: whatever the others come to, half of it is resident. */
+/* The term was driven: whatever the others are, half of it is resident. */
 HELPER void driven(const char *stage, struct bound b, size_t term)
 {
     size_t grew = grown();

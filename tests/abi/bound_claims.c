@@ -1,5 +1,6 @@
-// Law 4, what threads have claimed: 64 slots for each thread, partition and class, a slab at most. Where no descriptor
-// is to be had it stays while the threads sleep; else it goes with a purge; and it goes when they have ended.
+// Law 4, what threads have claimed: 64 slots for each thread, partition and class, a slab at most.
+// Where no descriptor is to be had it stays while the threads sleep; else it goes with a purge; and
+// it goes when they have ended.
 // flags: -pthread
 // env: TOFT_PARTITIONS=1
 // env: TOFT_DECAY=20

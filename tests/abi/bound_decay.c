@@ -1,4 +1,5 @@
-// Law 4, when the time has passed: nothing waits any more, although every thread sleeps and nobody asks.
+// Law 4, when the time has passed: nothing waits any more, although every thread sleeps and none
+// asks.
 // build: default its sum knows no quarantine, and descriptors of half the size
 // flags: -pthread
 // env: TOFT_PARTITIONS=1

@@ -1,5 +1,5 @@
-// Law 4, what is free and touched, while nobody gives it back: no more than was ever in use and an eighth. Whoever asks has
-// all of it back at once, of threads that sleep, too.
+// Law 4, what is free and touched, while the reclaimer is off: no more than was ever in use and an
+// eighth. A caller that asks has all of it back at once, that of sleeping threads, too.
 // build: default its sum knows no quarantine, and descriptors of half the size
 // flags: -pthread
 // env: TOFT_PARTITIONS=1

@@ -1,6 +1,7 @@
 // build: default freed large blocks wait
-// Law 4, large blocks: as many bytes of free ones are kept as TOFT_LARGE_KEEP says, and no more than a mebibyte and what
-// is live; all together no more than an eighth above what was ever live, slack included.
+// Law 4, large blocks: as many bytes of free ones are kept as TOFT_LARGE_KEEP says, and no more
+// than a mebibyte and what is live. All together is no more than an eighth above what was ever
+// live, slack included.
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=off
 // env: TOFT_LARGE_KEEP=24m
@@ -25,7 +26,7 @@ static size_t min(size_t a, size_t b)
 int main(void)
 {
     bound_begin();
-    /* A descriptor of 64 bytes for 64 KiB, of extents that are up to four times as long as what is asked for. */
+    /* A descriptor of 64 bytes for 64 KiB, of extents of up to four times the requested size. */
     struct bound b = {.metadata = heap_of(1) + pages_of_run(2 * N * 4 * SIZE / 1024)};
     size_t live = 0, peak = N * SIZE;
     for (int i = 0; i < N; i++, live += SIZE)

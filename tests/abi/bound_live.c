@@ -1,5 +1,5 @@
-// Law 4, live blocks: what a size is rounded up to, and the pages that a few blocks keep. No page stays that no live
-// block lies on.
+// Law 4, live blocks: what a size is rounded up to, and the pages that a few blocks keep. No page
+// stays that no live block lies on.
 // env: TOFT_PARTITIONS=1
 // env: TOFT_DECAY=20
 // env: TOFT_RECLAIM=thread

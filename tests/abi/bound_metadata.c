@@ -1,5 +1,5 @@
-// Law 4, what is known about blocks: descriptors of slabs and of large blocks, and heaps. They stay when all blocks have
-// gone; threads that come later use the heaps of those that have ended.
+// Law 4, what is known about blocks: descriptors of slabs and of large blocks, and heaps. They stay
+// when all blocks have gone; threads that come later use the heaps of those that have ended.
 // build: default its sum knows no quarantine, and descriptors of half the size
 // flags: -pthread
 // env: TOFT_RECLAIM=off

@@ -1,4 +1,5 @@
-// Law 4, empty slabs: as many bytes of them are kept as TOFT_SLAB_KEEP says, whatever slabs ever had in use.
+// Law 4, empty slabs: as many bytes of them are kept as TOFT_SLAB_KEEP says, whatever slabs ever
+// had in use.
 // build: default its sum knows no quarantine, and descriptors of half the size
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=off

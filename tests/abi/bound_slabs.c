@@ -1,5 +1,5 @@
-// Law 4, slabs by bytes, where no time passes: a program that goes through phases has an eighth more than its largest, and
-// 256 KiB, resident, and not the sum of them.
+// Law 4, slabs by bytes, where no time passes: a program that goes through phases has an eighth
+// more than its largest, and 256 KiB, resident, and not the sum of them.
 // build: default its sum knows no quarantine, and descriptors of half the size
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=off

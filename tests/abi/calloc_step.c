@@ -1,5 +1,5 @@
-// A handler that frees and allocates interrupts calloc after every single instruction, in turn. What
-// calloc returns is zero, whatever the handler did to the same slab.
+// A handler that frees and allocates interrupts calloc after every single instruction, in turn.
+// What calloc returns is zero, whatever the handler did to the same slab.
 // promise: 24
 #include "steps.h"
 #ifdef __x86_64__

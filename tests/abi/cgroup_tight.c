@@ -1,5 +1,5 @@
-// When the cgroup comes near memory.high, free memory goes back that would otherwise wait for its time,
-// and while there is room it waits.
+// When the cgroup comes near memory.high, free memory is returned that would otherwise wait for its
+// time; while there is room it waits.
 // env: TOFT_DECAY=600000
 // libc: skip it has no reclaimer
 // timeout: 60

@@ -1,4 +1,5 @@
-// memcpy, mempcpy, memmove, memset and bzero with checks do what they do without, to any kind of memory, overlapping or not.
+// memcpy, mempcpy, memmove, memset and bzero with checks do what they do without, to any kind of
+// memory, overlapping or not.
 // checked: what is tested
 // flags: -D_FORTIFY_SOURCE=0
 #include "common.h"

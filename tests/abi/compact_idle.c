@@ -1,5 +1,5 @@
-// The reclaimer's thread compacts what lies idle, with nobody asking and every thread of the program asleep; and
-// what becomes empty afterwards comes apart by itself.
+// The reclaimer's thread compacts idle memory unasked, while every thread of the program is asleep.
+// What becomes empty afterwards comes apart by itself.
 // build: default the hardened one shares no pages
 // flags: -pthread
 // env: TOFT_COMPACT=1
@@ -49,8 +49,8 @@ static int is_half(void)
 
 static int is_apart(void)
 {
-    /* What frees and takes nothing wakes nobody; a large block does. What the sleeper would hand out next
-     * stays with it: of one slab. */
+    /* Frees alone wake no thread; a large block does. What the sleeper would hand out next stays
+     * with it: of one slab. */
     free(launder(malloc(1 << 20)));
     return views() <= 16;
 }

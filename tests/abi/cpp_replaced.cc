@@ -1,5 +1,5 @@
-// A program that replaces the plain operator new and delete, and no other form: what they handed out
-// comes back to them by the sized delete that compilers call, and the nothrow new asks them.
+// A program that replaces the plain operator new and delete, and no other form: what they handed
+// out comes back to them by the sized delete that compilers call, and the nothrow new asks them.
 // promise: 22
 #include "common.h"
 #include <new>

@@ -1,5 +1,6 @@
-// A library that is opened with RTLD_DEEPBIND has its own symbols first, and the process's malloc all the same. The
-// loader sees who called: its run path, its namespace; and what it says of a failure is what it says without Toft.
+// A library that is opened with RTLD_DEEPBIND has its own symbols first, and the process's malloc
+// all the same. The loader sees who called: its run path, its namespace; and what it says of a
+// failure is what it says without Toft.
 // flags: -pthread -rdynamic
 // aux: deep.c
 // aux: deep_opener.c
@@ -63,7 +64,7 @@ static void failures(void)
     CHECK(library && errno == E2BIG && dlclose(library) == 0);
 }
 
-/* A namespace of its own has a C library of its own: what comes from there goes back there. */
+/* A separate namespace has its own C library: what comes from there is freed there. */
 static void namespaces(void)
 {
     void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);

@@ -1,5 +1,6 @@
-// TOFT_DEEPBIND=0: a library that is opened with RTLD_DEEPBIND has the C library's malloc, and nothing is said. Without the
-// flag, and for everything else in the process, malloc is Toft's. The hardened build says that it does not take the option.
+// TOFT_DEEPBIND=0: a library that is opened with RTLD_DEEPBIND has the C library's malloc, and
+// nothing is said. Without the flag, and for everything else in the process, malloc is Toft's. The
+// hardened build says that it does not take the option.
 // flags: -rdynamic
 // aux: deep.c
 // libs: -ldl

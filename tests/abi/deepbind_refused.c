@@ -1,4 +1,5 @@
-// The kernel does not let libc's table of symbols be changed: libraries are opened without the flag, which is said once.
+// The kernel does not let libc's table of symbols be changed: libraries are opened without the
+// flag, which is said once.
 // flags: -rdynamic
 // aux: deep.c
 // libs: -ldl

@@ -1,6 +1,7 @@
-// What malloc looks at before it hands it out costs one page fault for each page that its user writes, not one for the
-// look and one for the writing: of slots that nobody had, and of medium ones whose pages have gone. Of large ones among
-// these the pages that nobody writes to cost none.
+// What malloc checks before it hands it out costs one page fault for each page that its user
+// writes, not one for the check and one for the writing. This holds for slots never handed out, and
+// for medium ones whose pages have gone. Of large ones among these the pages that are not written
+// to cost none.
 // libc: skip it may keep the pages
 #include "common.h"
 #include <sys/resource.h>
@@ -15,7 +16,7 @@ static long faults(void)
     return used.ru_minflt;
 }
 
-// Faults of blocks of so many bytes of which the first are written to, for each page that is.
+// Faults of blocks of `bytes` bytes whose first `written` are written to, for each page that is.
 static double faults_a_page(size_t bytes, size_t written)
 {
     int count = BYTES / bytes < N ? BYTES / bytes : N;

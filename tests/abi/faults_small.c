@@ -1,5 +1,6 @@
-// A page of small slots that has gone back costs malloc one fault when it is used again: it is written to first, and
-// looked at then. To look first would bring the kernel's page of zeros, which the first write replaces by another fault.
+// A page of small slots that has gone back costs malloc one fault when it is used again: it is
+// written to first, and looked at then. To look first would bring the kernel's page of zeros, which
+// the first write replaces by another fault.
 // libc: skip it may keep the pages
 #include "common.h"
 #include <sys/resource.h>
@@ -30,7 +31,8 @@ static long pages(int count)
     return pages;
 }
 
-// Faults for each page of blocks of so many bytes, each of which is written to. One of 64 stays, so that their slabs do.
+// Faults for each page of blocks of `bytes` bytes, each of which is written to. One of 64 stays, so
+// that their slabs do.
 static double faults_a_page(size_t bytes)
 {
     int count = BYTES / bytes;

@@ -1,6 +1,7 @@
-// What the first calls of a thread cost in page faults. Its heap's tables are got for writing, each page once, and a
-// thread that takes over the heap of one that has ended finds them all. Where threads run at the same time, each page
-// that is replaced by another must leave the other processors' caches, too.
+// What the first calls of a thread cost in page faults. Its heap's tables are got for writing, each
+// page once, and a thread that takes over the heap of one that has ended finds them all. Where
+// threads run at the same time, each page that is replaced by another must leave the other
+// processors' caches, too.
 // libc: skip it has other tables
 #include "common.h"
 #include <pthread.h>
@@ -25,7 +26,7 @@ static void *work(void *argument)
     memset(block, 1, sizeof block);
     pthread_barrier_wait(&all);
     long before = faults();
-    // Call sites of their own, of one class: what is counted is not the slots' pages.
+    // Separate call sites, of one class: what is counted is not the slots' pages.
     block[0] = malloc(40);
     block[1] = malloc(40);
     block[2] = malloc(40);
@@ -39,7 +40,7 @@ static void *work(void *argument)
         free(block[i]);
     }
     *cost = faults() - before;
-    // None ends before all have begun: each has a heap of its own.
+    // None ends before all have begun: each has its own heap.
     pthread_barrier_wait(&all);
     return 0;
 }

@@ -1,5 +1,5 @@
-// Paging out, huge pages and readying ahead under a filter that kills at every call that a malloc need not
-// make, the library's thread included: what they may not ask they do without.
+// Paging out, huge pages and readying ahead under a filter that kills at every call that a malloc
+// need not make, the library's thread included: what they may not ask they do without.
 // flags: -pthread
 // env: TOFT_COLD=1
 // env: TOFT_HUGE=dense
@@ -14,7 +14,7 @@ int main(void)
     size_t (*page_out)(void) = (size_t(*)(void))symbol("toft_pageout_cold");
     CHECK(page_out);
     prepare();
-    /* Enough for the library's thread, in slabs and in large blocks, and for a look or two. */
+    /* Enough for the library's thread, in slabs and in large blocks, and for a scan or two. */
     enum { N = 40000, SIZE = 1000, LARGE = 8 << 20 };
     static unsigned char *block[N + 1];
     for (int i = 0; i < N; i++) {

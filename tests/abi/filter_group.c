@@ -1,5 +1,5 @@
-// The library's thread looks at the cgroup about once a second; not when a filter has been installed
-// for all threads, which kills whoever opens a file.
+// The library's thread reads the cgroup about once a second; not when a filter has been installed
+// for all threads that kills on the opening of a file.
 // env: TOFT_DECAY=50
 // flags: -pthread
 // timeout: 60

@@ -1,5 +1,5 @@
-// A share of the memory as a limit, in a program that is started under a filter which kills at calls that
-// starting a program does not make: it starts, and the limit holds.
+// A share of the memory as a limit, in a program that is started under a filter which kills at
+// calls that starting a program does not make: it starts, and the limit holds.
 // env: TOFT_LIMIT=1%
 // libc: skip it has no limit
 // flags: -pthread

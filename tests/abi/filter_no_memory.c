@@ -1,5 +1,5 @@
-// A filter that is installed while there is no memory for an allocator at all: when there is, later,
-// it does not believe that it would have been told.
+// A filter that is installed while there is no memory for an allocator at all: when there is,
+// later, it does not believe that it would have been told.
 // promise: 24
 // musl: skip does not run .preinit_array
 #include "filter.h"

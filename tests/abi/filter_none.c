@@ -1,4 +1,4 @@
-// The same without a filter: nothing is taken for one. In a child of fork, neither.
+// Without a filter: nothing is taken for one. In a child of fork, neither.
 // flags: -pthread
 // promise: 24
 #include "filter.h"

@@ -1,5 +1,6 @@
-// toft_free_permanently: what was in the block is gone, its address is never handed out again, at that site and size, by
-// this thread and one that takes over its slabs, in the child of a fork, and its pages go back. It is counted.
+// toft_free_permanently: what was in the block is gone, and its pages are returned to the OS. Its
+// address is never handed out again, at that site and size, by this thread and one that takes over
+// its slabs, in the child of a fork. It is counted.
 // flags: -pthread
 // run: 64
 // run: 5000

@@ -1,4 +1,5 @@
-// The pages of what was freed for good go back at once: of medium and large blocks, and of small ones with the last on a page.
+// The pages of what was freed for good are returned at once: of medium and large blocks, and of
+// small ones with the last on a page.
 // libc: skip it has no such function
 // aarch64: skip the figures include the emulator's memory
 #include "common.h"

@@ -1,5 +1,5 @@
-// Without hints nothing of them is there: sites are hashed, and none is grouped. Correct programs of the shape of
-// hints_followed.c.
+// Without hints nothing of them is there: sites are hashed, and none is grouped. Correct programs
+// of the shape of hints_followed.c.
 // build: default the hardened build keeps all sites apart
 // libc: skip it has no partitions
 // promise: 15

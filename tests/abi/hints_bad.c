@@ -1,6 +1,7 @@
-// A file of hints that is none is named once, with the reason, and the program goes on as without one: missing, a
-// folder, a pipe that nobody writes to, a device, too large, empty, of another version, garbage. Of a file of another
-// build nothing is followed; bad lines are named, eight at most, and the others hold.
+// A file of hints that is none is named once, with the reason, and the program goes on as without
+// one. The file is missing, a folder, a pipe without a writer, a device, too large, empty, of
+// another version, or garbage. Of a file of another build nothing is followed; bad lines are named,
+// eight at most, and the others hold.
 // flags: -Wl,--build-id=0x0badc0de01234567
 // build: default the hardened build keeps all sites apart
 // libc: skip it has no options

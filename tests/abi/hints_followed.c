@@ -1,5 +1,6 @@
-// Sites that a file of hints names have a partition of their own, or share one with the others of their group and with
-// nobody else, wherever the program lies; and so has the site of a library that is loaded later. All others share one.
+// Sites that a file of hints names have a separate partition, or share one only with the others of
+// their group, wherever the program is loaded. So has the site of a library that is loaded later.
+// All others share one.
 // flags: -Wl,--build-id=0x0badc0de01234567
 // aux: hinted.c
 // libs: -ldl

@@ -1,5 +1,6 @@
 // build: hardened walls
-// What a large block gains by realloc holds nothing that the library has written there, and is zero.
+// What a large block gains by realloc holds nothing that the library has written there, and is
+// zero.
 // promise: 11
 // libc: skip it does not promise that
 #include "common.h"

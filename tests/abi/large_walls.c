@@ -1,7 +1,7 @@
 // build: hardened walls
-// Large blocks of any size and alignment: aligned, usable to the last byte, ended within 16 bytes by a
-// page that faults where nothing else was asked for, preceded by one; they keep what is in them through
-// any change of size, and new bytes are zero where calloc says so.
+// Large blocks of any size and alignment: aligned, usable to the last byte, ended within 16 bytes
+// by a page that faults where nothing else was asked for, preceded by one. They keep what is in
+// them through any change of size, and new bytes are zero where calloc says so.
 // timeout: 120
 // promise: 7 8 9 21
 // libc: skip it has no walls

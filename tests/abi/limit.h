@@ -64,7 +64,7 @@ static void full_realloc(void)
     free(p);
 }
 
-/* Each thread has a size of its own: which of them gets how much is a race. */
+/* Each thread has its own size: which of them gets how much is a race. */
 static void *exhauster(void *arg)
 {
     static const size_t sizes[] = {300000, 20000, 300000, 100, 1 << 20, 5000};

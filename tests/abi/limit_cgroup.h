@@ -20,7 +20,7 @@ HELPER void put_number(const char *path, size_t number)
     put(path, text);
 }
 
-/* No where the system allows nobody to have mounts of his own. */
+/* Returns 0 if the system does not allow the process its own mounts. */
 HELPER int make_cgroup(void)
 {
     char maps[64];

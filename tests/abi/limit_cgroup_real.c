@@ -1,6 +1,6 @@
-// In a cgroup whose limit the kernel enforces: with TOFT_LIMIT=80% a program that takes what it can get,
-// and writes to all of it, is told that there is no more; without, it is killed. And where the group is
-// nearly full, what was freed goes back long before its time.
+// In a cgroup whose limit the kernel enforces: with TOFT_LIMIT=80% a program that takes what it can
+// get, and writes to all of it, is told that there is no more; without, it is killed. And where the
+// group is nearly full, what was freed is returned to the OS long before its time.
 // libc: skip it has no limit
 // timeout: 120
 #include "limit.h"
@@ -29,7 +29,8 @@ static int put_number(const char *name, size_t number)
     return put(name, text);
 }
 
-/* A group within the test's own, which may have so many bytes; the reason where there can be none. */
+/* Makes a group within the test's own, which may have `bytes` bytes; returns the reason if it
+ * cannot. */
 static const char *make_group(size_t bytes)
 {
     static char text[8192];

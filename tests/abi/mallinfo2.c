@@ -10,7 +10,7 @@ static void *small[N], *large[LARGE];
 static size_t in_use(void)
 {
     struct mallinfo2 m = mallinfo2();
-    /* Large blocks, which have a mapping of their own, are counted apart. */
+    /* Large blocks, which have separate mappings, are counted apart. */
     size_t total = m.uordblks + m.hblkhd;
     CHECK(m.arena + m.hblkhd >= total);
     return total;

@@ -1,5 +1,5 @@
-// malloc_stats writes to standard error what is really in use, and by which call sites: the largest first, each with the
-// file that it is in.
+// malloc_stats writes to standard error what is really in use, and by which call sites: the largest
+// first, each with the file that it is in.
 // promise: 22
 #include "common.h"
 

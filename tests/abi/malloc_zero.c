@@ -1,4 +1,4 @@
-// malloc(0) and its kin give a block of their own each time, freeable, at no mapping's cost.
+// malloc(0) and its kin give a separate block each time, freeable, at no mapping's cost.
 // promise: 10 21
 #include "common.h"
 

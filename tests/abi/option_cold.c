@@ -1,5 +1,5 @@
-// With TOFT_COLD=1 live data goes out that was not used for a second or two, without any call; with it
-// off, the default, it does not. What is out comes back by being read.
+// With TOFT_COLD=1 live data goes out that was not used for a second or two, without any call; with
+// it off, the default, it does not. What is out comes back by being read.
 // libc: skip it has no such option
 // stderr-any: it may say that there is no swap
 // timeout: 120

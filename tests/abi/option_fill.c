@@ -1,4 +1,5 @@
-// TOFT_FILL: what malloc hands out is a5, what is freed df, what calloc gives zero; realloc keeps what there is.
+// TOFT_FILL: what malloc hands out is a5, what is freed df, what calloc gives zero; realloc keeps
+// what there is.
 // flags: -pthread
 // env: TOFT_FILL=alloc,free
 // libc: skip it has no such option

@@ -1,4 +1,5 @@
-// TOFT_GUARDED=100: about one allocation in a hundred ends at a page that cannot be read; without the option none does.
+// TOFT_GUARDED=100: about one allocation in a hundred ends at a page that cannot be read; without
+// the option none does.
 // env: TOFT_GUARDED=100
 // libc: skip it has no such option
 #include "common.h"

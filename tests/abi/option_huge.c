@@ -1,6 +1,6 @@
-// Huge pages with TOFT_HUGE: `off`, the default, and `dense` advise slabs against them, where the system makes
-// some by itself, `kernel` does not; `dense` makes them where everything is live, in slabs and in large blocks, and what is freed
-// there goes back all the same.
+// Huge pages with TOFT_HUGE. `off`, the default, and `dense` advise slabs against them, where the
+// system makes some by itself; `kernel` does not. `dense` makes them where everything is live, in
+// slabs and in large blocks, and what is freed there is returned to the OS all the same.
 // build: default slots that are taken at random leave slabs less dense
 // libc: skip it has no such option
 // stderr-any: it may say that the kernel has no huge pages to ask for
@@ -43,7 +43,7 @@ static int has_flag(const void *p, const char *flag)
     return has;
 }
 
-/* Whether the system makes huge pages that nobody has asked for. */
+/* Whether the system makes huge pages unasked. */
 static int unasked(void)
 {
     static char all[256], middle[256];
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     int made = 0;
     for (int tenths = 0; tenths < (dense ? 600 : 80) && !made; tenths++) {
         usleep(100000);
-        /* The thread has something to look at now and then. */
+        /* The thread has something to check now and then. */
         free(malloc(200000));
         made = huge_bytes() >= wanted;
     }

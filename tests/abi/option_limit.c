@@ -1,6 +1,6 @@
-// Under TOFT_LIMIT=64m each size, every byte written, until NULL with ENOMEM: what is resident beyond
-// what was at the start is at most the limit and the tables; after frees there is as much again, and
-// other sizes can have it; smaller is always possible.
+// Under TOFT_LIMIT=64m each size, every byte written, until NULL with ENOMEM: what is resident
+// beyond what was at the start is at most the limit and the tables. After frees there is as much
+// again, and other sizes can have it. Smaller is always possible.
 // env: TOFT_LIMIT=64m
 // libc: skip it has no limit
 // promise: 26 27

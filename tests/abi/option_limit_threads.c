@@ -1,5 +1,5 @@
-// Nine threads at TOFT_LIMIT=48m: every function fails with ENOMEM and no other effect, after frees all
-// of them work again, and at no moment is more resident than the limit, a slab or a block for each
+// Nine threads at TOFT_LIMIT=48m: every function fails with ENOMEM and no other effect. After frees
+// all of them work again. At no moment is more resident than the limit, a slab or a block for each
 // thread, and the tables.
 // flags: -pthread
 // env: TOFT_LIMIT=48m

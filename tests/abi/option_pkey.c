@@ -1,5 +1,6 @@
-// TOFT_PKEY: the tables have a key and what malloc hands out has none; all calls go on as always, by every thread, in
-// signal handlers that interrupt calls, in children, at a thread's end, for zones.
+// TOFT_PKEY: the tables have a key and what malloc hands out has none; all calls go on as always,
+// by every thread, in signal handlers that interrupt calls, in children, at a thread's end, for
+// zones.
 // flags: -pthread
 // env: TOFT_PKEY=1
 // build: hardened the other build has no doors

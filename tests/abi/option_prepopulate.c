@@ -1,4 +1,5 @@
-// TOFT_PREPOPULATE=1: what is mapped has its pages, so that first touches cost no fault; without it they do.
+// TOFT_PREPOPULATE=1: what is mapped has its pages, so that first touches cost no fault; without it
+// they do.
 // libc: skip it has no such option
 // env: TOFT_READY=0
 // env: TOFT_RECLAIM=off

@@ -1,5 +1,5 @@
-// TOFT_QUARANTINE makes the quarantine smaller: a block comes back long before as many others of its class were freed
-// as stand in line where nothing is set, which `quarantine_delay.c` holds.
+// TOFT_QUARANTINE makes the quarantine smaller: a block comes back long before as many others of
+// its class were freed as stand in line where nothing is set, which `quarantine_delay.c` holds.
 // build: hardened the default one has none
 // env: TOFT_QUARANTINE=4k
 // libc: skip glibc hands out what was freed last

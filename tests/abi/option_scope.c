@@ -1,5 +1,5 @@
-// TOFT_SCOPE=program: the program is on the library and its children are not, whichever way they are started; the rest
-// of the environment, other preloads among it, is left alone.
+// TOFT_SCOPE=program: the program is on the library and its children are not, whichever way they
+// are started; the rest of the environment, other preloads among it, is left alone.
 // env: TOFT_SCOPE=program
 // env: TOFT_LARGE_KEEP=1m
 // env: OTHER=kept

@@ -1,4 +1,4 @@
-// TOFT_SITES says whether sites are hashed or exact; without it that is so where the build and TOFT_PARTITIONS say so.
+// TOFT_SITES chooses hashed or exact sites; without it the build and TOFT_PARTITIONS choose.
 // run: hash 64 0
 // run: exact 2048 1
 // libc: skip it has no partitions

@@ -1,4 +1,4 @@
-// Live data that nobody uses goes out to swap, 94 % of it, what is used stays, and everything reads
+// Live data that is not used goes out to swap, 94 % of it, what is used stays, and everything reads
 // as before: small, medium and large blocks, from two threads, one of them asleep all the time.
 // flags: -pthread
 // libc: skip it has no such call
@@ -106,7 +106,7 @@ int main(void)
     CHECK(rss - rss_bytes() >= bytes / 100 * 90);
     CHECK(in_memory(&hot) == hot_before);
 
-    /* The kernel's own writes count: read() into memory that nobody else has written to. */
+    /* The kernel's own writes count: read() into memory that nothing else has written to. */
     use(&hot);
     toft_pageout_cold();
     int fd = open("/dev/zero", O_RDONLY);

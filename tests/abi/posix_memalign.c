@@ -1,5 +1,5 @@
-// posix_memalign: the alignment must be a power of two and a multiple of a pointer's size; a failure
-// is its return value and leaves the pointer alone.
+// posix_memalign: the alignment must be a power of two and a multiple of a pointer's size; a
+// failure is its return value and leaves the pointer alone.
 // promise: 20 21
 #include "common.h"
 

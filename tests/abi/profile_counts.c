@@ -1,5 +1,6 @@
-// toft_profile writes how many blocks each call site has and has ever had, exactly: of small, medium and large blocks,
-// freed by their thread and by another, resized in place and moved; also where call sites share all memory.
+// toft_profile writes how many blocks each call site has and has ever had, exactly: of small,
+// medium and large blocks, freed by their thread and by another, resized in place and moved; also
+// where call sites share all memory.
 // flags: -pthread -O1
 // libc: skip it has no toft_profile
 // run: exact
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
         struct counts x = counts_of((void *)mixed);
         CHECK(x.objects == model[0].objects && x.allocations == model[0].allocations);
     } else {
-        /* By their sizes nobody tells whose they were; all together they are as many. */
+        /* Their sizes do not tell whose they were; all together they are as many. */
         unsigned long mine = 10000 + 3000 + 15000 + model[0].allocations + 60;
         CHECK(all.allocations >= mine + 1 && all.allocations < mine + 200);
     }

@@ -1,4 +1,5 @@
-// The program ends while another thread is in the middle of writing a profile: the one of the exit is written all the same.
+// The program ends while another thread is in the middle of writing a profile: the one of the exit
+// is written all the same.
 // flags: -pthread
 // libc: skip it writes no profiles
 // promise: 24
@@ -7,7 +8,7 @@
 
 static void *writes(void *unused)
 {
-    /* Into a pipe that nobody reads yet: it stays in the middle. */
+    /* Into a pipe that is not read yet: it stays in the middle. */
     raise(SIGUSR2);
     return unused;
 }

@@ -1,5 +1,6 @@
-// A signal that writes a profile comes while the thread is on an alternate stack of 8 KiB with a page that faults below
-// it, as every thread of Rust's library has: the profile is written, the stack suffices, and the program goes on.
+// A signal that writes a profile comes while the thread is on an alternate stack of 8 KiB with a
+// page that faults below it, as every thread of Rust's library has. The profile is written, the
+// stack suffices, and the program goes on.
 // flags: -pthread
 // libc: skip it writes no profiles
 // promise: 24

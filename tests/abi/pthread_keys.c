@@ -1,6 +1,6 @@
-// The program gets all pthread keys, the one that Toft had included, and threads that allocate work when
-// no key is free. What threads leave that were there before serves threads that come after, and the
-// child of a fork keeps its heap.
+// The program gets all pthread keys, the one that Toft had included, and threads that allocate work
+// when no key is free. What threads leave that were there before serves threads that come after,
+// and the child of a fork keeps its heap.
 // flags: -pthread
 // promise: 25
 // musl: skip one of its 128 keys is Toft's

@@ -1,5 +1,6 @@
-// A purge reaches what sleeping threads have claimed: whatever they have freed goes, although it is what their next
-// malloc hands out, and what they hold stays as it is. With no descriptor to be had, what is claimed stays.
+// A purge reaches what sleeping threads have claimed: whatever they have freed goes, although it is
+// what their next malloc hands out, and what they hold stays as it is. With no descriptor to be
+// had, what is claimed stays.
 // flags: -pthread
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=calls

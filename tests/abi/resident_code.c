@@ -1,5 +1,6 @@
-// A small program has the code in memory that it runs, and little of the rest: what all programs run lies together. The
-// kernel maps a file's pages in pieces of 64 KiB, so what is strewn over the library would bring all of it.
+// A small program has the code in memory that it runs, and little of the rest: what all programs
+// run lies together. The kernel maps a file's pages in pieces of 64 KiB, so what is strewn over the
+// library would bring all of it.
 // libc: skip it is about Toft's own code
 // musl: skip looks for the mappings of libtoft.so
 // aarch64: skip the figures include the emulator's memory
@@ -42,7 +43,7 @@ int main(void)
     printf("%ld KiB of %ld\n", there, all);
     fflush(stdout);
     CHECK(all > 300 && there > 0);
-    // Two pieces, or three as they come to lie; and one for what else may run.
+    // Two pieces, or three, depending on where they are; and one for what else may run.
     CHECK(there <= 4 * 64);
     return 0;
 }

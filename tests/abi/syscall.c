@@ -1,5 +1,5 @@
-// syscall and prctl do what the C library's do: six arguments, results up to 64 bits, errno on failure
-// and only then, calls that return twice, cancellation left alone.
+// syscall and prctl do what the C library's do: six arguments, results up to 64 bits, errno on
+// failure and only then, calls that return twice, cancellation left alone.
 // flags: -pthread
 #include "common.h"
 #include <sys/prctl.h>

@@ -1,4 +1,5 @@
-// The figures of `mallinfo2.c` are as true where blocks are guarded ones, all of them or as many as there is room for.
+// The figures of `mallinfo2.c` are as true where blocks are guarded ones, all of them or as many as
+// there is room for.
 // promise: 22
 // flags: -pthread
 // env: TOFT_GUARDED=1

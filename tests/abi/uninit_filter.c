@@ -1,5 +1,6 @@
-// A program that installs a filter of system calls for all its threads, one that knows only what any malloc calls: from then on
-// nothing that it reads is named, and nobody waits for a watcher that may not call.
+// A program installs a filter of system calls for all its threads, one that knows only what any
+// malloc calls: from then on nothing that it reads is named, and no thread waits for a watcher that
+// may not call.
 // flags: -pthread
 // env: TOFT_UNINIT=1
 // libc: skip it has no such option

@@ -1,5 +1,5 @@
-// Where the system does not allow userfaultfd, TOFT_UNINIT says so once and is off: what was not written can be read, from several
-// threads, and nobody waits.
+// Where the system does not allow userfaultfd, TOFT_UNINIT says so once and is off: what was not
+// written can be read, from several threads, and no thread waits.
 // flags: -pthread
 // stderr: toft: TOFT_UNINIT: the system does not allow userfaultfd with the kernel's accesses; it is off
 // libc: skip it has no such option

@@ -6,7 +6,7 @@
 int main(void)
 {
     CHECK(malloc_usable_size(NULL) == 0);
-    /* In the hardened library nothing at all can be used of a block of no bytes. */
+    /* In the hardened library nothing at all can be used of a zero-size block. */
     void *nothing = malloc(launder_size(0));
     size_t least = malloc_usable_size(nothing) == 0;
     free(nothing);
@@ -23,7 +23,7 @@ int main(void)
         CHECK(malloc_usable_size(p) == usable);
         /* Of no bytes there is nothing to keep, and realloc frees it. */
         unsigned char *q = usable ? realloc(p, usable) : p;
-        /* glibc may move a block that has a mapping of its own. */
+        /* glibc may move a block that has its own mapping. */
         CHECK(q && (q == p || (!on_toft() && size > 100000)));
         CHECK(filled(q, usable, 4));
         usable = q == p ? usable : malloc_usable_size(q);

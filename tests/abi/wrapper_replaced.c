@@ -1,6 +1,6 @@
-// A library with a wrapper of malloc is unloaded, and another comes to lie in its place: what was learnt of the first
-// one's frame leads to other words of the stack. These are seen to be no return addresses, and are not taken for call
-// sites; the new wrapper is a call site as any other.
+// A library with a wrapper of malloc is unloaded, and another is loaded in its place: what was
+// learnt of the first one's frame leads to other words of the stack. These are seen to be no return
+// addresses, and are not taken for call sites; the new wrapper is a call site as any other.
 // aux: wrapper_first.c
 // aux: wrapper_second.c
 // libs: -ldl

@@ -1,5 +1,5 @@
-// Private zones do what their page says: blocks of every size, zero where asked, aligned, apart from malloc's; errno
-// of what cannot be; figures; names in /proc/self/maps; fixed sizes; NULL.
+// Private zones do what their page says: blocks of every size, zero where asked, aligned, apart
+// from malloc's; errno of what cannot be; figures; names in /proc/self/maps; fixed sizes; NULL.
 // libc: skip it has no zones
 #include "../zones.h"
 

@@ -1,5 +1,5 @@
-// How many blocks of a size are handed out and freed before the first comes back: so many slots
-// malloc claims at a time.
+// How many blocks of a size are handed out and freed before the first comes back: the number of
+// slots that malloc claims at a time.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ int main(void)
     void *first = 0;
     int count = 0;
     for (int round = 0; round < 1000; round++) {
-        // One call site, and nobody else allocates meanwhile.
+        // One call site, and no other thread allocates meanwhile.
         void *volatile block = malloc(16);
         if (round == 0)
             first = block;

@@ -4,8 +4,8 @@
 // timeout: 60
 // libc: skip it counts nothing
 //
-// Arguments: the kind of locks (none, arena, class) and whether there are caches (0, 1); the number of
-// arenas is in TOFT_EXPERIMENT_ARENAS.
+// Arguments: the kind of locks (none, arena, class) and whether there are caches (0, 1); the number
+// of arenas is in TOFT_EXPERIMENT_ARENAS.
 #include "common.h"
 #include <sys/mman.h>
 

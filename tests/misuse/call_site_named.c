@@ -12,7 +12,7 @@
 
 static const char *kind;
 
-/* In a section of its own, to know where it ends. */
+/* In a separate section, to know where it ends. */
 __attribute__((noinline, noclone, section("take_section"))) static void *take(void)
 {
     void *p = NULL;

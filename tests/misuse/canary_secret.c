@@ -1,4 +1,4 @@
-// What lies behind a block is another in every process and behind every block; the first byte is zero,
+// The canary after a block differs in every process and after every block. Its first byte is zero,
 // so that a string that runs on ends there.
 // build: hardened the default one writes nothing there
 // libc: skip glibc writes nothing there

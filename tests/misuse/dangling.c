@@ -1,6 +1,7 @@
-// toft_dangling names a word of a live block, of a global variable and of a mapping that lead into blocks which were freed:
-// small, medium and large ones, their start and their middle. Not the twin, which clears them; and not words that lead to live
-// blocks, behind their ends, or to slots that nobody ever had.
+// toft_dangling names a word of a live block, of a global variable and of a mapping that lead into
+// blocks which were freed: small, medium and large ones, their start and their middle. Not the
+// twin, which clears them; and not words that lead to live blocks, after their ends, or to slots
+// never handed out.
 // env: TOFT_REPORT=line
 // stderr: toft: dangling pointer: look({global}): a word of {re:.*/dangling} leads to byte 0 of the freed {n}-byte block at {c} (large, slot 0, partition {n}; call site {addr})
 // stderr: toft: dangling pointer: look({mapped}): a word of {re:.*} leads to byte 5 of the freed {n}-byte block at {b} (medium, slot {n}, partition {n}; call site {addr})

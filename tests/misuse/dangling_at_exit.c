@@ -1,4 +1,5 @@
-// TOFT_DANGLING=1 looks when the program ends; the guarded block has its own report, with both stacks.
+// TOFT_DANGLING=1 looks when the program ends; the guarded block has its own report, with both
+// stacks.
 // env: TOFT_DANGLING=1
 // env: TOFT_GUARDED=1
 // env: TOFT_REPORT=line

@@ -1,4 +1,4 @@
-// Tight pairs of malloc and free, which a cache would serve without a look, and then one free
+// Tight pairs of malloc and free, which a cache would serve without a check, and then one free
 // more.
 // expect: signal ABRT
 // stderr: toft: double free: free({p}): this {size}-byte block is already free (medium slab, slot {n}, partition {n}; call site {addr})

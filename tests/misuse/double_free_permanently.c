@@ -1,4 +1,5 @@
-// A block that was freed for good is freed again: by free, by realloc, for good once more, and asked for its size.
+// A block that was permanently freed is passed again to free, realloc, toft_free_permanently and
+// malloc_usable_size.
 // run: 64 0
 // run: 64 1
 // run: 64 2

@@ -1,6 +1,7 @@
-// Over 100 runs: at least 28 bits of the address of a block vary, small, medium, large and of no bytes;
-// at least 20 bits of the distances between a block and one of another tier, and one of another call
-// site's partition. Bits that never vary are where a run's place is fixed, as the lowest four are.
+// Over 100 runs: at least 28 bits of the address of a small, medium, large or zero-size block vary.
+// At least 20 bits vary of the distances between a block and one of another tier, and one of
+// another call site's partition. Bits that never vary are where a run's place is fixed, as the
+// lowest four are.
 // timeout: 120
 // libc: skip the break's ASLR is what it is
 // promise: 2 3 19
@@ -8,7 +9,7 @@
 
 enum { RUNS = 100, SITES = 24, BLOCKS = 3 + SITES };
 
-/* Call sites of their own: of so many, some have other partitions than the first. */
+/* Separate call sites: of that many, some have other partitions than the first. */
 #define SITE(n)                                                                                    \
     NOINLINE void *site_##n(size_t size)                                                           \
     {                                                                                              \

@@ -1,4 +1,5 @@
-// An overflow of 4 000 bytes from a block that is never freed: with TOFT_VERIFY=exit it is reported when the program ends.
+// An overflow of 4 000 bytes from a block that is never freed: with TOFT_VERIFY=exit it is reported
+// when the program ends.
 // env: TOFT_VERIFY=exit
 // build: hardened the default one does not look
 // expect: signal ABRT

@@ -1,5 +1,5 @@
-// A program writes to a freed block whose slot is not allocated again: it exits, or first allocates 5 000 blocks of other
-// sizes. With TOFT_VERIFY=exit the write is reported when the program ends.
+// A program writes to a freed block whose slot is not allocated again: it exits, or first allocates
+// 5 000 blocks of other sizes. With TOFT_VERIFY=exit the write is reported when the program ends.
 // run: 20 0
 // run: 1000 0
 // run: 20000 0

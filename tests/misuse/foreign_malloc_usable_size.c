@@ -1,4 +1,4 @@
-// malloc_usable_size of addresses that are nobody's.
+// malloc_usable_size of unowned addresses.
 // run: stack
 // run: 1
 // run: 7fffffffffff

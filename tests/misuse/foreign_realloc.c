@@ -1,4 +1,4 @@
-// realloc of addresses that are nobody's.
+// realloc of unowned addresses.
 // run: stack
 // run: 1
 // run: 7fffffffffff

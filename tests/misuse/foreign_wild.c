@@ -1,5 +1,4 @@
-// free of addresses that are nobody's: small integers, non-canonical ones, the ends of the address
-// space.
+// free of unowned addresses: small integers, non-canonical ones, the ends of the address space.
 // run: 1
 // run: 8
 // run: 10

@@ -1,5 +1,6 @@
-// After start nothing of the library's own image is writable: not its data, not its bss. But for one page of the default
-// build, with the counters that tracers raise, and nothing else: `only_semaphores_stay_writable` of image.rs.
+// After start nothing of the library's own image is writable: not its data, not its bss. But for
+// one page of the default build, with the counters that tracers raise, and nothing else:
+// `only_semaphores_stay_writable` of image.rs.
 // flags: -pthread
 // libc: skip it is about the library's mappings
 // promise: 2

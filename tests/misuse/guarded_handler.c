@@ -1,5 +1,6 @@
-// A program's own handler of SIGSEGV, set before and after blocks were sampled, is called for its own faults and not
-// for the pool's; and one that calls whom it has found before itself ends as without us.
+// A program's own handler of SIGSEGV, set before and after blocks were sampled, is called for its
+// own faults and not for the pool's; and one that calls whom it has found before itself ends as
+// without us.
 // env: TOFT_GUARDED=1
 // run: own
 // run: chained

@@ -1,4 +1,5 @@
-// TOFT_ON_MISUSE=warn: each page of the pool is named once and given in to, and the program goes on.
+// TOFT_ON_MISUSE=warn: each page of the pool is named once and given in to, and the program goes
+// on.
 // env: TOFT_GUARDED=1
 // env: TOFT_ON_MISUSE=warn
 // stderr: toft: use after free: read({p}): 0 bytes inside the {size}-byte block at {p} (guarded block, free; call site {addr})

@@ -1,4 +1,5 @@
-// A write to a sampled block that was freed, after many others: its slot waits until all others were used.
+// A write to a sampled block that was freed, after many others: its slot waits until all others
+// were used.
 // env: TOFT_GUARDED=1
 // expect: signal ABRT
 // stderr: toft: use after free: write({p}): 0 bytes inside the {size}-byte block at {p} (guarded block, free; call site {addr})

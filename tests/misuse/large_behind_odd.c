@@ -1,6 +1,6 @@
 // build: hardened walls
-// The byte behind a large block whose size is no multiple of 16 is watched: a write there is found when
-// the block is freed.
+// The byte behind a large block whose size is no multiple of 16 is watched: a write there is found
+// when the block is freed.
 // promise: 7
 // expect: signal ABRT
 // stderr: toft: heap overflow: free({p}): byte 1 behind this 200003-byte block was overwritten (large block, partition {n}; call site {addr})

@@ -1,6 +1,7 @@
 // build: hardened walls
-// The address of a freed large block comes back late: not among the next 256 blocks of its size, and
-// then at a random time; and what waits has no mapping, nor pages but for the mebibyte that is kept.
+// The address of a freed large block comes back late: not among the next 256 blocks of its size,
+// and then at a random time. What waits has no mapping, nor pages but for the mebibyte that is
+// kept.
 // promise: 13 14
 // libc: skip it gives the same block
 #include "common.h"

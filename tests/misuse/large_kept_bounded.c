@@ -1,7 +1,7 @@
 // build: hardened walls
-// What is kept of freed large blocks is bounded: no more than a mebibyte and what is live, all together no more than an
-// eighth above what was ever live, nothing after malloc_trim or when the time has passed; and of blocks that nobody has
-// touched nothing is kept or brought into memory.
+// What is kept of freed large blocks is bounded: no more than a mebibyte and what is live, all
+// together no more than an eighth above what was ever live. Nothing is kept after malloc_trim or
+// when the time has passed. Of blocks that were not touched nothing is kept or brought into memory.
 // promise: 14
 // env: TOFT_RECLAIM=off
 // libc: skip its threshold for mappings moves
@@ -29,7 +29,7 @@ int main(void)
         free(launder(p));
         CHECK(rss_bytes() < rss + SLACK);
     }
-    // Nobody has touched it.
+    // It was not touched.
     size_t rss = rss_bytes();
     for (int i = 0; i < 200; i++) {
         char *p = malloc(SIZE);

@@ -1,6 +1,6 @@
 // build: hardened walls
-// What is kept of freed large blocks is kept for the time of TOFT_DECAY, goes back when it has passed, and makes room
-// under a limit before malloc says no.
+// What is kept of freed large blocks is kept for the time of TOFT_DECAY, is returned to the OS when
+// it has passed, and makes room under a limit before malloc returns NULL.
 // promise: 14
 // env: TOFT_DECAY=1000
 // env: TOFT_RECLAIM=thread

@@ -1,7 +1,8 @@
 // build: hardened walls
-// A freed large block faults on reading and on writing, on each of its pages, at once and while its pages are kept for
-// another; so does the old place of one that has moved. That pages are kept is asked of the kernel. What gets them is
-// zero, though it was full, and costs no fault for each page.
+// A freed large block faults on reading and on writing, on each of its pages, at once and while its
+// pages are kept for another; so does the old place of one that has moved. That pages are kept is
+// asked of the kernel. What gets them is zero, though it was full, and costs no fault for each
+// page.
 // promise: 11 12 14
 // libc: skip it may go on having what was freed
 #include "faults.h"

@@ -1,6 +1,6 @@
 // build: hardened walls
-// A large block of which the program has changed the rights, and which it frees as it is, does no harm to the free, nor to
-// whoever has a large block next: that is readable, writable, not executable, and zero.
+// The program changes the rights of a large block, and frees it as it is. That does no harm to the
+// free, nor to the next large block: it is readable, writable, not executable, and zero.
 // promise: 12 14
 // libc: skip what it keeps in its heap goes on having the rights
 #include "faults.h"

@@ -1,4 +1,4 @@
-// What the allocator keeps for itself is in mappings of its own whose distance from the blocks
+// What the allocator keeps for itself is in separate mappings whose distance from the blocks
 // differs from run to run in at least 20 bits.
 // libc: skip glibc keeps its metadata between blocks
 // timeout: 60

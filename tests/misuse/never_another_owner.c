@@ -1,7 +1,7 @@
-// What a call site has freed cannot be had by another call site, nor by itself at another size, in ten
-// million attempts each: while half of it lives, when all is freed, and after a trim. None in 10^7 means
-// a chance below 3 in 10^7, with 95 % confidence. Which sites share the partition by chance is asked of
-// the library itself, so nothing is allowed for.
+// What a call site has freed cannot be had by another call site, nor by itself at another size, in
+// ten million attempts each: while half of it lives, when all is freed, and after a trim. None in
+// 10^7 means a chance below 3 in 10^7, with 95 % confidence. Which sites share the partition by
+// chance is asked of the library itself, so nothing is allowed for.
 // run: 64
 // run: 1000
 // timeout: 120
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2);
     size = strtoul(argv[1], NULL, 10);
     int others[SITES], count = 0, own = 0, one = 1;
-    /* Where each site has a partition of its own, it has it from its first call on. */
+    /* Where each site has a separate partition, it has it from its first call on. */
     for (int i = 0; i < SITES; i++)
         free(site[i](size));
     int partition = partition_of(0);

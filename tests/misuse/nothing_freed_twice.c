@@ -1,5 +1,5 @@
 // build: hardened walls
-// A block of no bytes is freed once.
+// A zero-size block can be freed only once.
 // promise: 4 10
 // expect: signal ABRT
 // stderr: toft: double free: free({p}): this 0-byte block is already free (of no bytes)

@@ -1,5 +1,5 @@
 // build: hardened walls
-// What lies between two blocks of no bytes is none.
+// An address between two zero-size blocks is no block.
 // promise: 4 10
 // expect: signal ABRT
 // stderr: toft: invalid free: free({q}): 8 bytes inside the 0-byte block at {p} (of no bytes)

@@ -1,7 +1,7 @@
 // build: hardened walls
-// Blocks of no bytes: each has an address of its own, at a multiple of 16 or of what was asked for;
-// every read and write faults, before it is freed and after; realloc makes something of it; they cost
-// no mapping, and neither does an address come back soon.
+// Zero-size blocks: each has its own address, at a multiple of 16 or of the requested alignment.
+// Every read and write faults, before the block is freed and after. realloc makes a block with
+// bytes of it. They cost no mapping, and no address comes back soon.
 // timeout: 120
 // promise: 10 13
 // libc: skip it has bytes there

@@ -1,5 +1,5 @@
 // build: hardened walls
-// Reading a block of no bytes faults.
+// Reading a zero-size block faults.
 // promise: 10
 // expect: signal SEGV
 // twin: asks for one byte

@@ -1,4 +1,4 @@
-// One byte behind what was asked for is written, whatever the size.
+// One byte after the requested size is written, whatever the size.
 // build: hardened the default one does not look
 // run: 1
 // run: 8

@@ -1,6 +1,6 @@
-// Which partition a call site gets is as good as thrown by dice: over 60 processes of 16 sites each,
-// chi-square over the 64 partitions stays below 132, which one throw in a million exceeds, and the pairs
-// of sites that share one are as many as 1 in 64 makes, to five standard deviations.
+// Which partition a call site gets is as good as thrown by dice. Over 60 processes of 16 sites
+// each, chi-square over the 64 partitions stays below 132, which one throw in a million exceeds.
+// The pairs of sites that share one are as many as 1 in 64 makes, to five standard deviations.
 // env: TOFT_ON_MISUSE=warn
 // libc: skip it has no partitions
 // timeout: 60

@@ -1,7 +1,8 @@
-// Where walls stand in slabs, how many units are left out between two large blocks, and on which page of its unit a
-// large block begins: each as often as a uniform choice makes it. Each sum of squared deviations exceeds its bound
-// less than once in ten million runs. They would notice walls that stand at the first possible place in one slab of
-// eight, gaps of which an eighth are none, and blocks of which an eighth begin on the first page.
+// Where walls stand in slabs, how many units are left out between two large blocks, and on which
+// page of its unit a large block begins: each as often as a uniform choice makes it. Each sum of
+// squared deviations exceeds its bound less than once in ten million runs. They would notice walls
+// that stand at the first possible place in one slab of eight, gaps of which an eighth are none,
+// and blocks of which an eighth begin on the first page.
 // build: hardened the default one has no walls
 // libc: skip it has no walls
 // timeout: 60
@@ -21,7 +22,8 @@ enum {
     LARGE = 4000,
 };
 
-/* The page of a slab's first wall: the first run of slots that nobody gets and that is longer than reserved ones. */
+/* The page of a slab's first wall: the first run of slots that are never handed out and that is
+ * longer than reserved ones. */
 static size_t first_wall(size_t slab)
 {
     size_t run = 0;

@@ -1,6 +1,7 @@
-// A call site that allocates pointers and one that allocates buffers of the same size never share a page, whatever lives
-// and whatever is freed, in whatever thread, threads that come after others have ended among them; nor do two kinds
-// of blocks that one function allocates, if it gives them tokens.
+// A call site that allocates pointers and one that allocates buffers of the same size never share a
+// page, whatever lives and whatever is freed, in whatever thread, also in one that starts after
+// others have exited. Nor do two kinds of blocks that one function allocates, if it gives them
+// tokens.
 // build: hardened each call site has a partition of its own there
 // flags: -pthread
 // run: 24 sites

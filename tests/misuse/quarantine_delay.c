@@ -1,8 +1,9 @@
-// A block that was freed is not handed out again before as many more of its class were freed as 16 KiB
-// hold, 1024 at most; and nobody can say exactly when: of up to 256 bytes, two delays are equal no more often than one time
-// in 150. (How long a block stays in the quarantine is equal one time in 191; what malloc chooses of comes on top. Where malloc
-// went through the groups of a slab in turn, delays lay in bunches: one in 112 of 200 bytes. That the
-// stays are distributed as they must be is tested by chi-square in `thread/quarantine.rs`.)
+// A block that was freed is not handed out again before as many more of its class were freed as 16
+// KiB hold, 1024 at most. When exactly is not predictable: of up to 256 bytes, two delays are equal
+// no more often than one time in 150. (How long a block stays in the quarantine is equal one time
+// in 191; what malloc chooses of comes on top. Where malloc went through the groups of a slab in
+// turn, delays lay in bunches: one in 112 of 200 bytes. That the stays are distributed as they must
+// be is tested by chi-square in `thread/quarantine.rs`.)
 // build: hardened the default one hands out what was freed last
 // run: 15
 // run: 63

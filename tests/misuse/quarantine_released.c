@@ -1,5 +1,5 @@
-// What is in quarantine is released before malloc returns NULL: the thread's own, that of a thread that
-// has ended, and that of one that runs.
+// What is in quarantine is released before malloc returns NULL: the thread's own, that of a thread
+// that has ended, and that of one that runs.
 // flags: -pthread
 // ulimit: -v 400000
 // build: hardened the default one has none
@@ -41,7 +41,7 @@ static void take_last(void)
         CHECK((blocks[count++] = allocate()));
 }
 
-/* Does as it is told, so that it is there before memory is short. */
+/* Frees on request; the thread starts before memory is short. */
 static void *freer(void *arg)
 {
     free(launder(malloc(10)));

@@ -1,5 +1,5 @@
 // Two threads free the same block at the same time, 200 times, by owner and stranger or by two
-// strangers, small, medium and large: each process dies by SIGABRT and names a double free, at the
+// strangers, small, medium and large. Each process dies by SIGABRT and names a double free, at the
 // call or, in a true data race, when the owner collects.
 // flags: -pthread
 // run: 64 owner

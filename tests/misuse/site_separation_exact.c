@@ -1,5 +1,5 @@
-// Where each call site has its own partition, no slot that one has freed is ever handed to another: for every
-// entry point, small, medium and large.
+// Where each call site has its own partition, no slot that one has freed is ever handed to another:
+// for every entry point, small, medium and large.
 // env: TOFT_SITES=exact
 // run: 64 0
 // run: 1000 0

@@ -1,5 +1,5 @@
-// More call sites than partitions: those that come when all are given out share, that is said, and those that
-// came before still have theirs alone.
+// More call sites than partitions: those that come when all are given out share, that is said, and
+// those that came before still have theirs alone.
 // env: TOFT_SITES=exact
 // env: TOFT_PARTITIONS=4096
 // run: 4096
@@ -16,13 +16,13 @@ int main(int argc, char **argv)
     static uintptr_t unit[MANY_SITES];
     for (int i = 0; i < MANY_SITES; i++)
         unit[i] = (uintptr_t)at_site(i, 64) >> 16;
-    /* One is nobody's and a 64th is for those that share. */
+    /* One is unowned and a 64th is for those that share. */
     long own = partitions - 1 - partitions / 64;
     CHECK(statistic("own_sites") == own);
     long merged = statistic("merged_sites");
     CHECK(merged >= MANY_SITES - own);
     CHECK(merged < MANY_SITES - own + 100);
-    /* Each has its slab again, and the first ones share with nobody. */
+    /* Each has its slab again, and the first ones share with no other. */
     for (int i = 0; i < MANY_SITES; i++)
         CHECK((uintptr_t)at_site(i, 64) >> 16 == unit[i]);
     enum { FIRST = 3900 };

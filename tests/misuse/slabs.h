@@ -16,8 +16,8 @@ NOINLINE void *take(size_t size)
     return p;
 }
 
-/* Fills so many slabs and a little more with blocks of one size, in slots of `bytes`; says how many were begun. Slabs
- * of one call site and size lie one behind another. */
+/* Fills `slabs` slabs and a little more with blocks of one size, in slots of `bytes`; returns the
+ * number of slabs that were begun. Slabs of one call site and size are one after another. */
 HELPER size_t fill_slabs(size_t size, size_t bytes, size_t slabs)
 {
     uintptr_t lowest = (uintptr_t)take(size) / SLAB;

@@ -1,4 +1,5 @@
-// A write to the allocator's own tables, by the program's code: with TOFT_PKEY it faults and is named.
+// A write to the allocator's own tables, by the program's code: with TOFT_PKEY it faults and is
+// named.
 // env: TOFT_PKEY=1
 // build: hardened it has the doors
 // expect: signal ABRT

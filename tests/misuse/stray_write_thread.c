@@ -1,4 +1,4 @@
-// The same by another thread than the one that began, while the first allocates.
+// A stray write by another thread than the one that began, while the first allocates.
 // flags: -pthread
 // env: TOFT_PKEY=1
 // build: hardened it has the doors

@@ -1,6 +1,7 @@
 // build: hardened walls
-// From the end of any block a sweep upwards faults within 64 KiB, and meets no block before that but those
-// of its own slab, which are of its size and call site; downwards too, behind at most one block more.
+// From the end of any block a sweep upwards faults within 64 KiB. It meets no block before that but
+// those of the same slab, which have the same size and call site. A sweep downwards does so too,
+// after at most one block more.
 // timeout: 120
 // promise: 1 9
 // libc: skip it has no walls

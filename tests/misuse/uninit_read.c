@@ -1,4 +1,5 @@
-// TOFT_UNINIT: a read of a block of which nothing was written is named where it happens, with the stack of the allocation.
+// TOFT_UNINIT: a read of a block of which nothing was written is named where it happens, with the
+// stack of the allocation.
 // env: TOFT_UNINIT=1
 // env: TOFT_REPORT=full
 // expect: signal ABRT

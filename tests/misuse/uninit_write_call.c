@@ -1,4 +1,5 @@
-// The kernel reads a block of which nothing was written, for write(2): that is named as well, by the watcher.
+// The kernel reads a block of which nothing was written, for write(2): that is named as well, by
+// the watcher.
 // env: TOFT_UNINIT=1
 // expect: signal ABRT
 // stderr: toft: uninitialised read: system call({p}): byte 0 of the {size}-byte block at {p} was never written, and system call 1 reads it (guarded block, live; call site {addr})

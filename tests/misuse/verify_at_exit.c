@@ -1,4 +1,5 @@
-// A write after a free, of a block that nobody asks for again: with TOFT_VERIFY it is named when the program ends.
+// A write after a free, of a block that is not handed out again: with TOFT_VERIFY it is named when
+// the program ends.
 // run: 20
 // run: 1000
 // env: TOFT_VERIFY=1000000000

@@ -1,4 +1,4 @@
-// TOFT_VERIFY=100: the same, found by the library itself within so many allocations.
+// TOFT_VERIFY=100: the same, found by the library itself within that number of allocations.
 // env: TOFT_VERIFY=100
 // expect: signal ABRT
 // stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of {n}-byte slots, partition {n}; call site {addr})

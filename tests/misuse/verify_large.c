@@ -1,4 +1,4 @@
-// In the hardened build toft_verify looks at what lies before every live large block, whosever it is.
+// In the hardened build toft_verify checks what is before every live large block of any thread.
 // flags: -pthread
 // expect: signal ABRT
 // stderr: toft: heap underflow: verify({p}): byte {n} before this 200000-byte block was overwritten (large block, partition {n}; call site {addr})

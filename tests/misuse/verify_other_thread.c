@@ -1,4 +1,5 @@
-// A stray write into the tables of a slab that belongs to a thread which runs on: toft_verify, called by another, names it.
+// A stray write into the tables of a slab that belongs to a thread which runs on: toft_verify,
+// called by another, names it.
 // flags: -pthread
 // expect: signal ABRT
 // stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of {n}-byte slots, partition {n}; call site {addr})

@@ -1,4 +1,4 @@
-// A byte behind a block that is not freed: toft_verify looks at it all the same.
+// A byte after a block that is not freed: toft_verify checks it all the same.
 // run: 20
 // run: 1000
 // run: 40000

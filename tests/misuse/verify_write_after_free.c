@@ -1,5 +1,6 @@
-// With TOFT_FILL=free another thread's freed block holds the pattern: a byte that was written since is named by toft_verify,
-// whoever calls it, while that thread goes on. Of a medium block as of a small one.
+// With TOFT_FILL=free another thread's freed block holds the pattern: a byte that was written since
+// is named by toft_verify, called by any thread, while that thread goes on. Of a medium block as of
+// a small one.
 // flags: -pthread
 // env: TOFT_FILL=free
 // run: 64

@@ -1,5 +1,5 @@
-// In the hardened build what is free is zero: a byte that was written since is named by toft_verify, while its thread runs on
-// and before anybody gets the block.
+// In the hardened build what is free is zero: a byte that was written since is named by
+// toft_verify, while its thread runs on and before anybody gets the block.
 // flags: -pthread
 // expect: signal ABRT
 // stderr: toft: write after free: verify({p}): byte 40 of this free 64-byte block was overwritten (small slab, slot {n}, partition {n}; call site {addr})

@@ -1,5 +1,5 @@
-// A byte that was written to a block which waits in the quarantine of another thread, and that one runs on: toft_verify
-// names it before the block has left.
+// A byte that was written to a block which waits in the quarantine of another thread, and that one
+// runs on: toft_verify names it before the block has left.
 // flags: -pthread
 // expect: signal ABRT
 // stderr: toft: write after free: verify({p}): byte 40 of this free 64-byte block was overwritten (small slab, slot {n}, partition {n}; call site {addr})

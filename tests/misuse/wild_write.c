@@ -1,5 +1,5 @@
-// A write that hits a slot which nobody has, by a pointer that was never a block's: named when a block beside it is
-// freed.
+// A write that hits a reserved slot, by a pointer that was never a block's: named when a block
+// beside it is freed.
 // run: 15
 // run: 63
 // run: 1000

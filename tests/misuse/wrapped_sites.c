@@ -1,6 +1,6 @@
-// Separation survives functions that wrap malloc, where their names are given: a slot that one caller of a wrapper
-// has freed is never handed to another. Wrappers that are found by the stack pointer, by the frame pointer, one
-// behind the other, and of the other entry points.
+// Separation survives functions that wrap malloc, where their names are given: a slot that one
+// caller of a wrapper has freed is never handed to another. Wrappers that are found by the stack
+// pointer, by the frame pointer, one behind the other, and of the other entry points.
 // env: TOFT_WRAPPERS=wrap_*,allocate
 // run: 64 0 0
 // run: 1000 0 0

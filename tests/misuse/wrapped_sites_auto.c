@@ -1,5 +1,6 @@
-// Wrappers that nobody has named are found, in a program without symbols: from then on a slot that one caller has freed
-// is never handed to another. What the wrapper had handed out before stays in a partition that no caller ever gets.
+// Unnamed wrappers are found, in a program without symbols: from then on a slot that one caller has
+// freed is never handed to another. What the wrapper had handed out before stays in a partition
+// that no caller ever gets.
 // flags: -s
 // env: TOFT_WRAPPERS=auto
 // run: 64 0 0
@@ -41,7 +42,7 @@ int main(int argc, char **argv)
     CHECK(statistic("found_wrappers") == 0);
     many_sizes();
     CHECK(statistic("found_wrappers") == (shape < 2 ? 1 : 2));
-    /* They are freed as any other, and nobody gets them. */
+    /* They are freed as any other, and no caller gets them. */
     for (int i = 0; i < EARLY; i++)
         free(early[i]);
     for (int i = 0; i < 10 * EARLY; i++)

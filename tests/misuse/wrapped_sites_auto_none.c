@@ -1,5 +1,6 @@
-// The twin: functions that are none are not taken for wrappers, however much comes through them. One that asks for
-// many sizes for one caller, one that many callers have and that asks for one size, and one that is long.
+// The twin: functions that are none are not taken for wrappers, however much comes through them.
+// One that asks for many sizes for one caller, one that many callers have and that asks for one
+// size, and one that is long.
 // env: TOFT_WRAPPERS=auto
 // run: 0
 // run: 1

@@ -1,5 +1,5 @@
-// Where a function has no unwind tables, frame pointers lead to its caller: of one that was named, as of one that is
-// found. Here the program has none at all.
+// Where a function has no unwind tables, frame pointers lead to its caller: of one that was named,
+// as of one that is found. Here the program has none at all.
 // flags: -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-omit-frame-pointer
 // env: TOFT_WRAPPERS=auto,allocate,wrap_entry
 // run: 64 1 0

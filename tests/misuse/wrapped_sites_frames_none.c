@@ -1,4 +1,5 @@
-// The twin: without unwind tables and without frame pointers nothing leads to the callers, and they share.
+// The twin: without unwind tables and without frame pointers nothing leads to the callers, and they
+// share.
 // flags: -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer
 // env: TOFT_WRAPPERS=auto
 // run: 64 0 0

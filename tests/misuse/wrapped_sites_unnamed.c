@@ -1,4 +1,4 @@
-// The twin: nobody has named the wrapper, and so all its callers are one call site, and share.
+// The twin: the wrapper is not named, so all its callers are one call site, and share.
 // env: TOFT_SITES=exact
 // env: TOFT_WRAPPERS=wrap_framed
 // run: 64 0 0

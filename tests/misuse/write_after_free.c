@@ -1,4 +1,5 @@
-// A free block is written to, at either end or in its middle; whoever would get it is told first.
+// A free block is written to, at either end or in its middle; malloc reports it instead of handing
+// it out.
 // build: hardened the default one does not look
 // run: 16 0
 // run: 16 15

@@ -1,5 +1,5 @@
-// The pages of free blocks have gone back to the system, and one is written to then, in its middle or where it shares a page
-// with another: whoever would get it is told first.
+// The pages of free blocks are back at the OS, and one is written to then, in its middle or where
+// it shares a page with another: malloc reports it instead of handing it out.
 // build: hardened the default one does not look
 // run: 3000 1500
 // run: 20000 8192

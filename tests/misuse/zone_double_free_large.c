@@ -1,4 +1,4 @@
-// A large block of a zone that is freed again: its address is nobody's by then.
+// A large block of a zone that is freed again: its address is unowned by then.
 // expect: signal ABRT
 // stderr: toft: invalid free: toft_zone_free({p}): no private zone has this address any more, nor has anybody else
 // libc: skip it has no zones

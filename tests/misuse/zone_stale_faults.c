@@ -1,5 +1,6 @@
-// After a zone is destroyed every access to what was in it faults: small and large blocks, first byte and last,
-// reading and writing; and no address of it is handed out again, by malloc or to other zones.
+// After a zone is destroyed every access to what was in it faults: small and large blocks, first
+// byte and last, reading and writing; and no address of it is handed out again, by malloc or to
+// other zones.
 // libc: skip it has no zones
 // promise: 12
 #include "faults.h"

@@ -1,4 +1,5 @@
-// A handle of a zone that was destroyed, in each call that takes one: although another zone has its place by then.
+// A handle of a zone that was destroyed, in each call that takes one: although another zone has its
+// place by then.
 // run: malloc
 // run: calloc
 // run: aligned_alloc

@@ -1,5 +1,5 @@
-// A linear overflow of a zone's block stays within that zone: it faults before it reaches what lies behind, and so
-// does one downwards; behind a large block at its last page's end.
+// A linear overflow of a zone's block stays within that zone: it faults before it reaches what is
+// after the zone. So does one downwards. After a large block it faults at its last page's end.
 // libc: skip it has no zones
 // promise: 9
 #include "faults.h"

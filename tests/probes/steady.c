@@ -1,5 +1,6 @@
-// For a tracer that comes to a program that runs: at the first line on its input it allocates as many blocks of 1000 bytes as
-// its word says and frees all but every tenth, says how many bytes it has had, and goes on until its input ends.
+// For a tracer that attaches to a running program. At the first line on its input the program
+// allocates as many blocks of 1000 bytes as its word says and frees all but every tenth. It prints
+// the bytes that it has had, and goes on until its input ends.
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

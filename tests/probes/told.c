@@ -1,6 +1,7 @@
-// Allocates and frees, of its own thread and of another, and writes what into the file of its first word, for probes.rs
-// to compare with what a tracer was told: "a ADDRESS BYTES" is an allocation, "f ADDRESS" a free that follows.
-// With the word `twice` behind it, frees one more block two times.
+// Allocates and frees, blocks of its thread and of another, and writes what into the file of its
+// first word. probes.rs compares that with what a tracer has seen: "a ADDRESS BYTES" is an
+// allocation, "f ADDRESS" a free that follows. With the word `twice` after it, frees one more block
+// two times.
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -31,7 +32,8 @@ static void *frees_a_third(void *nothing) {
     return nothing;
 }
 
-// What libc allocates for a file and for a thread, of which nothing is written, it allocates before a tracer begins at main.
+// What libc allocates for a file and for a thread, of which nothing is written, it allocates before
+// a tracer begins at main.
 __attribute__((constructor)) static void begin(int count, char **words) {
     static char buffer[1 << 16];
     if (count < 2 || !(record = fopen(words[1], "w"))) exit(1);
@@ -57,7 +59,7 @@ int main(int count, char **words) {
     give(medium);
     fclose(record);
     if (count > 2 && !strcmp(words[2], "twice")) {
-        // Whichever of them a tracer was told of: all are freed twice.
+        // Whichever of them a tracer has seen: all are freed twice.
         for (int i = 2; i < SMALL; i += 3) {
             free(blocks[i]);
             free(blocks[i]);

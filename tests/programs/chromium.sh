@@ -1,4 +1,4 @@
-# Headless Chromium renders a page. It has an allocator of its own, PartitionAlloc, which serves
+# Headless Chromium renders a page. It has its own allocator, PartitionAlloc, which serves
 # malloc inside its binary; the libraries that it loads are on the preloaded one.
 # needs: chromium chromium
 # timeout: 120

@@ -1,4 +1,4 @@
-# CPython with every object a malloc of its own.
+# CPython with a separate malloc for every object.
 # needs: python3 python3
 export PYTHONMALLOC=malloc
 python3 "$PROGRAMS/python.py"

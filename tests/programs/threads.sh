@@ -1,4 +1,4 @@
-# 1 000 threads at once, and 20 000 short ones, each with blocks of its own and blocks of others.
+# 1 000 threads at once, and 20 000 short ones, each with its own blocks and blocks of others.
 # needs: gcc gcc
 # timeout: 300
 cat >t.c <<'C'

@@ -1,7 +1,9 @@
-//! Programs under the filters of system calls (seccomp) that containers have, in a container where the kernel allows one.
+//! Programs under the filters of system calls (seccomp) that containers have, in a container where
+//! the kernel allows one.
 //!
-//! Lists in `seccomp/` say what the filters are. bubblewrap makes the container: its own users, processes and mounts, without privileges
-//! or a daemon. Where the kernel forbids that, the filter alone is installed, and the tests say so in their names.
+//! Lists in `seccomp/` say what the filters are. bubblewrap makes the container: its own users,
+//! processes and mounts, without privileges or a daemon. Where the kernel forbids that, the filter
+//! alone is installed, and the tests say so in their names.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,8 @@ const FREED: u32 = 24;
 /// Seconds after which what has not gone back stays. Not a measure: a busy machine takes its time.
 const PATIENCE: u64 = 120;
 
-/// A system call for each row of what Toft wants, and whether the thread that gives memory back can do without.
+/// A system call for each row of what Toft wants, and whether the thread that gives memory back can
+/// do without.
 const WANTED: [(&str, bool); 15] = [
     ("membarrier", true),
     ("sched_setscheduler", true),
@@ -104,7 +107,8 @@ fn in_container(filter: &str, program: &Path, more: &str) -> Result<Command, Str
     if !made.map_err(|e| e.to_string())?.success() {
         return Err(format!("{filter}: libseccomp makes no filter of it"));
     }
-    // What begins with a dot stays outside: a mark of the container that this test itself may run in.
+    // What begins with a dot stays outside: a mark of the container that this test itself may run
+    // in.
     let mut shell = command("sh");
     shell.arg("-c").arg(format!(
         "for each in /*; do binds=\"$binds --ro-bind $each $each\"; done
@@ -184,7 +188,8 @@ fn looks_for(evidence: Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// A program under a filter that kills, traps or lies for one call lives, is none the wiser, and gives back what it can.
+/// A program under a filter that kills, traps or lies for one call lives, is none the wiser, and
+/// gives back what it can.
 fn lives(how: &str, call: &str, gives_back: bool) -> Result<(), String> {
     let mut command = command(under()?);
     command.arg(format!("{how}:{call}")).arg("--").arg("env");
@@ -255,7 +260,8 @@ impl Server {
         line.trim().parse::<u64>().ok().map(|bytes| bytes >> 10)
     }
 
-    /// Fills it, empties it, and waits until it has as little as `wanted` says, in KiB, or no less for a while.
+    /// Fills it, empties it, and waits until it has as little as `wanted` says, in KiB, or no less
+    /// for a while.
     fn empties(&self, wanted: impl Fn(u64) -> bool) -> Result<(u64, u64), String> {
         let fill = "local v = string.rep('v', 200) for i = 1, 400000 do \
                     redis.call('set', 'key:' .. i, v .. string.rep('w', i % 300)) end return redis.call('dbsize')";

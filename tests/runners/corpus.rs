@@ -1,5 +1,5 @@
-//! The corpus of misuse on the library under test: every case comes to what its program says, with the
-//! exact message, and every program without its fault ends well and in silence.
+//! The corpus of misuse on the library under test: every case has the verdict that its program
+//! says, with the exact message, and every program without its fault ends well and in silence.
 
 use libtest_mimic::Trial;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ fn held(class: &Class, programs: &Programs) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// A class whose program says something wrong of Toft, a message or a verdict, is found out in every case.
+/// A class whose program says something wrong of Toft, a message or a verdict, is found out in
+/// every case.
 fn planted(programs: &Programs) -> Result<(), String> {
     for line in ["caught inside", "prevented", "missed", "late double-free", "caught SIGSEGV"] {
         let text = format!(

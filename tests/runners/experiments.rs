@@ -1,5 +1,5 @@
-//! The builds of the experiment about parallelism: each is built, goes through a storm of threads and
-//! of forks, names double frees, and counts what happens.
+//! The builds of the experiment about parallelism: each is built, goes through a storm of threads
+//! and of forks, names double frees, and counts what happens.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,7 +29,7 @@ const MISUSE: [&str; 6] = [
     "double_free_realloc_zero",
 ];
 
-/// Builds one, in a target directory of its own, so that the library under test stays.
+/// Builds one, in a separate target directory, so that the library under test stays.
 fn build(name: &str, features: &str) -> Result<Library, String> {
     let target = target_dir().join("experiments");
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -82,7 +82,7 @@ fn stormed(library: &Built, source: &Result<Source, String>, many: &str) -> Resu
 
 fn main() {
     if library() == &Library::Libc {
-        // They are built anew whatever is under test.
+        // They are built again whatever is under test.
         run(Vec::new());
     }
     let storm = source("storms", "stress_handover", &["-DSECONDS=1"]);

@@ -1,4 +1,5 @@
-//! The probes of `otel_memory`, as tracers see them: the notes in the file, what gdb is told at each, and what bpftrace adds up.
+//! The probes of `otel_memory`, as tracers see them: the notes in the file, what gdb is told at
+//! each, and what bpftrace adds up.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -79,7 +80,8 @@ impl Drop for Ends {
     }
 }
 
-/// bpftrace comes to a program that runs, and what the chosen blocks stand for adds up to what the program has had.
+/// bpftrace attaches to a running program, and what the chosen blocks stand for adds up to what the
+/// program has had.
 fn bpftrace_adds_up(library: &Path) -> Result<(), String> {
     let wrong = |e: std::io::Error| e.to_string();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("probes/steady.c");
@@ -171,8 +173,8 @@ fn told() -> Result<PathBuf, String> {
     .clone()
 }
 
-/// Runs the program in gdb on the library, with these commands once `main` is reached; what gdb and the program said,
-/// and what the program recorded.
+/// Runs the program in gdb on the library, with these commands once `main` is reached; what gdb and
+/// the program said, and what the program recorded.
 fn in_gdb(
     library: &Path,
     name: &str,
@@ -217,8 +219,8 @@ fn numbers(text: &str, word: &str) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Each allocation that is told is one, with its size; what they stand for adds up; each block that was told and is freed
-/// is told of once more, and no other.
+/// Each reported allocation is one, with its size, and what they stand for adds up. Each reported
+/// block that is freed is reported again, and no other.
 fn gdb_is_told(library: &Path) -> Result<(), String> {
     let commands = at("alloc", 3) + &at("free", 1) + &at("mmap", 2) + "continue";
     let [said, record] = in_gdb(library, "all", INTERVAL, &commands)?;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `TOFT_REAL_PEERS` | the allocators beside libc, with commas; the library under test if not set |
 //! | `TOFT_REAL_ROUNDS` | runs on each allocator, in turn; 1 if not set |
-//! | `TOFT_REAL_TIMES` | so many times the requests of a quick run; 1 if not set |
+//! | `TOFT_REAL_TIMES` | the requests, as a multiple of those of a quick run; 1 if not set |
 //! | `TOFT_REAL_PAGE` | the file to write the figures to |
 
 use libtest_mimic::{Arguments, Trial};

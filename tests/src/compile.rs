@@ -24,8 +24,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Runs a compiler unless `output` was made by the same command, and is newer than all that it was made of: the compiler
-/// has written down which sources, `linked` is what was linked.
+/// Runs a compiler unless `output` was made by the same command, and is newer than all that it was
+/// made of: the compiler has written down which sources, `linked` is what was linked.
 fn make(mut command: Command, output: &Path, linked: &[PathBuf]) -> Result<(), String> {
     let [stamp, made_of] = ["cmd", "d"].map(|ending| beside(output, ending));
     command.args(["-MMD", "-MF"]).arg(&made_of);

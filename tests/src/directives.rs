@@ -26,8 +26,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the seconds of a test are waited for: a busy machine must not fail a test, and one that hangs ends
-/// all the same.
+/// How often the seconds of a test are waited for: a busy machine must not fail a test, and one
+/// that hangs ends all the same.
 pub const PATIENCE: u32 = 5;
 
 /// How a program has to end.

@@ -53,8 +53,8 @@ pub fn exports_the_list(library: &Path) -> Result<(), String> {
     Err(format!("not exported: {missing:?}\nnot in the list: {more:?}"))
 }
 
-/// The library takes from others no more than the list allows, and says of each name which version it
-/// means: the loader takes the oldest of one that does not.
+/// The library takes from others no more than the list allows, and says of each name which version
+/// it means: the loader takes the oldest of one that does not.
 pub fn needs_no_more_than_the_list(library: &Path) -> Result<(), String> {
     let text = output("nm", &["-D", "--undefined-only"], library)?;
     let allowed = list("undefined.txt")?;
@@ -118,8 +118,9 @@ pub fn headers_are_right(library: &Path) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// What the loader leaves writable, and the start does not seal: in the default build the probes' semaphores, which lie on
-/// a page of their own; in the hardened one nothing. Whole pages of `.data` and `.bss` are the start's.
+/// What the loader leaves writable, and the start does not seal: in the default build the probes'
+/// semaphores, which are on a separate page; in the hardened one nothing. Whole pages of `.data`
+/// and `.bss` are the start's.
 pub fn only_semaphores_stay_writable(library: &Path) -> Result<(), String> {
     const PAGE: u64 = 4096;
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(0);

@@ -2,8 +2,9 @@
 //!
 //! What may stand in braces in a line of expected standard error says [`pattern`].
 //!
-//! Lines of a report behind its first (they begin with `DETAIL`) depend on where the program is linked to and
-//! how it was compiled: they are judged where one of them is expected or none may be, and else taken away.
+//! Lines of a report after its first (they begin with `DETAIL`) depend on where the program is
+//! linked to and how it was compiled. They are judged where one of them is expected or none may be,
+//! and else taken away.
 
 use crate::directives::{Source, Stderr};
 use crate::platform::{Platform, platform};

@@ -74,7 +74,8 @@ fn build() -> Library {
     Library::Toft(path)
 }
 
-/// The library of checked `memcpy` and its like that goes with the one under test: beside it, or built.
+/// The library of checked `memcpy` and its like that goes with the one under test: beside it, or
+/// built.
 pub fn companion(library: &Path) -> Result<PathBuf, String> {
     static BUILT: OnceLock<bool> = OnceLock::new();
     const NAME: &str = "libtoft_checked.so";

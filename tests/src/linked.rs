@@ -25,7 +25,8 @@ pub fn include_dir() -> PathBuf {
     workspace().join("crates/toft-preload/include")
 }
 
-/// Compiles a program of `abi/linked` against the headers in either language, links it so, and runs it.
+/// Compiles a program of `abi/linked` against the headers in either language, links it so, and runs
+/// it.
 pub fn links(library: &Path, link: Link, program: &str, cpp: bool) -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/linked");
     let source = Source::read(&folder.join(program))?;
@@ -69,7 +70,8 @@ pub fn links(library: &Path, link: Link, program: &str, cpp: bool) -> Result<(),
     judge(&source, &run(command(&binary), &[], source.timeout))
 }
 
-/// Where a report says that code is: `called from` or `then`, and the functions, the innermost first.
+/// Where a report says that code is: `called from` or `then`, and the functions, the innermost
+/// first.
 pub fn functions(binary: &Path, report: &str, heading: &str) -> Result<Vec<String>, String> {
     let begin = |line: &&str| !line.contains(&format!("toft:   {heading} "));
     let places = report.lines().skip_while(begin).enumerate();
@@ -77,7 +79,7 @@ pub fn functions(binary: &Path, report: &str, heading: &str) -> Result<Vec<Strin
     let inside = format!("{}+", binary.display());
     let offsets =
         places.filter_map(|(_, line)| line.split_once(&inside)?.1.split_whitespace().next());
-    // A return address lies behind its call.
+    // A return address is after its call.
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(1) - 1;
     let offsets: Vec<String> = offsets.map(|text| format!("{:#x}", hex(text))).collect();
     let mut command = command("addr2line");
@@ -86,8 +88,8 @@ pub fn functions(binary: &Path, report: &str, heading: &str) -> Result<Vec<Strin
     Ok(String::from_utf8_lossy(&out.stdout).lines().step_by(2).map(str::to_owned).collect())
 }
 
-/// Compiles `abi/linked/stack.c`, which frees a block twice, and looks at whose stack the report shows; then the correct
-/// program of the same shape, which says nothing.
+/// Compiles `abi/linked/stack.c`, which frees a block twice, and checks whose stack the report
+/// shows; then the correct program of the same shape, which says nothing.
 pub fn stacks(library: &Path, link: Link, frame_pointers: bool) -> Result<(), String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/linked/stack.c");
     let kind = if frame_pointers { "" } else { "-no-frames" };

@@ -1,4 +1,5 @@
-//! The system that test programs are built for: this one, or the one that `TOFT_TEST_PLATFORM` names.
+//! The system that test programs are built for: this one, or the one that `TOFT_TEST_PLATFORM`
+//! names.
 
 use crate::directives::Source;
 use crate::library::{library, scratch_dir};
@@ -105,8 +106,8 @@ impl Platform {
         }
     }
 
-    /// What a program is linked to besides its source: for a static one the library, and a `dlsym` that knows the
-    /// functions of the library. musl's `dlsym` finds nothing in a static program.
+    /// What a program is linked to besides its source: for a static one the library, and a `dlsym`
+    /// that knows the functions of the library. musl's `dlsym` finds nothing in a static program.
     pub fn linked(self) -> Result<Vec<PathBuf>, String> {
         static FUNCTIONS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         if self != Platform::Musl {
@@ -137,7 +138,8 @@ impl Platform {
         Some(why.into())
     }
 
-    /// A command with a clean environment that runs a program with a library preloaded, if one is named.
+    /// A command with a clean environment that runs a program with a library preloaded, if one is
+    /// named.
     pub fn command(self, program: &Path, preload: Option<&std::ffi::OsStr>) -> Command {
         match (self, preload) {
             (Platform::Aarch64, preload) => {
@@ -165,7 +167,8 @@ impl Platform {
 fn functions() -> Result<PathBuf, String> {
     let mut text = "#include <string.h>\n".to_owned();
     let names = || include_str!("../abi/symbols.txt").lines().filter(|name| *name != "dlopen");
-    // What the library always has is asked for, as by a program that is linked to it; some of the rest is glibc's.
+    // What the library always has is asked for, as by a program that is linked to it; some of the
+    // rest is glibc's.
     let weak = |name: &str| if name.starts_with("toft_") { "" } else { " __attribute__((weak))" };
     for name in names() {
         text += &format!("extern char at_{name}[] __asm__(\"{name}\"){};\n", weak(name));

@@ -136,7 +136,8 @@ pub fn run_followed(
     let what = format!("{command:?}");
     let limits = limits.to_vec();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    // SAFETY: between fork and exec the closure makes one async-signal-safe call and allocates nothing.
+    // SAFETY: between fork and exec the closure makes one async-signal-safe call and allocates
+    // nothing.
     unsafe {
         command.pre_exec(move || {
             for limit in &limits {

@@ -1,5 +1,5 @@
-//! Rust programs with `toft::Toft` as their allocator: what they say at exit and of misuse, linked dynamically and
-//! statically.
+//! Rust programs with `toft::Toft` as their allocator: what they say at exit and of misuse, linked
+//! dynamically and statically.
 
 use crate::directives::Ending;
 use crate::library::{library, target_dir, workspace};
@@ -22,8 +22,8 @@ pub enum Link {
 
 const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// Builds `crates/toft/examples/reports.rs` among what is built already, and copies it to a folder of this kind of
-/// linking. One at a time: they have the same name.
+/// Builds `crates/toft/examples/reports.rs` among what is built already, and copies it to a folder
+/// of this kind of linking. One at a time: they have the same name.
 fn build(link: Link) -> Result<PathBuf, String> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,8 @@ pub fn reports(link: Link) -> Result<(), String> {
     };
     check(&twice, aborted, &right, &format!("inner, outer, main: {found:?}"))?;
 
-    // Two copies in one process: the preloaded one has what C code allocates, and each tells of its own.
+    // Two copies in one process: the preloaded one has what C code allocates. Each prints its own
+    // statistics.
     let (Some(library), Link::Dynamic) = (library().path(), link) else { return Ok(()) };
     let preload = ("LD_PRELOAD", library.to_str().ok_or("the library's path is no text")?);
     check(&start(&program, "once", &[preload]), well, silent, "silence of two copies")?;

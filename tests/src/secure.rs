@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
 
-/// Whether this process may make setuid programs of its own and become another user.
+/// Whether this process may make its own setuid programs and become another user.
 pub fn can_run() -> bool {
     // SAFETY: a system call without arguments.
     unsafe { libc::geteuid() == 0 }

@@ -37,7 +37,7 @@ pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
     run_source_on(library(), suite, source)
 }
 
-/// The same on any library, but for what has to be linked to it.
+/// Compiles a source and runs it on any library, except one that has to be linked to it (`setuid`).
 pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<(), String> {
     let program = compile(suite, source)?;
     for arguments in &source.runs {

@@ -1,5 +1,6 @@
-// While threads write to their blocks, have the kernel read files into them, free and allocate, others compact
-// all the time and fork: no write is lost, and each child sees what there was, and its parent nothing of it.
+// While threads write to their blocks, have the kernel read files into them, free and allocate,
+// others compact all the time and fork: no write is lost, and each child sees what there was, and
+// its parent nothing of it.
 // build: default the hardened one shares no pages
 // flags: -pthread
 // env: TOFT_COMPACT=1
@@ -100,7 +101,7 @@ static void *compactor(void *arg)
     return NULL;
 }
 
-/* A thread that forks has blocks of its own, which nobody else writes to. */
+/* A thread that forks has its own blocks, which no other thread writes to. */
 static void forks(void)
 {
     static uint64_t *mine[N];

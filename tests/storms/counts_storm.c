@@ -1,5 +1,6 @@
-// Threads allocate at one call site, free their own blocks and each other's, end and begin and purge; and with all of that
-// toft_profile says exactly how many blocks that call site has ever had, and how many live; also in a child.
+// Threads allocate at one call site, free their own blocks and each other's, end and begin and
+// purge. With all of that toft_profile says exactly how many blocks that call site has ever had,
+// and how many live; also in a child.
 // flags: -pthread -O1
 // env: TOFT_SITES=exact
 // run: 2

@@ -1,7 +1,8 @@
-// A thread is ended, by pthread_exit in a signal handler, behind one instruction after the other of malloc, of free, and of the
-// thread's first malloc: in the middle of a change of its heap, too. Or the handler jumps out of there, and the thread goes
-// on. It, the destructors of its keys and the threads that come later go on getting blocks, none that is live and none
-// twice; what is verified holds.
+// A thread is ended, by pthread_exit in a signal handler, behind one instruction after the other of
+// malloc, of free, and of the thread's first malloc: in the middle of a change of its heap, too. Or
+// the handler jumps out of there, and the thread goes on. It, the destructors of its keys and the
+// threads that come later go on getting blocks, none that is live and none twice; what is verified
+// holds.
 // flags: -pthread -fno-omit-frame-pointer
 // timeout: 120
 // promise: 24 25
@@ -93,7 +94,7 @@ static void *successor(void *arg)
     return arg;
 }
 
-/* Says how many threads did not finish the call. */
+/* Returns the number of threads that did not finish the call. */
 static size_t count_ended(void)
 {
     size_t count = 0;

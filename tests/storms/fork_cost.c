@@ -1,6 +1,6 @@
-// What a fork costs a process with a small heap, in counts: page tables and mappings, which the kernel
-// copies for each child, and page faults of the child, each a page that it maps or copies. Beside this
-// program on libc.
+// What a fork costs a process with a small heap, in counts: page tables and mappings, which the
+// kernel copies for each child, and page faults of the child, each a page that it maps or copies.
+// Beside this program on libc.
 // libc: skip it is compared with libc
 // timeout: 120
 // promise: 23

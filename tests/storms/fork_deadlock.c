@@ -1,5 +1,5 @@
 // Four threads fork, eight read lines (which allocates under a stdio lock) and one flushes all
-// streams (which takes the list of streams and then each lock), for three seconds: fork runs the
+// streams (which takes the list of streams and then each lock), for three seconds. fork runs the
 // allocator's handlers before it takes the list, so a lock held across them deadlocks here.
 // flags: -pthread
 // timeout: 40

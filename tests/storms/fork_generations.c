@@ -1,4 +1,4 @@
-// A child of a child of a child, forty deep, each with threads of its own: allocation goes on and
+// A child of a child of a child, forty deep, each with its own threads: allocation goes on and
 // memory does not pile up.
 // flags: -pthread
 // timeout: 60
@@ -53,7 +53,7 @@ int main(void)
             lost = 0;
         }
     }
-    /* What is lost lies in slabs that others use, too. */
+    /* What is lost is in slabs that others use, too. */
     CHECK(rss_bytes() < first + (8 << 20) + 2 * lost);
     return 0;
 }

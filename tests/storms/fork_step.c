@@ -1,6 +1,6 @@
-// A fork finds another thread after every single instruction of malloc, one after the other. In the child
-// a new thread adopts that thread's heap: it gets no block that is live and none twice, and may free them;
-// and what is verified holds, before that and after it.
+// A fork finds another thread after every single instruction of malloc, one after the other. In the
+// child a new thread adopts that thread's heap: it gets no block that is live and none twice, and
+// may free them; and what is verified holds, before that and after it.
 // flags: -pthread
 // timeout: 60
 // promise: 23 25

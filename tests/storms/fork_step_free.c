@@ -1,7 +1,8 @@
-// A fork finds another thread after some instruction of a free, of the one of 32 that does most: in the hardened build that
-// one lets others leave the quarantine. In the child a new thread adopts that thread's heap: it gets no block that is
-// live and none twice, and may free them; and what is verified holds, before that and after it.
-// Once more with slabs that were full, and have too few free slots to be drawn from: what is freed there is counted only.
+// A fork finds another thread after some instruction of a free, of the one of 32 that does most: in
+// the hardened build that one lets others leave the quarantine. In the child a new thread adopts
+// that thread's heap: it gets no block that is live and none twice, and may free them; and what is
+// verified holds, before that and after it. Again with slabs that were full, and have too few
+// free slots to be drawn from: what is freed there is counted only.
 // flags: -pthread
 // run:
 // run: full
@@ -33,7 +34,7 @@ static void park(void)
     go_on = 0;
 }
 
-/* Stepped until the instruction `at`; says how many there were. */
+/* Stepped until the instruction `at`; returns the number of instructions. */
 static int stepped_free(int at)
 {
     /* A few of each slab: with a quarter of it free it is drawn from again. */

@@ -1,5 +1,5 @@
-// Every call that there is on sampled blocks: what they hold, how they are aligned, what they can be made into, in threads
-// and in the children of forks, with a pool that is often full. No alarm.
+// Every call that there is on sampled blocks: what they hold, how they are aligned, what they can
+// be made into, in threads and in the children of forks, with a pool that is often full. No alarm.
 // flags: -pthread
 // env: TOFT_GUARDED=1
 // env: TOFT_GUARDED_SLOTS=300

@@ -1,4 +1,4 @@
-// The same as guarded_everything.c with a sample of the blocks, on the fast paths.
+// What guarded_everything.c does, with a sample of the blocks, on the fast paths.
 // flags: -pthread
 // env: TOFT_GUARDED=100
 // env: TOFT_GUARDED_SLOTS=50

@@ -1,5 +1,6 @@
-// Four threads replace one another's large blocks, by malloc, calloc and realloc. What waits free is
-// taken and put back by all of them, and its pages move. Contents stay, and zeroed memory is zero.
+// Four threads replace one another's large blocks, by malloc, calloc and realloc. What waits free
+// is taken and put back by all of them, and its pages move. Contents stay, and zeroed memory is
+// zero.
 // flags: -pthread
 // timeout: 120
 // promise: 21

@@ -1,6 +1,6 @@
-// A hundred fresh processes, and a thousand where there is time: each has another random layout, allocates in many classes and from
-// many sites, crosses steps of growth, frees all and ends. What goes wrong in one layout of a
-// thousand goes wrong here.
+// A hundred fresh processes, and a thousand where there is time: each has another random layout,
+// allocates in many classes and from many sites, crosses steps of growth, frees all and ends. What
+// goes wrong in one layout of a thousand goes wrong here.
 // flags: -pthread
 // timeout: 60
 // promise: 6 19

@@ -1,6 +1,6 @@
 // Under mlockall(MCL_CURRENT | MCL_FUTURE), where every new mapping is resident at once and the
 // kernel refuses to drop pages: allocation works, calloc still gives zeros, and what is locked is
-// in proportion to what was asked for.
+// in proportion to the requested size.
 // flags: -pthread
 // timeout: 60
 // promise: 24 26

@@ -1,6 +1,6 @@
-// Threads allocate and free, and all of them purge all the time, so that each takes from the quarantines of the others what
-// they take themselves, and verify what waits there. Nothing is taken twice: no block is named, and none is handed out
-// while somebody has it.
+// Threads allocate and free, and all of them purge all the time. So each takes from the quarantines
+// of the others what they take themselves, and verifies what waits there. Nothing is taken twice:
+// no block is named, and none is handed out while it is in use.
 // flags: -pthread
 // run: 2
 // run: 6

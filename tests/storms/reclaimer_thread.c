@@ -1,6 +1,7 @@
-// The library's own thread: a small process never has it, a large one does, and so does its child when that
-// is large; not where it is switched off. With it, all that ends or replaces a process or makes children
-// works as without, no signal of the program is delivered to it, and it is not urgent where the program is.
+// The library's own thread: a small process never has it, a large one does, and so does its child
+// when that is large; not where it is switched off. With it, all that ends or replaces a process or
+// makes children works as without, no signal of the program is delivered to it, and it is not
+// urgent where the program is.
 // flags: -pthread
 // run: small
 // run: large
@@ -138,7 +139,7 @@ static int stacks(void)
     return found;
 }
 
-/* Each of them has one of its own, and ends while it sweeps. None has what its parents' had. */
+/* Each process has its own reclaimer, and ends while it sweeps. None has what its parents' had. */
 static void generations(int depth)
 {
     CHECK(stacks() == 0);

@@ -1,4 +1,4 @@
-// A filter that kills the process on any system call that an allocator need not make: after its
+// A filter that kills the process on any system call that an allocator need not make. After its
 // start the library keeps to mmap, munmap, mremap, mprotect, madvise and futex, in threads and at
 // their exit, at large and small sizes, when giving back and when growing.
 // flags: -pthread
@@ -26,7 +26,7 @@ static void install(void)
         ALLOW(SYS_clone), ALLOW(SYS_clone3), ALLOW(SYS_set_robust_list), ALLOW(SYS_rseq),
         ALLOW(SYS_rt_sigprocmask), ALLOW(SYS_rt_sigaction), ALLOW(SYS_rt_sigreturn),
         ALLOW(SYS_tgkill), ALLOW(SYS_getpid), ALLOW(SYS_gettid),
-        /* glibc's own malloc: the break, and a look at the number of processors. */
+        /* glibc's own malloc: the break, and the number of processors. */
         ALLOW(on_toft() ? SYS_mmap : SYS_brk), ALLOW(on_toft() ? SYS_mmap : SYS_openat),
         ALLOW(on_toft() ? SYS_mmap : SYS_sched_getaffinity), ALLOW(on_toft() ? SYS_mmap : SYS_close),
         ALLOW(on_toft() ? SYS_mmap : SYS_getrandom), ALLOW(on_toft() ? SYS_mmap : SYS_prlimit64),

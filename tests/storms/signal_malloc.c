@@ -1,5 +1,6 @@
-// malloc and realloc from a handler that a timer runs in the middle of malloc: nothing hangs, and nothing is
-// corrupted where the handler allocates other sizes than what it interrupts (docs/failure-modes.md).
+// malloc and realloc from a handler that a timer runs in the middle of malloc: nothing hangs, and
+// nothing is corrupted where the handler allocates other sizes than what it interrupts
+// (docs/failure-modes.md).
 // timeout: 60
 // promise: 24
 // libc: skip glibc takes a lock in malloc that a handler waits for

@@ -1,5 +1,5 @@
-// A thread with the smallest stack that glibc allows, 16 KiB (musl: 2), does everything that an allocator does, the
-// first allocation, slow paths and large blocks included.
+// A thread with the smallest stack that glibc allows, 16 KiB (musl: 2), does everything that an
+// allocator does, the first allocation, slow paths and large blocks included.
 // flags: -pthread
 // promise: 24 25
 #include "common.h"

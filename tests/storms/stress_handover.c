@@ -1,5 +1,5 @@
-// Eight threads replace blocks of all sizes in one common pool for six seconds, as servers do:
-// most blocks are freed by another thread than allocated them, every byte of every block is checked
+// Eight threads replace blocks of all sizes in one common pool for six seconds, as servers do. Most
+// blocks are freed by another thread than allocated them. Every byte of every block is checked
 // before it is freed, and memory stays within a factor of what is live.
 // flags: -pthread -O2
 // timeout: 60
@@ -80,7 +80,7 @@ int main(void)
     announce_number("live", live);
     announce_number("rss", rss_bytes());
     CHECK(operations > 10000);
-    /* Each thread may have slabs of its own for every size class and call site. */
+    /* Each thread may have its own slabs for every size class and call site. */
     CHECK(rss_bytes() < live * 2 + THREADS * (16 << 20));
     for (int i = 0; i < POOL; i++)
         drop(pool[i]);

@@ -1,7 +1,8 @@
-// One thread is stopped after some instruction of malloc, calloc or free; another one begins to give back
-// all memory that is free, and is stopped at a system call of that; the first goes on, and writes; then
-// the second goes on. No block that is live has changed, calloc returns zeros, nothing is handed out twice,
-// and nobody is told that there is no memory. A tracer, which is another process, stops both.
+// One thread is stopped after some instruction of malloc, calloc or free. Another one begins to
+// give back all memory that is free, and is stopped at a system call of that. The first goes on,
+// and writes; then the second goes on. No block that is live has changed, calloc returns zeros,
+// nothing is handed out twice, and no call fails for lack of memory. A tracer, which is another
+// process, stops both.
 // build: default what is in quarantine is not swept
 // flags: -pthread
 // timeout: 120
@@ -172,8 +173,8 @@ static void attach(pid_t thread)
     CHECK(waitpid(thread, &status, __WALL) == thread);
 }
 
-/* A whole purge. Before or behind its system call `number` of those that matter, or so many instructions
- * behind it, the stepped thread goes on to its next stop. Says whether it did. */
+/* A whole purge. Before or after its system call `number` of those that matter, or `steps`
+ * instructions after it, the stepped thread goes on to its next stop. Returns true if it did. */
 static int purge_around(pid_t sweeper, pid_t stepped, int number, int behind, size_t steps)
 {
     int entry = 1, seen = 0, done = 0;

@@ -1,6 +1,7 @@
-// Threads allocate, fill, verify, free and pass blocks on, while others give back all memory that is free,
-// as fast as they can; threads end and are born, and children are forked in the middle of sweeps, which
-// verify what they have, and grow until they have a reclaimer of their own. calloc returns zeros.
+// Threads allocate, fill, verify, free and pass blocks on, while others give back all memory that
+// is free, as fast as they can. Threads end and are born. Children are forked in the middle of
+// sweeps, verify what they have, and grow until they have their own reclaimer. calloc returns
+// zeros.
 // flags: -pthread -O2
 // env: TOFT_PARTITIONS=4
 // run: 3 0

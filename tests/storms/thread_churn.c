@@ -1,5 +1,5 @@
-// Threads come and go while their blocks are freed by others, by later threads and by nobody for a
-// while; contents stay right and memory stays bounded.
+// Threads come and go while their blocks are freed by others, by later threads, or for a while not
+// at all; contents stay right and memory stays bounded.
 // flags: -pthread
 // timeout: 60
 // promise: 25 30

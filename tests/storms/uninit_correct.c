@@ -1,6 +1,6 @@
-// What a correct program does with new memory, while reads of what was not written are looked for: read(2), pread, getrandom and
-// pipes into it, strings, calloc, realloc of what was never touched, aligned blocks, threads, forks, all descriptors closed. No alarm,
-// and nobody waits for ever.
+// What a correct program does with new memory, while reads of what was not written are looked for:
+// read(2), pread, getrandom and pipes into it, strings, calloc, realloc of what was never touched,
+// aligned blocks, threads, forks, all descriptors closed. No alarm, and no thread waits for ever.
 // flags: -pthread
 // env: TOFT_UNINIT=1
 // env: TOFT_GUARDED_SLOTS=500
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     worker(NULL);
     for (int i = 1; i < threads; i++)
         join(thread[i]);
-    /* With no descriptor left that the watcher could be told by, nobody waits. */
+    /* With no descriptor left to notify the watcher by, no thread waits. */
     for (int fd = 3; fd < 1100; fd++)
         close(fd);
     for (int i = 1; i < 500; i++) {

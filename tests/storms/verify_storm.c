@@ -1,5 +1,5 @@
-// Threads allocate, free for each other, end and begin, fork and purge, while one verifies the whole heap all the time. No false
-// alarm; with patterns in what is freed as well.
+// Threads allocate, free for each other, end and begin, fork and purge, while one verifies the
+// whole heap all the time. No false alarm; with patterns in what is freed as well.
 // flags: -pthread
 // run: 2
 // run: 8

@@ -1,5 +1,5 @@
-// As `verify_storm.c`, with the pattern in everything that is freed, so that all of it is looked at; and with the looks that
-// TOFT_VERIFY makes from all threads.
+// As `verify_storm.c`, with the pattern in everything that is freed, so that all of it is looked
+// at; and with the looks that TOFT_VERIFY makes from all threads.
 // flags: -pthread
 // env: TOFT_FILL=alloc,free
 // env: TOFT_VERIFY=3000

@@ -1,5 +1,5 @@
-// As `verify_storm.c`, with blocks between guard pages among the others; and with the looks that TOFT_VERIFY makes from all
-// threads.
+// As `verify_storm.c`, with blocks between guard pages among the others; and with the looks that
+// TOFT_VERIFY makes from all threads.
 // flags: -pthread
 // env: TOFT_GUARDED=20
 // env: TOFT_VERIFY=3000

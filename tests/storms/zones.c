@@ -1,5 +1,6 @@
-// Threads make, use and destroy zones without pause: zones of their own, and shared ones in which each frees what others
-// have allocated; and malloc goes on meanwhile. Contents stay whole, figures agree at the end.
+// Threads make, use and destroy zones without pause: their own zones, and shared ones in which each
+// frees what others have allocated; and malloc goes on meanwhile. Contents stay whole, figures
+// agree at the end.
 // flags: -pthread
 // libc: skip it has no zones
 // promise: 6

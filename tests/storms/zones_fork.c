@@ -1,5 +1,6 @@
-// A process whose threads use, make and destroy zones without pause forks again and again. In each child every zone
-// can be used, verified and destroyed, whoever was in the middle of what; blocks that were live are whole.
+// A process whose threads use, make and destroy zones without pause forks again and again. In each
+// child every zone can be used, verified and destroyed, whatever its threads were in the middle of.
+// Blocks that were live are whole.
 // flags: -pthread
 // timeout: 60
 // libc: skip it has no zones

@@ -1,5 +1,6 @@
-// A signal handler uses zones while it interrupts calls about zones: those of its own, old and new, always serve it; of the one that was
-// interrupted it gets memory, or EDEADLK at once. Nothing hangs, and the zone stays whole.
+// A signal handler uses zones while it interrupts calls about zones. Its own zones, old and new,
+// always serve it; of the one that was interrupted it gets memory, or EDEADLK at once. Nothing
+// hangs, and the zone stays whole.
 // flags: -pthread
 // timeout: 60
 // libc: skip it has no zones

@@ -1,5 +1,5 @@
-//! An arena for each request of a server: what a request allocates is gone at once when it ends, whatever it
-//! forgot, and none takes more than its share.
+//! An arena for each request of a server: what a request allocates is gone at once when it ends,
+//! whatever it forgot, and none takes more than its share.
 //!
 //! `cargo run -p toft-arena --features allocator-api2 --example per_request`
 
@@ -9,7 +9,7 @@ use toft_arena::{Anywhere, OneThread, Packed, Shared};
 
 type Request<'a> = &'a Shared<Packed, Manual, OneThread>;
 
-/// Handles one request with memory of its own. `None`: it wanted more than that.
+/// Handles one request in its own memory. `None`: the request needed more.
 fn handle(arena: Request<'_>, size: usize) -> Option<usize> {
     let mut words = Vec::new_in(arena);
     words.try_reserve(size).ok()?;
@@ -24,7 +24,7 @@ fn main() {
     const SHARE: usize = 64 << 10;
     let mut memory = vec![0_u8; SHARE];
     let mut arena = Shared::new(Anywhere, Manual, OneThread::new());
-    // SAFETY: the vector outlives the arena, and nobody else uses it.
+    // SAFETY: the vector outlives the arena, and the program uses it nowhere else.
     unsafe { arena.get_mut().heap_mut().claim(memory.as_mut_ptr(), SHARE) }.expect("large enough");
     let (mut served, mut refused) = (0, 0);
     for request in 0..1000 {

@@ -1,5 +1,5 @@
-//! An arena in memory that two processes share, each of which has it at another address: what the heap writes are
-//! distances, and the heap itself lies in front.
+//! An arena in memory that two processes share, each at another address. The heap writes distances,
+//! and the heap itself is at the front of that memory.
 //!
 //! `cargo run -p toft-arena --features system --example shared_memory`
 
@@ -20,15 +20,15 @@ struct Front {
 /// Maps the file, wherever the system likes.
 fn map(file: libc::c_int) -> *mut u8 {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a mapping of its own.
+    // SAFETY: a new mapping.
     let start = unsafe { libc::mmap(null_mut(), SIZE, access, libc::MAP_SHARED, file, 0) };
     assert_ne!(start, libc::MAP_FAILED);
     start.cast()
 }
 
 fn main() {
-    // SAFETY: calls of the system with arguments of the right types; the memory is used by one process at a time,
-    // since the first waits for the second.
+    // SAFETY: calls of the system with arguments of the right types; the memory is used by one
+    // process at a time, since the first waits for the second.
     unsafe {
         let file = libc::memfd_create(c"arena".as_ptr(), 0);
         assert!(file >= 0 && libc::ftruncate(file, SIZE as libc::off_t) == 0);

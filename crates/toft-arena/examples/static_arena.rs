@@ -1,4 +1,5 @@
-//! A program whose whole heap is an array: as a kernel has it, or firmware. Nothing is ever asked of the system.
+//! A program whose whole heap is an array: as a kernel has it, or firmware. Nothing is ever asked
+//! of the system.
 //!
 //! `cargo run -p toft-arena --example static_arena`
 
@@ -12,7 +13,7 @@ const SIZE: usize = 1 << 20;
 #[repr(align(4096))]
 struct Memory(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: nobody but the arena, which has a lock, uses what is inside.
+// SAFETY: only the arena, which has a lock, uses what is inside.
 unsafe impl Sync for Memory {}
 
 static MEMORY: Memory = Memory(UnsafeCell::new([0; SIZE]));

@@ -17,7 +17,7 @@ mod module {
     static ARENA: Shared<Packed, Linear<WasmMemory>, Unlocked> =
         Shared::new(Anywhere, Linear::new(WasmMemory), unsafe { Unlocked::new() });
 
-    /// Makes so many words, and returns how many bytes they have together.
+    /// Makes `count` words, and returns how many bytes they have together.
     #[unsafe(no_mangle)]
     pub extern "C" fn words(count: u32) -> u32 {
         let words: BTreeMap<u32, String> =

@@ -7,12 +7,12 @@ use crate::source::Source;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// How often a source may give memory for one request without the request being met. Each time the heap
-/// must have grown, so a source that says that it has given what it has not is asked once.
+/// How often a source may give memory for one request without the request being met. Each time the
+/// heap must have grown, so a source that says that it has given what it has not is asked once.
 const ATTEMPTS: usize = 4;
 
-/// A [`Heap`] that asks its [`Source`] for memory when it has none, and gives back what the source wants
-/// back.
+/// A [`Heap`] that asks its [`Source`] for memory when it has none, and gives back what the source
+/// wants back.
 pub struct Arena<S: Shape, F> {
     heap: Heap<S>,
     source: F,
@@ -27,7 +27,7 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
         Self { heap: Heap::new(space), source, worth: 0 }
     }
 
-    /// The heap, to look at it.
+    /// The heap, read-only.
     pub fn heap(&self) -> &Heap<S> {
         &self.heap
     }
@@ -44,12 +44,12 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     ///
     /// # Safety
     /// 1. The heap stays this arena's: no other is put in its place.
-    /// 2. What is given up of spans that the source has given is used by nobody but the source.
+    /// 2. Only the source uses what is given up of spans that the source has given.
     pub unsafe fn heap_mut(&mut self) -> &mut Heap<S> {
         &mut self.heap
     }
 
-    /// The source, to look at it.
+    /// The source, read-only.
     pub fn source(&self) -> &F {
         &self.source
     }
@@ -63,8 +63,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     /// ```
     ///
     /// # Safety
-    /// 1. The source stays this arena's: no other is put in its place, for with it would go the memory; and no
-    ///    other heap is given to it.
+    /// 1. The source stays this arena's: no other is put in its place, for with it would go the
+    ///    memory; and no other heap is given to it.
     pub unsafe fn source_mut(&mut self) -> &mut F {
         &mut self.source
     }
@@ -128,7 +128,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
     ) -> Result<NonNull<u8>, NoMemory> {
         for _ in 0..ATTEMPTS {
             let before = self.heap.claimed();
-            // SAFETY: 1. and 2. both are this arena's alone (`heap_mut`, `source_mut`), and go together; 3. (`heap_mut`).
+            // SAFETY: 1. and 2. both are this arena's alone (`heap_mut`, `source_mut`), and go
+            // together; 3. (`heap_mut`).
             unsafe { self.source.more(&mut self.heap, layout)? };
             if let Ok(new) = allocate(&mut self.heap, layout) {
                 return Ok(new);
@@ -195,8 +196,8 @@ impl<S: Shape, F: Source<S>> Arena<S, F> {
         }
     }
 
-    /// Tells the source of a free chunk, if it wants to know. Never called while a request is met: what
-    /// is given back there would be asked for again at once.
+    /// Tells the source of a free chunk, if it wants to know. Never called while a request is met:
+    /// what is given back there would be asked for again at once.
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn offer(&mut self, free: usize) {
         if F::TAKES_BACK && free >= self.worth {

@@ -12,11 +12,11 @@
 //! costs one word, and nothing of that is lost while it is free.
 //!
 //! [`BELOW_FREE`] in a tag or a fence says that the chunk below is free: then the word before it is
-//! that chunk's size. Two free chunks never touch, so the chunk below a free one is live, and a free
-//! chunk needs no flags.
+//! that chunk's size. Two free chunks never touch, so the chunk below a free one is live, and a
+//! free chunk needs no flags.
 //!
-//! The two registers of the heap (`top` and `rest`) are free memory of which no word is kept here: a
-//! heap compares with them before it reads a word 0.
+//! The two registers of the heap (`top` and `rest`) are free memory of which no word is kept here:
+//! a heap compares with them before it reads a word 0.
 
 use crate::sanitizer;
 use crate::shape::{Shape, Sizes};
@@ -27,14 +27,15 @@ use crate::word::Word;
 pub(crate) const LIVE: usize = 1;
 /// In a tag or a fence: the chunk below is free.
 pub(crate) const BELOW_FREE: usize = 2;
-/// In a tag that is [`LIVE`] for its neighbours: the chunk is parked, and nobody's block. Only where sizes
-/// leave three bits, which [`Sizes::FLAGS`] says.
+/// In a tag that is [`LIVE`] for its neighbours: the chunk is parked, and no live block. Only where
+/// sizes leave three bits, which [`Sizes::FLAGS`] says.
 pub(crate) const PARKED: usize = 4;
 
 /// The memory of a heap, word by word.
 pub(crate) struct Memory<S: Shape> {
     pub(crate) space: S::Space,
-    /// All spans lie between `low` and `low + extent + MIN`; no more is known of what lies there. Without any both are 0.
+    /// All spans are between `low` and `low + extent + MIN`; what else is there is not known.
+    /// Without any span both are 0.
     pub(crate) low: usize,
     pub(crate) extent: usize,
 }
@@ -69,7 +70,7 @@ impl<S: Shape> Memory<S> {
     /// Writes both sizes of a free chunk, and not its links.
     ///
     /// # Safety
-    /// 1. `[chunk, chunk + size)` is in a span, at least `MIN` long, and nobody's block.
+    /// 1. `[chunk, chunk + size)` is in a span, at least `MIN` long, and no live block.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) unsafe fn put_free_size(&self, chunk: usize, size: usize) {
         // SAFETY: both words are in the chunk.
@@ -89,8 +90,9 @@ impl<S: Shape> Memory<S> {
         unsafe { self.get(chunk + 2 * S::WORD) }
     }
 
-    /// Whether this is between the lowest and the highest of the spans, and where a chunk may begin, so that
-    /// a link to it may be followed by three words. `low` is the base of a span, so distances are multiples.
+    /// Whether this is between the lowest and the highest of the spans, and where a chunk may
+    /// begin, so that a link to it may be followed by three words. `low` is the base of a span, so
+    /// distances are multiples.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn may_hold(&self, chunk: usize) -> bool {
         let distance = chunk.wrapping_sub(self.low);

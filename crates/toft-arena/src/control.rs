@@ -1,7 +1,9 @@
-//! The control groups of the small-bin experiment: [`Standard`](crate::Standard) in all but where free chunks go.
+//! The control groups of the small-bin experiment: [`Standard`](crate::Standard) in all but where
+//! free chunks go.
 //!
-//! The first five are the variants that were compared when glibc got its patch; each of the next differs from the one
-//! before it in one idea, so that each idea has its own figure. `docs/experiments/small-bins.md` has them.
+//! The first five are the variants that were compared when glibc got its patch; each of the next
+//! differs from the one before it in one idea, so that each idea has its own figure.
+//! `docs/experiments/small-bins.md` has them.
 
 use crate::routing::{Order, Routing, To};
 use crate::shape::Shape;

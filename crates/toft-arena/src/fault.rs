@@ -14,8 +14,8 @@ impl fmt::Display for NoMemory {
 
 impl core::error::Error for NoMemory {}
 
-/// A caller's mistake, or memory that has been overwritten. The call that found it has had no effect
-/// but what is said here; addresses are those of blocks.
+/// A caller's mistake, or memory that has been overwritten. The call that found it has had no
+/// effect but what is said here; addresses are those of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The pointer is in no span.

@@ -1,8 +1,9 @@
 //! Where a free chunk goes: the choices of the small-bin experiment, made when a shape is compiled.
 //!
-//! Every shape of the crate routes all chunks [directly](Routing::DIRECT). The others are control groups: with a
-//! list of chunks that have yet to be sorted, as C libraries have it. A request that no exact bin serves sorts that
-//! list, chunk by chunk, until one has exactly its size. What was measured: `docs/experiments/small-bins.md`.
+//! Every shape of the crate routes all chunks [directly](Routing::DIRECT). The others are control
+//! groups: with a list of chunks that have yet to be sorted, as C libraries have it. A request that
+//! no exact bin serves sorts that list, chunk by chunk, until one has exactly its size. What was
+//! measured: `docs/experiments/small-bins.md`.
 
 /// Where chunks of one kind go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +19,15 @@ pub enum To {
 pub enum Order {
     /// The one that was freed last: it may still be in a cache.
     Last,
-    /// The one that was freed first. [`Tables::LASTS`](crate::Tables::LASTS) says of how many bins the end is known.
+    /// The one that was freed first. [`Tables::LASTS`](crate::Tables::LASTS) says of how many bins
+    /// the end is known.
     First,
 }
 
 /// Where free chunks go, by where they come from.
 ///
-/// `top` and `rest` are outside of it: memory that touches one of them joins it, and what is left of a chunk that
-/// was split is `rest` until another takes its place.
+/// `top` and `rest` are outside of it: memory that touches one of them joins it, and what is left
+/// of a chunk that was split is `rest` until another takes its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routing {
     /// Freed chunks that have an exact bin.
@@ -34,12 +36,14 @@ pub struct Routing {
     pub large: To,
     /// What was left of a chunk that was split.
     pub remainders: To,
-    /// Whether a chunk that has grown, because one that was freed beside it has joined it, is kept as `rest` where
-    /// that is free, or where it has grown twice in a row: another that joins it then touches no list.
+    /// Whether a chunk that has grown, because a freed one beside it has joined it, is kept as
+    /// `rest`. Only where `rest` is free, or where the chunk has grown twice in a row: another that
+    /// joins it then touches no list.
     pub runs: bool,
     /// Whether the compiler is told that what is sorted is unlikely to be small.
     pub unlikely: bool,
-    /// Whether the compiler is told to lay out a free so that the way of large chunks goes straight on.
+    /// Whether the compiler is told to lay out a free so that the way of large chunks goes straight
+    /// on.
     pub inverted: bool,
     /// The order within an exact bin, and within the list that is to be sorted.
     pub order: Order,
@@ -56,8 +60,8 @@ impl Routing {
         inverted: false,
         order: Order::Last,
     };
-    /// And a chunk that grows stays outside of the bins: faster where blocks are freed in the order of their
-    /// addresses, and a little less close a fit.
+    /// And a chunk that grows stays outside of the bins: faster where blocks are freed in the order
+    /// of their addresses, and a little less close a fit.
     pub const RUNS: Self = Self { runs: true, ..Self::DIRECT };
     /// As glibc up to 2.40: every free chunk is to be sorted.
     pub const ORIGINAL: Self = Self {

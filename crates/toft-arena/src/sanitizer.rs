@@ -1,9 +1,10 @@
-//! What the address sanitizer is told, with the feature `sanitizer`: which bytes are live blocks'. All others of a
-//! span are closed, so that it reports who reads or writes them: beyond the end of a block, before it, or after it
-//! was freed. The heap opens a word of its own while it looks at it. Without the feature there is nothing of this.
+//! What the address sanitizer is notified of, with the feature `sanitizer`: which bytes are in live
+//! blocks. All other bytes of a span are closed. So the sanitizer reports accesses to them: beyond
+//! the end of a block, before it, or after it was freed. The heap opens one of its words while it
+//! accesses the word. Without the feature there is nothing of this.
 //!
-//! The sanitizer knows of every eight bytes how many of the first may be used. So where words are of four bytes, what
-//! lies before a block in the same eight is open too.
+//! The sanitizer knows of every eight bytes how many of the first may be used. So where words are
+//! of four bytes, what lies before a block in the same eight is open too.
 
 #[cfg(feature = "sanitizer")]
 unsafe extern "C" {
@@ -12,7 +13,7 @@ unsafe extern "C" {
     fn __asan_address_is_poisoned(start: *const u8) -> i32;
 }
 
-/// Nobody but the heap uses these bytes from now on.
+/// Only the heap uses these bytes from now on.
 #[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn close(start: *const u8, size: usize) {
     #[cfg(feature = "sanitizer")]
@@ -36,7 +37,7 @@ pub(crate) fn open(start: *const u8, size: usize) {
     let _ = (start, size);
 }
 
-/// Does what the heap does to a word of its own.
+/// Does what the heap does to one of its words.
 #[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) fn own<R>(word: *const u8, size: usize, access: impl FnOnce() -> R) -> R {
     #[cfg(feature = "sanitizer")]

@@ -6,7 +6,7 @@ use crate::space::{Anywhere, Space, Within};
 use crate::table::{Table, Tables};
 use crate::word::Word;
 
-/// How much a heap looks at before it believes it.
+/// How much a heap checks before it trusts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checks {
     /// Nothing: the memory is trusted.
@@ -14,8 +14,9 @@ pub enum Checks {
     /// Each link of a list of free chunks, before it is followed or changed, and the size of a free
     /// neighbour against the one at its other end.
     Links,
-    /// Also the tag of a block that is freed or resized: that it is live, that its size is one and stays within the
-    /// spans, and that what lies behind does not say that it is free. Not whether the pointer is a block's.
+    /// Also the tag of a block that is freed or resized: that it is live, that its size is one and
+    /// stays within the spans, and that what is after it does not say that it is free. Not whether
+    /// the pointer is a block's.
     Tags,
     /// Also every pointer that is freed or resized: see [`Fault`].
     Pointers,
@@ -25,10 +26,10 @@ pub enum Checks {
 pub trait Shape: 'static {
     /// Where its memory lies, and how wide its words are.
     type Space: Space;
-    /// Its bins: [`Table`] says how many.
+    /// Its bins: [`Table`] gives the number.
     type Bins: Tables<<Self::Space as Space>::Word>;
-    /// What every block's address is a multiple of, and the step between sizes: a power of two, from
-    /// the size of a word to 4096.
+    /// What every block's address is a multiple of, and the step between sizes: a power of two,
+    /// from the size of a word to 4096.
     const ALIGN: usize;
     /// Chunks smaller than this have a bin for each size. A power of two.
     const EXACT: usize;
@@ -36,25 +37,27 @@ pub trait Shape: 'static {
     const STEPS: u32;
     /// What is checked.
     const CHECKS: Checks = Checks::Links;
-    /// Whether a large request looks for a close fit even while there is memory in `top`: 1 % more of the
-    /// memory is used, and requests of more than `EXACT` bytes take a tenth more time.
+    /// Whether a large request looks for a close fit even while there is memory in `top`: 1 % more
+    /// of the memory is used, and requests of more than `EXACT` bytes take a tenth more time.
     const CAREFUL: bool = true;
-    /// Requests of at least `EXACT` and below this many bytes are rounded up to the smallest size of a bin, so
-    /// that every chunk of it serves, and freed ones are parked for each other: a thirty-second more memory for
-    /// such a block on average, at four `STEPS`, and no search. None are where this is 0; a power of two. What
-    /// cannot be met so is tried without.
+    /// Requests of at least `EXACT` and below this many bytes are rounded up to the smallest size
+    /// of a bin. Then every chunk of the bin serves, and freed ones are parked for each other. It
+    /// costs a thirty-second more memory for such a block on average, at four `STEPS`, and saves
+    /// the search. None are where this is 0; a power of two. What cannot be met so is tried
+    /// without.
     const ROUNDED: usize = 0;
-    /// Whether everything is tried before a request fails: every chunk in which an aligned block might lie, those of
-    /// a bin of which only some are large enough, and the memory below a block that is to grow. Else a request fails
-    /// that could be met, though seldom, and there is a fifth less code.
+    /// Whether everything is tried before a request fails: every chunk in which an aligned block
+    /// might lie, those of a bin of which only some are large enough, and the memory below a block
+    /// that is to grow. Else a request fails that could be met, though seldom, and there is a fifth
+    /// less code.
     const THOROUGH: bool = true;
     /// Where free chunks go.
     const ROUTING: Routing = Routing::DIRECT;
     /// Whether calls are counted.
     const COUNT: bool = false;
-    /// Called with each fault, before the call that found it returns, with the lock of a [`Shared`](crate::Shared)
-    /// held. It may end the program. It must not use the arena that calls it, which would wait for itself, and not
-    /// unwind: a panic in it aborts.
+    /// Called with each fault, before the call that found it returns, with the lock of a
+    /// [`Shared`](crate::Shared) held. It may end the program. It must not use the arena that calls
+    /// it, which would wait for itself, and not unwind: a panic in it aborts.
     fn on_fault(_: Fault) {}
 }
 
@@ -66,28 +69,30 @@ pub struct Packed;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standard;
 
-/// For speed: blocks are aligned to 32 bytes, and from 2 to 64 KiB rounded up to one of 16 sizes for each
-/// doubling, so that few differ in size, and those that are freed are parked for the next request of their
-/// size. They take at least 24 bytes.
+/// For speed: blocks are aligned to 32 bytes. Those from 2 to 64 KiB are rounded up to one of 16
+/// sizes for each doubling, so that few differ in size, and freed ones are parked for the next
+/// request of their size. They take at least 24 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Swift;
 
-/// As [`Swift`], and nothing is checked: for memory that only trusted code writes, as other arenas take for granted.
+/// As [`Swift`], and nothing is checked: for memory that only trusted code writes, as other arenas
+/// take for granted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bare;
 
-/// For the least code, with the feature `small`: nothing is checked, and not everything is tried before a request
-/// fails. Blocks are as those of [`Packed`].
+/// For the least code, with the feature `small`: nothing is checked, and not everything is tried
+/// before a request fails. Blocks are as those of [`Packed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Small;
 
 /// All memory behind one origin and below 4 GiB: a block costs four bytes, and what is written does
-/// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine. Tags are checked, for
-/// the memory is most often one that others write.
+/// not depend on where it is mapped. This is also exactly how a heap looks on a 32-bit machine.
+/// Tags are checked, for the memory is most often one that others write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Narrow;
 
-/// As [`Packed`], behind one origin: it may be mapped anywhere, and provenance is strict. Tags are checked.
+/// As [`Packed`], behind one origin: it may be mapped anywhere, and provenance is strict. Tags are
+/// checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relative;
 
@@ -135,8 +140,8 @@ impl Shape for Standard {
     const STEPS: u32 = 4;
 }
 
-/// 64 exact bins, and 16 for each of five doublings, have a list of parked chunks beside them. Of all bins that are
-/// not exact it is known how large their chunks are at most.
+/// 64 exact bins, and 16 for each of five doublings, have a list of parked chunks beside them. Of
+/// all bins that are not exact it is known how large their chunks are at most.
 #[cfg(target_pointer_width = "64")]
 type Parking = Table<usize, 448, 7, 144, 0, 384>;
 #[cfg(not(target_pointer_width = "64"))]
@@ -180,7 +185,8 @@ pub(crate) trait Sizes: Shape {
     const MIN: usize = (3 * Self::WORD + Self::ALIGN - 1) & !(Self::ALIGN - 1);
     /// The bits of a tag that are not its size.
     const FLAGS: usize = if Self::ALIGN >= 8 { 7 } else { 3 };
-    /// A chunk's place is this far above a multiple of `ALIGN`, so that what follows its tag is one.
+    /// A chunk's place is this far above a multiple of `ALIGN`, so that what follows its tag is
+    /// one.
     const LEAD: usize = Self::ALIGN - Self::WORD;
     /// More than the size of any block.
     const LIMIT: usize = {
@@ -200,7 +206,7 @@ pub(crate) trait Sizes: Shape {
         // Two bits of every size are flags, and a place is never odd.
         assert!(Self::WORD >= 4 && Self::ALIGN <= 4096);
         assert!(Self::EXACT.is_power_of_two() && Self::EXACT > Self::MIN);
-        // A parked chunk has a flag of its own.
+        // A parked chunk has a separate flag.
         assert!(Self::Bins::PARKS == 0 || Self::ALIGN >= 8);
         let exact = Self::EXACT / Self::ALIGN;
         let rounded = if Self::ROUNDED == 0 {

@@ -28,8 +28,8 @@ pub unsafe trait Space {
     /// Takes up a range of memory. `None` if it cannot be expressed here.
     ///
     /// # Safety
-    /// 1. `size` bytes from `start` may be read and written, by nobody else, until the heap has let
-    ///    go of them.
+    /// 1. Until the heap has let go of them, only the heap reads and writes `size` bytes from
+    ///    `start`.
     unsafe fn admit(&mut self, start: *mut u8, size: usize) -> Option<usize>;
     /// The pointer to a place.
     fn pointer(&self, place: usize) -> *mut u8;
@@ -44,8 +44,9 @@ pub unsafe trait Space {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Anywhere;
 
-// SAFETY: 1. the claim exposed a pointer that may access the range, and a pointer made of an exposed
-// address may access what the exposed one could. 2. and 3. places are addresses. 4. checked.
+// SAFETY: 1. the claim exposed a pointer that may access the range, and a pointer made of an
+// exposed address may access what the exposed one could. 2. and 3. places are addresses. 4.
+// checked.
 unsafe impl Space for Anywhere {
     type Word = usize;
     unsafe fn admit(&mut self, start: *mut u8, size: usize) -> Option<usize> {
@@ -72,7 +73,7 @@ pub(crate) fn grown(address: usize) -> *mut u8 {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// One allocation, or one mapping: all spans lie behind an origin, from which places are counted.
+/// One allocation, or one mapping: all spans are after an origin, from which places are counted.
 ///
 /// What the heap writes does not depend on where the memory is mapped. With `u32` a tag takes four
 /// bytes, and the memory may have 4 GiB less one byte.
@@ -87,22 +88,22 @@ impl<W: Word> Within<W> {
     /// Memory of `size` bytes. Only what of it is claimed is ever touched.
     ///
     /// # Safety
-    /// 1. `size` bytes from `origin` are of one allocation or mapping, and `origin` may access what of it is
-    ///    claimed.
+    /// 1. `size` bytes from `origin` are of one allocation or mapping, and `origin` may access what
+    ///    of it is claimed.
     #[must_use]
     pub const unsafe fn new(origin: *mut u8, size: usize) -> Self {
         Self { origin, size, width: PhantomData }
     }
 
-    /// The same heap seen from where `origin` is now: after its memory has been mapped elsewhere,
-    /// or from another process.
+    /// Moves the origin, after the heap's memory has been mapped elsewhere, or for another process.
     ///
     /// # Safety
     /// 1. The bytes at `origin` are those that were at the old origin, and may be used as those.
-    /// 2. The distance of both origins is a multiple of the shape's `ALIGN`. Larger alignments that have been
-    ///    asked for hold only up to that of the distance.
-    /// 3. Nobody uses the heap at the old origin meanwhile: a heap has one origin. So two processes that share
-    ///    one `Heap` map it at the same address, or rebase it whenever they have taken the lock.
+    /// 2. The distance of both origins is a multiple of the shape's `ALIGN`. Larger alignments that
+    ///    have been asked for hold only up to that of the distance.
+    /// 3. No thread uses the heap at the old origin meanwhile: a heap has one origin. So two
+    ///    processes that share one `Heap` map it at the same address, or rebase it whenever they
+    ///    have taken the lock.
     pub unsafe fn rebase(&mut self, origin: *mut u8) {
         self.origin = origin;
     }
@@ -119,7 +120,8 @@ impl<W: Word> Within<W> {
 unsafe impl<W> Send for Within<W> {}
 
 // SAFETY: 1. a pointer that is derived from the origin may access what the origin may, and `admit`
-// has checked that the range lies behind it, in the allocation (by 1 of `new`). 2. and 3. both differ from addresses by the origin's.
+// has checked that the range is after it, in the allocation (by 1 of `new`). 2. and 3. both differ
+// from addresses by the origin's.
 // 4. checked: the end of the memory fits.
 unsafe impl<W: Word> Space for Within<W> {
     type Word = W;

@@ -5,17 +5,20 @@ use crate::word::Word;
 /// The bins of a heap of one shape.
 ///
 /// # Safety
-/// 1. It keeps what it is given: `first` is the last that `set_first` or `replace_first` gave for this bin, and 0 in a
-///    new one and after `clear`; `parked` and `waiting` likewise, and `last`.
-/// 2. `find` returns a bin from this one up, below `BINS`, of which `first` is not 0; `None` only if there is none.
+/// 1. It keeps what it is given: `first` is the last that `set_first` or `replace_first` gave for
+///    this bin, and 0 in a new one and after `clear`; `parked` and `waiting` likewise, and `last`.
+/// 2. `find` returns a bin from this one up, below `BINS`, of which `first` is not 0; `None` only
+///    if there is none.
 /// 3. `PARKS <= BINS`, `LASTS <= BINS`, and `BOUNDS <= BINS`.
 /// 4. `bound` is what `set_bound` gave last for this bin, or more.
 pub unsafe trait Tables<W: Word> {
     /// How many bins there are.
     const BINS: usize;
-    /// How many bins have a list of parked chunks beside them, from the first; none for those that follow.
+    /// How many bins have a list of parked chunks beside them, from the first; none for those that
+    /// follow.
     const PARKS: usize;
-    /// Of how many bins, the lowest, the last chunk is known: those from which the first that was freed is taken.
+    /// Of how many bins, the lowest, the last chunk is known: those from which the first that was
+    /// freed is taken.
     const LASTS: usize;
     /// Of how many bins, the highest, it is known how large their chunks are at most.
     const BOUNDS: usize;
@@ -50,11 +53,12 @@ pub unsafe trait Tables<W: Word> {
 }
 
 /// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
-/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`), of the first
-/// `LASTS` the last chunk is known, and of the last `BOUNDS` how large their chunks are at most.
+/// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`),
+/// of the first `LASTS` the last chunk is known, and of the last `BOUNDS` how large their chunks
+/// are at most.
 ///
-/// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a bit
-/// of `summary` exactly if the word of that number is not 0.
+/// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a
+/// bit of `summary` exactly if the word of that number is not 0.
 #[derive(Clone, Debug)]
 pub struct Table<
     W,
@@ -131,8 +135,8 @@ unsafe impl<
     fn set_first(&mut self, bin: usize, chunk: usize) {
         debug_assert!(bin < BINS && chunk != 0);
         let (word, bit) = (bin / W::BITS as usize, W::bit(bin as u32 % W::BITS));
-        // SAFETY: bins come from `index`, which stays below BINS, and from `find`; SOUND says that a
-        // bin has a word.
+        // SAFETY: bins come from `index`, which stays below BINS, and from `find`; SOUND says that
+        // a bin has a word.
         let (first, filled) =
             unsafe { (self.first.get_unchecked_mut(bin), self.filled.get_unchecked_mut(word)) };
         *first = W::from_usize(chunk);

@@ -1,5 +1,6 @@
-//! The modules of `src` are layers: one uses only those below it, as the table of `lib.rs` says. And: nothing is
-//! a mandatory dependency, pointers are made in one file, and no panic is written down.
+//! The modules of `src` are layers: one uses only those below it, as the table of `lib.rs` says.
+//! And: nothing is a mandatory dependency, pointers are made in one file, and no panic is written
+//! down.
 
 use std::path::{Path, PathBuf};
 
@@ -124,8 +125,8 @@ fn nothing_panics_on_purpose() {
     assert!(panics("debug_assert!(bin < BINS); a.checked_next_multiple_of(8)").is_empty());
 }
 
-/// The pointer that a caller hands in may have the right to its object only: it is neither returned nor copied from,
-/// but `Heap::own` is asked. `allocator.rs` copies no more than the object.
+/// The pointer that a caller hands in may have the right to its object only: it is neither returned
+/// nor copied from, but `Heap::own` is asked. `allocator.rs` copies no more than the object.
 #[test]
 fn pointers_of_callers_serve_as_numbers() {
     const THROUGH: &[&str] = &["return Ok(block)", "nonoverlapping(block.as_ptr()", "Some(block)"];

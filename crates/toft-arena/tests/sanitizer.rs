@@ -1,5 +1,6 @@
-//! That the address sanitizer sees into a heap, with the feature `sanitizer`: what it reports, each in a process of
-//! its own, which ends there; and beside each the same without the defect. `cargo xtask arena` runs it.
+//! That the address sanitizer sees into a heap, with the feature `sanitizer`: what it reports, each
+//! in a separate process, which ends there; and beside each the same without the defect. `cargo
+//! xtask arena` runs it.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each is the defect that is tested, or its twin"
@@ -13,7 +14,8 @@ use toft_arena::{Anywhere, Bare, Heap, Narrow, Packed, Shape, Standard, Swift, W
 
 const VARIABLE: &str = "TOFT_ARENA_DEFECT";
 
-/// A defect; it gets a heap with a block of 100 bytes and another above, and does it only if it is asked to.
+/// A defect; it gets a heap with a block of 100 bytes and another above, and does it only if it is
+/// asked to.
 type Defect<S> = unsafe fn(&mut Heap<S>, NonNull<u8>, bool);
 
 fn layout(size: usize) -> Layout {
@@ -112,7 +114,8 @@ fn each_defect_is_reported_and_its_twin_is_not() {
                     .output()
                     .unwrap();
                 let said = String::from_utf8_lossy(&output.stderr);
-                // Where a poisoned word is half of what the sanitizer counts in, it has no name for it.
+                // Where a poisoned word is half of what the sanitizer counts in, it has no name for
+                // it.
                 let names = ["use-after-poison", "unknown-crash"];
                 let reported =
                     names.iter().any(|name| said.contains(&format!("AddressSanitizer: {name}")));

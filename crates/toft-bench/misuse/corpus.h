@@ -1,13 +1,14 @@
 /* What the programs of the corpus share. Each is one misuse:
  *
- *     prepare()   what comes before, all of it allowed
- *     fault()     the misuse, and the call that ought to name it
- *     correct()   what a program without the fault does in its place
- *     outcome()   PREVENTED when the fault had no effect that the program can see, else MISSED
+ *     prepare()   what comes before, all of it allowed.
+ *     fault()     the misuse, and the call that ought to name it.
+ *     correct()   what a program without the fault does in its place.
+ *     outcome()   PREVENTED when the fault had no effect that the program can see, else MISSED.
  *
- * `program fault|correct same|cross SIZE VARIANT` runs them; `cross` does the middle part in another
- * thread, or a program that defines OWN_THREADS does it as it likes. The lines `begin` and `end` on standard output tell whoever runs it when it died. The same
- * file is C and C++: `take` and `give` are malloc and free, or new and delete. */
+ * `program fault|correct same|cross SIZE VARIANT` runs them. `cross` does the middle part in
+ * another thread; a program that defines OWN_THREADS does it as it likes. The lines `begin` and
+ * `end` on standard output tell the runner when the program died. The same file is C and C++:
+ * `take` and `give` are malloc and free, or new and delete. */
 #ifndef TOFT_MISUSE_CORPUS_H
 #define TOFT_MISUSE_CORPUS_H
 
@@ -131,7 +132,7 @@ HELPER void *in_thread(void *action)
     return NULL;
 }
 
-/* Does something in a thread of its own, to its end. */
+/* Runs `action` in a new thread, to its end. */
 HELPER void elsewhere(void (*action)(void))
 {
     pthread_t thread;
@@ -185,8 +186,8 @@ static size_t as_many(size_t n, size_t most)
     return fit < 24 ? 24 : fit < most ? fit : most;
 }
 
-/* Whether no block that is handed out from here on lies over another one, nor over the `length` bytes
- * at `live`, which somebody else has. Also of 100 bytes, which crafted contents pretend to be. */
+/* Whether no block that is handed out from here on overlaps another one, or the `length` bytes at
+ * `live`, which are in use. Also blocks of 100 bytes, which crafted contents pretend to be. */
 HELPER int handed_out_once(const void *live, size_t length)
 {
     enum { MOST = 20000 };
@@ -219,9 +220,8 @@ HELPER enum verdict of_the_heap(const void *live, size_t length)
 
 enum reuse { NEVER, AGAIN, TWICE };
 
-/* Whether `p` is handed out again, or two blocks one over the other, within so many calls that no
- * quarantine holds it any more; at last more at once than there ever were, so that nothing that is free
- * is left lying. */
+/* Whether `p` is handed out again, or two blocks overlap. There are enough calls that no quarantine
+ * holds `p` any more. The last round takes more blocks than ever before, so none stays free. */
 HELPER enum reuse comes_back(const void *p)
 {
     enum { MOST = 20000, ROUNDS = 48 };
@@ -282,7 +282,7 @@ HELPER enum verdict of_the_row(const unsigned char *given)
 
 int main(int argc, char **argv)
 {
-    /* Most of these programs die, and nobody wants to see their memory. */
+    /* Most of these programs die, and their core files are of no use. */
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     CHECK(argc == 5);

@@ -6,7 +6,7 @@
 
 static unsigned char *p;
 
-/* Of other sizes: the block must not be somebody's when the second free comes. */
+/* Of other sizes: the block must not be in use again when the second free comes. */
 static void prepare(void)
 {
     static unsigned char *other[1000];

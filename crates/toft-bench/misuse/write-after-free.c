@@ -50,7 +50,7 @@ static void correct(void)
     comes_back(p);
 }
 
-/* Harmless when nobody else gets the block, or when what was written is gone by then. */
+/* Harmless when the block is not handed out again, or what was written is gone by then. */
 static enum verdict outcome(void)
 {
     if (reuse == TWICE || (reuse == AGAIN && *(volatile unsigned char *)at == written))

@@ -21,7 +21,7 @@ pub trait Heap: Sized {
     unsafe fn begin(&mut self);
     /// Null when there is no memory; sizes are never zero.
     unsafe fn allocate(&mut self, layout: Layout) -> *mut u8;
-    /// The same, filled with zeros.
+    /// As `allocate`, but filled with zeros.
     unsafe fn allocate_zeroed(&mut self, layout: Layout) -> *mut u8 {
         let block = self.allocate(layout);
         if !block.is_null() {
@@ -56,7 +56,7 @@ pub fn region() -> (*mut u8, usize) {
     while size >= 64 << 20 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a mapping of its own, at an address that the kernel chooses.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let start = unsafe { libc::mmap(null_mut(), size, access, flags, -1, 0) };
         if start != libc::MAP_FAILED {
             return (start.cast(), size);

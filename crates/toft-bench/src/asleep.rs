@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 pub struct Asleep {
     /// 0 until they are called. Written by [`Asleep::call`] alone; the kernel compares it.
     called: AtomicU32,
-    /// The kernel's number of each thread that has come to sleep, or 0; each written once, by that
+    /// The kernel's number of each thread that went to sleep, or 0; each written once, by that
     /// thread.
     tasks: Mapped<AtomicUsize>,
 }
 
 impl Asleep {
-    /// A place for so many threads.
+    /// A place for `threads` threads.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         Self { called: AtomicU32::new(0), tasks: Mapped::new(threads) }
@@ -68,8 +68,8 @@ impl Asleep {
         }
     }
 
-    /// How often the kernel has taken these threads off a processor so far: once more for each time
-    /// that one of them was woken and slept again.
+    /// How often the kernel has taken these threads off a processor so far. Each time that one of
+    /// them is woken and sleeps again adds one.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.tasks.iter().map(|task| switches(task.load(Acquire))).sum()
@@ -105,7 +105,7 @@ fn status<R>(task: usize, look: impl Fn(&str) -> Option<R>) -> Option<R> {
 mod tests {
     use super::*;
 
-    /// Starts two threads that sleep, and looks at them from outside.
+    /// Starts two threads that sleep, and passes them to `look`.
     fn with_sleepers(look: impl Fn(&Asleep)) {
         let asleep = Asleep::new(2);
         std::thread::scope(|scope| {
@@ -132,7 +132,7 @@ mod tests {
     fn whoever_is_woken_is_counted_and_sleeps_on() {
         with_sleepers(|asleep| {
             let before = asleep.times();
-            // The word is still 0, so both look at it and sleep again.
+            // The word is still 0, so both check it and sleep again.
             asleep.futex(libc::FUTEX_WAKE, i32::MAX);
             while asleep.times() < before + 2 {
                 std::thread::sleep(Duration::from_millis(1));

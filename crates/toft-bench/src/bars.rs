@@ -35,7 +35,7 @@ struct Bar {
 }
 
 const RIVALS: &[&str] = &["snmalloc", "mimalloc2", "mimalloc3"];
-/// Toft itself, when nothing goes back for lying idle.
+/// Toft itself, when idle memory is not returned.
 const OFF: &[&str] = &["toft-off"];
 const GLIBC: &[&str] = &["glibc"];
 const ALL: &[&str] = &[];
@@ -74,7 +74,7 @@ const BARS: &[Bar] = &[
     bar("burst-idle", WOKEN, Against::Nothing, 0.0),
     bar("burst-idle-cross", BACK_2S, Against::Nothing, 95.0),
     bar("burst-idle-cross", WOKEN, Against::Nothing, 0.0),
-    // And to give it back costs nothing where it is needed again, and holds nobody up.
+    // And to give it back costs nothing where it is needed again, and delays no thread.
     bar("thrash", CALLS_PER_ROUND, Against::Nothing, 0.0),
     bar("thrash", NS, Against::Fast, 1.0),
     bar("latency-64-reclaim", P999, Against::Best(OFF), 1.10),
@@ -175,7 +175,7 @@ impl Field<'_> {
         match bar.against {
             Against::Best(_) | Against::Fast => {
                 let among = |name: &str| match bar.against {
-                    // Toft run in another way is nobody's rival, unless it is named.
+                    // Toft run in another way is no rival, unless it is named.
                     Against::Best(ALL) => !is_of(name, "toft"),
                     Against::Best(names) => names.contains(&name),
                     _ => peers::fast().iter().any(|fast| fast == name),
@@ -201,7 +201,7 @@ impl Field<'_> {
             Against::Nothing => {
                 let own = Summary::of(&mine).ok_or("no samples")?;
                 let others = (0..self.peers.len()).filter(|&peer| peer != ours);
-                // What the machine gave to others says whether it could give more.
+                // What the machine gave to others shows if it could give more.
                 let best = result.best(others, &bar.metric);
                 let best = best.and_then(|peer| Some((peer, result.summary(peer, &bar.metric)?)));
                 let rest = best.map_or_else(String::new, |(peer, summary)| {

@@ -2,8 +2,8 @@
 //!
 //! The two were not interleaved, so their samples are compared as two sets, not round by round. A
 //! figure is a regression when it is worse by more than a threshold and the confidence interval of
-//! the ratio excludes 1: the threshold keeps away what does not matter, and the slow drift of a
-//! machine between two runs; the interval keeps away what may be chance.
+//! the ratio excludes 1. The threshold keeps out what does not matter, and the slow drift of a
+//! machine between two runs. The interval keeps out what may be chance.
 
 use crate::interval::{Interval, unpaired};
 use crate::measured::apart;

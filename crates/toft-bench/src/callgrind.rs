@@ -17,10 +17,10 @@ use std::process::Command;
 /// The numbers that make a workload longer; of a case, the first that it has.
 const LENGTHS: &[&str] = &["ops", "repeat", "batches", "functions", "count", "rounds"];
 
-/// Of the operations of a run that is timed, one in so many is enough to count.
+/// To count one in this many operations of a timed run is enough.
 const SHARE: u64 = 100;
 
-/// Says whether valgrind is there.
+/// Checks that valgrind is there.
 ///
 /// # Errors
 /// When it is not, and how to get it.

@@ -1,6 +1,6 @@
-//! The rows of the tables. Each workload has a file in `workloads/` that says what it does and lists
-//! its cases: a name, the numbers, what a quick run replaces in them, and what is compared. To add a
-//! row is to add four lines there.
+//! The rows of the tables. Each workload has a file in `workloads/` that says what it does and
+//! lists its cases: a name, the numbers, what a quick run replaces in them, and what is compared.
+//! To add a row is to add four lines there.
 
 use crate::family::Group;
 use crate::host::scripted::Program;

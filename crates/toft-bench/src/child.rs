@@ -202,8 +202,8 @@ pub fn spent_by_children() -> (f64, u64) {
     (processor_seconds(&usage), usage.ru_minflt.cast_unsigned())
 }
 
-/// What the peak of any child is at least, in KiB, since it begins as a copy of this process: the peak
-/// of a child that does nothing. A program that stays below it cannot be told from it.
+/// What the peak of any child is at least, in KiB, since it begins as a copy of this process: the
+/// peak of a child that does nothing. A program that stays below it cannot be told from it.
 ///
 /// # Errors
 /// When no child can be made.

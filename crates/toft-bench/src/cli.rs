@@ -179,7 +179,8 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Keeps the tables from stdout, if the object goes there. To be called before anything is printed.
+    /// Keeps the tables from stdout, if the object goes there. To be called before anything is
+    /// printed.
     pub(crate) fn begin(&self) {
         if self.are_printed() {
             crate::out::keep_for_one();
@@ -288,7 +289,7 @@ pub fn work(words: &[String]) -> Result<u8, String> {
         Some(heap) => (workload.run)(On::Inside(heap), &params),
         None => workloads::run(workload, &params),
     };
-    // A script that is played lies in memory from start to end, and is none of the allocator's.
+    // A script that is played is in memory from start to end, and not from the allocator.
     let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
     crate::outln!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
@@ -428,7 +429,7 @@ fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
     })
 }
 
-/// As with the peers: whoever names a case gets it.
+/// As with the peers: a case that is named is run.
 fn leave_out_slow(jobs: &mut Vec<Job>) {
     let slow: Vec<&str> =
         jobs.iter().filter(|job| job.case.slow).map(|job| job.case.name.as_str()).collect();
@@ -481,7 +482,8 @@ fn picture(report: &Report) -> Result<String, String> {
     report.svg().ok_or_else(|| "there are no two peers that ended most of the cases".to_owned())
 }
 
-/// `report FILE --readme README`: everything is drawn of what is kept, so that it can be drawn again.
+/// `report FILE --readme README`: everything is drawn of what is kept, so that it can be drawn
+/// again.
 fn write_readme(readme: &Path, record: &Record, report: &Report) -> Result<(), String> {
     let root = readme.parent().unwrap_or(Path::new(""));
     let page = root.join("docs/speed.md");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// An allocator under test. The methods are inlined into the workload, so each place that calls
-/// them is a call site of its own.
+/// them is a separate call site.
 pub trait Heap: Copy + Send + Sync + 'static {
     /// `malloc`.
     fn malloc(self, size: usize) -> *mut u8;
@@ -119,9 +119,9 @@ pub(crate) fn touched(block: *mut u8, size: usize) -> *mut u8 {
     launder(block)
 }
 
-/// The same pointer, of which the compiler knows nothing any more: it can neither join `malloc`
-/// and `free` into nothing nor reason about the contents. Unlike `black_box` it stays in a
-/// register, since a trip through memory would lengthen the chain that is measured.
+/// Returns `block` as a pointer of which the compiler knows nothing. The compiler can neither join
+/// `malloc` and `free` into nothing nor reason about the contents. Unlike with `black_box` the
+/// pointer stays in a register: a trip through memory would lengthen the chain that is measured.
 #[inline(always)]
 pub(crate) fn launder(mut block: *mut u8) -> *mut u8 {
     // SAFETY: no instruction at all.

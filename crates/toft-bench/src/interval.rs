@@ -132,7 +132,8 @@ mod tests {
     }
 
     /// Logarithms 1, 2, 3 against 0, 4, 8, 12: variances 1 and 26.667, error 2.645751, freedom
-    /// 3.295143 by Welch and Satterthwaite, and its quantile 3.027111, by integration of the density.
+    /// 3.295143 by Welch and Satterthwaite, and its quantile 3.027111, by integration of the
+    /// density.
     #[test]
     fn an_unpaired_interval_is_that_of_the_textbook() {
         let of = |logs: &[f64]| -> Vec<f64> { logs.iter().map(|log| log.exp()).collect() };

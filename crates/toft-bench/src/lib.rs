@@ -1,7 +1,7 @@
 //! Workloads for memory allocators, and an honest way to compare allocators on them.
 //!
-//! A *workload* is a program that calls `malloc`; a *case* is a workload with its numbers filled in,
-//! and is one row of the result; a *peer* is an allocator that a process can be started on. The
+//! A *workload* is a program that calls `malloc`; a *case* is a workload with its numbers filled
+//! in, and is one row of the result; a *peer* is an allocator that a process can be started on. The
 //! runner starts every case on every peer, interleaved, in a fresh process each time.
 
 pub mod asleep;
@@ -56,8 +56,8 @@ pub mod threads;
 pub mod thunks;
 pub mod workloads;
 
-/// The folder of this crate in the checkout that it was built from. A released build, which must not depend on where it was
-/// built, has a folder that does not exist.
+/// The folder of this crate in the checkout that it was built from. A released build, which must
+/// not depend on where it was built, has a folder that does not exist.
 pub(crate) const FOLDER: &str = match option_env!("TOFT_RELEASE") {
     Some(_) => "/toft/crates/toft-bench",
     None => env!("CARGO_MANIFEST_DIR"),

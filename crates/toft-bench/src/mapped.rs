@@ -24,7 +24,7 @@ unsafe impl Plain for std::sync::atomic::AtomicUsize {}
 // SAFETY: as above.
 unsafe impl Plain for std::sync::atomic::AtomicPtr<u8> {}
 
-/// A zeroed slice in a mapping of its own, resident from the start so that no page fault of the
+/// A zeroed slice in a separate mapping, resident from the start so that no page fault of the
 /// bookkeeping falls into a timed loop.
 pub struct Mapped<T: Plain> {
     start: NonNull<T>,
@@ -80,7 +80,7 @@ impl<T: Plain> DerefMut for Mapped<T> {
 
 impl<T: Plain> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` mapped, and nobody can hold a borrow of it now.
+        // SAFETY: exactly the range that `new` mapped, and no borrow of it can be left now.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len * size_of::<T>()) };
     }
 }

@@ -1,5 +1,6 @@
-//! Pages with parts that are made: what stands between a pair of marks is replaced, all else is left alone. Every
-//! page and README of this repository that has such a part has it through this file.
+//! Pages with parts that are made: what stands between a pair of marks is replaced, all else is
+//! left alone. Every page and README of this repository that has such a part has it through this
+//! file.
 
 use crate::machine::Machine;
 use crate::report::Report;
@@ -78,7 +79,7 @@ pub fn machine(machine: &Machine) -> String {
     )
 }
 
-/// The same, and how.
+/// Where, with which revision, when and how it was measured.
 #[must_use]
 pub fn place(report: &Report) -> String {
     format!(

@@ -66,7 +66,7 @@ impl Measured {
         })
     }
 
-    /// The same ratio as a geometric mean with its confidence interval.
+    /// The ratio of two peers as a geometric mean with its confidence interval.
     #[must_use]
     pub fn interval(&self, ours: usize, theirs: usize, metric: &Metric) -> Option<Interval> {
         let (mine, others) = self.rounds(ours, theirs, metric)?;

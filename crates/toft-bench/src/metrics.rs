@@ -113,7 +113,7 @@ pub const GROWN: Metric = memory("grown_mb", "MB grown");
 pub const CHURNED: Metric = memory("churned_mb", "MB churned");
 /// Resident memory when most blocks were freed.
 pub const SHRUNK: Metric = memory("shrunk_mb", "MB shrunk");
-/// The pages that hold blocks of which nobody has need for a while.
+/// The pages that hold blocks which the program does not need for a while.
 pub const SPAN: Metric = memory("span_mb", "MB spanned");
 /// Resident memory after the kernel was asked to page such blocks out.
 pub const PAGED: Metric = memory("paged_mb", "MB paged");
@@ -121,7 +121,7 @@ pub const PAGED: Metric = memory("paged_mb", "MB paged");
 /// Of the rounds of writing, those in which another thread's block lay in the same cache line.
 pub const SHARED_LINE: Metric = cause("shared_line_percent", "% in a shared line");
 
-/// Of the memory that a burst took, what is back after a time in which nobody called.
+/// Of the memory that a burst took, what is back after a time without calls.
 pub const BACK_100MS: Metric = share("back_100ms_pct", "% back, 0.1 s");
 /// See [`BACK_100MS`].
 pub const BACK_500MS: Metric = share("back_500ms_pct", "% back, 0.5 s");

@@ -1,4 +1,5 @@
-//! How the bench is part of a program, which may carry libraries inside itself, and which allocators are compared.
+//! How the bench is part of a program, which may carry libraries inside itself, and which
+//! allocators are compared.
 
 use crate::peer_settings::of_carried;
 use crate::peer_table;
@@ -12,7 +13,8 @@ pub const HARDENED: &str = "toft-secure";
 pub struct Mount<'a> {
     /// The words that stand before `work` where that program starts itself on a workload.
     pub prefix: &'static [&'static str],
-    /// The libraries that the program carries inside itself, which are then the peers of their names.
+    /// The libraries that the program carries inside itself, which are then the peers of their
+    /// names.
     pub carried: &'a [&'a dyn Carried],
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn choose_peers(
     Ok(chosen)
 }
 
-/// A look has no time for every allocator: those that are left out are named.
+/// A quick run has no time for every allocator: those that are left out are named.
 fn quick_peers() -> Vec<Peer> {
     let (chosen, left_out) = peers::choose_quick();
     if !left_out.is_empty() {

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether stdout is for one object alone. Set before anything is printed, by the only thread that prints.
+/// Whether stdout is for one object alone. Set before anything is printed, by the only thread that
+/// prints.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// From here on stdout has nothing but what [`one`] prints.
@@ -18,8 +19,8 @@ pub fn one(text: &str) {
     print(format_args!("{text}"));
 }
 
-/// Prints a line. Where nobody reads any more the process ends as if all had been said, and where it cannot be written it
-/// says so and ends with 2.
+/// Prints a line. If the reader has closed the pipe, the process exits with 0. If the line cannot
+/// be written otherwise, the process says so and exits with 2.
 pub fn line(text: Arguments<'_>) {
     if !KEPT.load(Relaxed) {
         print(text);

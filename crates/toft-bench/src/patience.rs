@@ -1,11 +1,13 @@
 //! When a program that does not end is given up, on a machine that may be busy with other things.
 //!
-//! A clock on the wall tells how busy the machine is as much as what the program does: a run that ends well
-//! alone would be given up beside others. So what counts is
+//! A clock on the wall tells how busy the machine is as much as what the program does: a run that
+//! ends well alone would be given up beside others. So what counts is
 //!
 //! - the processor time that the program has used, for one that goes round and round;
-//! - the time in which none of its threads used any or was about to, for one that waits for what never comes;
-//! - and, ten minutes off, the clock on the wall, for one that does a little now and then, and never ends.
+//! - the time in which none of its threads used any or was about to, for one that waits for what
+//!   never comes;
+//! - and, ten minutes off, the clock on the wall, for one that does a little now and then, and
+//!   never ends.
 //!
 //! Programs that start others are not what this is for: their processor time is not counted.
 
@@ -14,15 +16,16 @@ use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a program may take at most, whatever it does. Far off: beside forty others one that needs half a second of
-/// a processor takes half a minute.
+/// How long a program may take at most, whatever it does. Far off: beside forty others one that
+/// needs half a second of a processor takes half a minute.
 const ON_THE_WALL: Duration = Duration::from_secs(600);
 
 /// How often it is looked at: soon at first, because most are done by then.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_millis(500);
 
-/// Runs a command until it ends, or has used `patience` of processor time, or has done nothing for so long.
+/// Runs a command until it ends, or has used `patience` of processor time, or has done nothing for
+/// so long.
 ///
 /// # Errors
 /// When it cannot be started or waited for.
@@ -102,8 +105,8 @@ mod tests {
         assert_eq!(ends.status.and_then(|status| status.code()), Some(7));
     }
 
-    /// A busy machine, as a program that has to wait again and again sees it: more time passes on the wall
-    /// than it is given, and it ends well.
+    /// A busy machine, as a program that has to wait again and again sees it: more time passes on
+    /// the wall than it is given, and it ends well.
     #[test]
     fn what_takes_long_on_the_wall_alone_is_not_given_up() {
         let patience = Duration::from_secs(2);

@@ -106,7 +106,8 @@ fn choose<'a>(recipes: &'a [Recipe], names: &[String]) -> Result<Vec<&'a Recipe>
 }
 
 impl Builder {
-    /// Builds each of these, whatever becomes of the others; returns the names of those that failed.
+    /// Builds each of these, whatever becomes of the others; returns the names of those that
+    /// failed.
     pub fn build_all(
         &self,
         recipes: &[&Recipe],
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// A builder of its own, whose trial is `true`. Every peer below is made from the sources of
+    /// A separate builder, whose trial is `true`. Every peer below is made from the sources of
     /// libc's crate, which are there because this program is built with them.
     fn builder(name: &str) -> (Builder, PathBuf) {
         let folder = std::env::temp_dir().join(format!("toft-bench-{name}-{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! Where built peers are kept: a folder for each peer, and in it one for the version that is there,
 //! with the library, its version and the key of the recipe that it was built from.
 //!
-//! A version is made in a folder of its own and then renamed, so that what is found is whole,
+//! A version is made in a separate folder and then renamed, so that what is found is whole,
 //! whenever a build is interrupted.
 
 use std::fs::{self, File};
@@ -81,7 +81,7 @@ impl Cache {
     }
 }
 
-/// A folder that nobody else has in hand, until what is returned is closed.
+/// Locks a folder against other processes, until the returned file is closed.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -94,7 +94,7 @@ pub fn locked(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Whether nobody else has a file in hand; it is ours then, until it is closed.
+/// Locks a file until it is closed; returns false if another process has it locked.
 ///
 /// # Errors
 /// When the system has no such locks.

@@ -6,9 +6,9 @@ use crate::peers::{Peer, Recipe, recipes};
 use std::sync::LazyLock;
 
 impl Peer {
-    /// Names and values of variables, in the order in which they are set: first those of the file
-    /// in `peers/` that its plain name belongs to (also when it was brought along as
-    /// `name=/path/of/a/library.so`), then those of `name@VARIABLE:VALUE`, as many as there are.
+    /// Names and values of variables, in the order in which they are set. First are those of the
+    /// file in `peers/` that its plain name belongs to, also when it was brought along as
+    /// `name=/path/of/a/library.so`. Then follow all those of `name@VARIABLE:VALUE`.
     pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let asked = self.name.split('@').skip(1).filter_map(|setting| setting.split_once(':'));
         of_the_file(plain(&self.name)).chain(asked)

@@ -314,7 +314,8 @@ fn package_version(package: &str) -> String {
     }
 }
 
-/// The version of the system's glibc; empty if it has none. The command itself may be static, with another C library.
+/// The version of the system's glibc; empty if it has none. The command itself may be static, with
+/// another C library.
 #[must_use]
 pub fn libc_version() -> String {
     let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();

@@ -8,7 +8,7 @@ pub struct Percentiles<'a> {
 }
 
 impl<'a> Percentiles<'a> {
-    /// Sorts the samples in place, without memory of its own.
+    /// Sorts the samples in place, without further memory.
     ///
     /// # Panics
     /// When there are none.

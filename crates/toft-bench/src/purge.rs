@@ -1,8 +1,8 @@
 //! Asking the process's allocator to give back all that it can, at once, in its own way.
 //!
-//! Each of them has another name for it, so the names are looked for among the symbols of the
-//! process, the most particular first; `malloc_trim`, which the C library has in any case, comes
-//! last, for the others replace it if they have something to do for it.
+//! Each allocator has another name for it, so the names are looked for among the symbols of the
+//! process, the most particular first. `malloc_trim`, which the C library has in any case, is last:
+//! the other allocators replace it if they have something to do for it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;

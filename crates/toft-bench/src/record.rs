@@ -187,7 +187,7 @@ impl Record {
         Ok(text + "\n")
     }
 
-    /// The same with a line for each case: short, and a difference is where it belongs.
+    /// The text of the file with a line for each case: short, and a difference is where it belongs.
     ///
     /// # Errors
     /// As [`Record::text`].

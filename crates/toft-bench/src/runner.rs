@@ -63,7 +63,7 @@ impl Job {
         self.case.group.unwrap_or_else(whole)
     }
 
-    /// The same job with metrics after its own. The rows are few and live as long as the program.
+    /// This job with `more` after its metrics. The rows are few and live as long as the program.
     #[must_use]
     pub fn showing(self, more: &[Metric]) -> Self {
         let mut case = self.case.clone();
@@ -276,7 +276,7 @@ fn command(
     Ok(command)
 }
 
-/// Runs a workload that marks its rounds once more, only to count the system calls of a round.
+/// Runs a workload that marks its rounds a second time, only to count the system calls of a round.
 fn count_calls(outcome: &mut Outcome, command: Command, plan: &Plan) -> Result<(), String> {
     // A metric that was asked for may be none of this workload's.
     let Some(rounds) = outcome.metrics.get("marked_rounds") else { return Ok(()) };
@@ -320,7 +320,7 @@ mod tests {
     }
 
     /// Seven peers and three rounds must end in three minutes, so of a case there are some 300
-    /// milliseconds for all of them. Times depend on the machine; what is asked for does not.
+    /// milliseconds for all of them. Times depend on the machine; the requested work does not.
     #[test]
     fn a_quick_run_does_a_fraction_of_the_work() {
         let quick = |job: &Job| effort(&job.case.full.clone().with(&job.case.quick));

@@ -1,7 +1,8 @@
 //! How the peers stand over the families of a scope: geometric means of time and of peak memory.
 //!
-//! Each family has one vote: the geometric mean of its cases ([`crate::family`]). A case counts with one time, that of the first of its metrics that is about speed, and with the
-//! peak of its processes. A rate counts as the time that it takes, so less is better throughout.
+//! Each family has one vote: the geometric mean of its cases ([`crate::family`]). A case counts
+//! with one time, that of the first of its metrics that is about speed, and with the peak of its
+//! processes. A rate counts as the time that it takes, so less is better throughout.
 
 use crate::family::{Group, Scope, Vote, mean as mean_of, votes};
 use crate::interval::Interval;
@@ -356,7 +357,7 @@ pub(crate) mod tests {
         let measured = vec![
             // Times against glibc: 0.5, 1, 0.4, 2.
             measured("malloc-thread-1", "ns", &[(5.0, 8.0), (10.0, 4.0), (4.0, 2.0), (20.0, 16.0)]),
-            // The same of a rate: 2, 1, 0.5, 4.
+            // Times against glibc, from a rate: 2, 1, 0.5, 4.
             measured("larson-2", "mops", &[(5.0, 8.0), (10.0, 2.0), (20.0, 4.0), (2.5, 2.0)]),
             measured(
                 "espresso",
@@ -382,7 +383,8 @@ pub(crate) mod tests {
         let time = toft.time.as_ref().unwrap();
         near(time.mean, 1.5_f64.cbrt());
         assert_eq!((time.cases, time.worse, time.worst.case.as_str()), (3, 2, "larson-2"));
-        // Against rpmalloc 1.25 and 4, and where that failed against glibc, the first of equals: 1.5.
+        // Against rpmalloc 1.25 and 4, and where that failed against glibc, the first of equals:
+        // 1.5.
         let best = toft.time_to_best.as_ref().unwrap();
         near(best.mean, 7.5_f64.cbrt());
         assert_eq!((best.cases, best.worse), (3, 3));
@@ -435,8 +437,8 @@ pub(crate) mod tests {
         near(time.mean, 3.0);
     }
 
-    /// A case more of a shape that is there, however extreme, moves no mean by more than its share of
-    /// that family. The twin is a case of a family that is not there.
+    /// A case more of a shape that is there, however extreme, moves no mean by more than its share
+    /// of that family. The twin is a case of a family that is not there.
     #[test]
     fn a_planted_case_more_of_a_shape_does_not_move_the_mean() {
         let peers = peers(&["toft", "glibc"]);

@@ -2,8 +2,8 @@
 //! all its threads, those of an allocator included.
 //!
 //! To be stopped at each call takes time, so such a run is never one that is timed. A mark is a
-//! system call itself, one that the kernel refuses, so that in a run that nobody watches it does
-//! nothing, and it is not counted.
+//! system call itself, one that the kernel refuses: in a run without a tracer it does nothing, and
+//! it is not counted.
 
 use std::ffi::c_long;
 use std::io;
@@ -19,7 +19,8 @@ type Request = libc::c_uint;
 #[cfg(not(target_env = "gnu"))]
 type Request = libc::c_int;
 
-/// ptrace's operation that tells of a system call, and its answer: the kernel's `struct ptrace_syscall_info`.
+/// ptrace's operation that tells of a system call, and its answer: the kernel's `struct
+/// ptrace_syscall_info`.
 const GET_SYSCALL_INFO: Request = 0x420e;
 
 #[repr(C)]
@@ -60,7 +61,7 @@ impl Mark {
     }
 }
 
-/// Says to whoever watches that this point was reached.
+/// Tells a tracer that this point was reached.
 pub fn mark(mark: Mark) {
     // SAFETY: the kernel knows no such operation and refuses it.
     unsafe { libc::prctl(mark.operation() as i32, 0, 0, 0, 0) };
@@ -81,7 +82,7 @@ pub fn between_marks(mut command: Command, timeout: Duration) -> Result<u64, Str
     }
     let child = command.spawn().map_err(|error| format!("cannot be watched: {error}"))?;
     let group = child.id().cast_signed();
-    // Whoever waits for a stop that does not come is freed by the end of the process.
+    // A thread that waits for a stop that does not come is freed by the end of the process.
     let (done, watchdog) = mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
         let late = watchdog.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout);
@@ -150,7 +151,7 @@ fn request(request: Request, task: libc::pid_t, data: c_long) {
 /// when it stands behind one.
 fn entered(task: libc::pid_t) -> Option<(u64, u64)> {
     let mut info = SyscallInfo::default();
-    // SAFETY: the kernel writes at most as many bytes as it is told, which is the size of the local.
+    // SAFETY: the kernel writes at most the given number of bytes, which is the size of the local.
     let size = unsafe { libc::ptrace(GET_SYSCALL_INFO, task, size_of_val(&info), &raw mut info) };
     (size > 0 && info.operation == SyscallInfo::ENTRY).then(|| (info.number, info.arguments[0]))
 }

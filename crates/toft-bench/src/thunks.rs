@@ -1,5 +1,5 @@
-//! Call sites made while the program runs: short pieces of code, each of which calls one function and
-//! returns what it returns. An allocator that looks at the return address sees as many callers.
+//! Call sites made while the program runs: short pieces of code, each of which calls one function
+//! and returns what it returns. An allocator that reads the return address sees as many callers.
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -31,7 +31,7 @@ const CODE: [u8; STEP] = [
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the pieces of code are not written for this processor");
 
-/// The pieces of code, in a mapping of their own.
+/// The pieces of code, in a separate mapping.
 pub struct Thunks {
     start: *mut u8,
     count: usize,
@@ -56,7 +56,7 @@ impl Thunks {
         assert_ne!(start, libc::MAP_FAILED, "no memory for the call sites");
         let start = start.cast::<u8>();
         for index in 0..count {
-            // SAFETY: within the mapping, which nobody else knows.
+            // SAFETY: within the mapping, which nothing else refers to.
             unsafe { start.add(index * STEP).copy_from_nonoverlapping(piece.as_ptr(), STEP) };
         }
         // SAFETY: the mapping made above; from now on it is read and executed alone.
@@ -150,7 +150,7 @@ mod tests {
         let from: BTreeSet<usize> = (0..code.len()).map(|site| call(site, 77)).collect();
         assert_eq!(from.len(), 10_000);
         assert!(from.iter().all(|at| (start..start + 10_000 * STEP).contains(at)));
-        // The function does look at what it gets.
+        // The function does check what it gets.
         assert_eq!(call(5, 78), 0);
     }
 

@@ -63,8 +63,8 @@ fn flagged(seed: u64, repetitions: usize, runs: usize, growth: (f64, f64), key: 
         .count()
 }
 
-/// The twenty repetitions of one test find all with ten rounds; seven rounds find 99 of 100, which may
-/// be one fewer of twenty: see the rates below.
+/// The twenty repetitions of one test find all with ten rounds; seven rounds find 99 of 100, which
+/// may be one fewer of twenty: see the rates below.
 #[test]
 fn planted_regressions_of_5_percent_are_flagged_in_20_repetitions_and_nothing_else_is() {
     for (runs, least) in [(10, 20), (7, 19)] {
@@ -83,8 +83,8 @@ fn planted_regressions_of_5_percent_are_flagged_in_20_repetitions_and_nothing_el
 }
 
 /// Twenty repetitions may be luck; these are the rates, of 2000. With these seeds 98 % of the
-/// slowdowns are found with 5 rounds, 99.2 % with 7, 99.7 % with 10; of comparisons of equals 1 in
-/// 1000 should be flagged with 5 rounds, 1 in 9000 with 7, by the normal distribution.
+/// slowdowns are found with 5 rounds, 99.2 % with 7, 99.7 % with 10. By the normal distribution,
+/// of comparisons of equals 1 in 1000 should be flagged with 5 rounds, 1 in 9000 with 7.
 #[test]
 fn the_rates_of_detection_and_of_false_alarms_are_those_that_are_promised() {
     let found = |runs| flagged(11, 2000, runs, (1.05, 1.0), "ns");

@@ -1,8 +1,8 @@
-//! The figures about memory that comes back tell heaps apart that are made for it: one that keeps
-//! all, one that gives all back at once, one that does so later, one that wants to be asked, one
-//! that wakes the threads of the program.
+//! The figures about memory that comes back tell apart heaps that are made for it. One keeps all,
+//! one gives all back at once, one does so later, one wants to be asked, one wakes the threads of
+//! the program.
 //!
-//! Resident memory is that of the whole process, so the tests take turns, in a process of their own.
+//! Resident memory is that of the whole process, so the tests take turns, in a separate process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// The turn of a test. With it begins the thread of the next one, which has memory of its own: that
+/// The turn of a test. With it begins the thread of the next one, which has its own memory: that
 /// must be there before anything is compared.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -54,11 +54,11 @@ enum Habit {
     Keep,
     /// Gives its pages back.
     Return,
-    /// The same when somebody asks, or when [`Paged::later`] has waited.
+    /// Gives its pages back on request, or when [`Paged::later`] has waited.
     Wait,
 }
 
-/// Every block in pages of its own, before them one that says how long they are.
+/// Every block in its own pages, before them one that has their length.
 #[derive(Clone, Copy)]
 struct Paged(Habit);
 

@@ -96,8 +96,8 @@ fn a_library_that_is_no_library_fails_its_cases_and_no_others() {
 }
 
 /// Two cases on two peers that are the same: what is said of all cases together, and how long it
-/// took. Of a single case there is nothing more to say. Both run in one thread: of threads, a machine whose
-/// processors move apart between two runs leaves the case out, and says so.
+/// took. Of a single case there is nothing more to say. Both run in one thread: of threads, a
+/// machine whose processors move apart between two runs leaves the case out, and says so.
 #[test]
 fn a_run_ends_with_how_the_peers_stand_over_all_cases() {
     let library = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand.so");

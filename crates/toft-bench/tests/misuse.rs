@@ -1,4 +1,5 @@
-//! The corpus of misuse as a person runs it, and the table of it in docs/misuse.md, which is not written by hand.
+//! The corpus of misuse as a person runs it, and the table of it in docs/misuse.md, which is not
+//! written by hand.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -107,7 +108,7 @@ fn a_run_that_is_stopped_goes_on_where_it_was() {
     assert!(stopped.stdout.is_empty());
     let said = text(&stopped.stderr);
     assert!(said.contains("60 of 60 are left") && said.contains("goes on from there"), "{said}");
-    // Some of it done, with something in it that no run would come to: it is not run again.
+    // Some of it done, with something in it that no run would find: it is not run again.
     let file = unfinished().pop().unwrap();
     let job = "glibc, class 26 (c same 24)";
     let line = format!(
@@ -120,7 +121,7 @@ fn a_run_that_is_stopped_goes_on_where_it_was() {
     assert!(text(&went_on.stderr).contains("1 of 60 were done by a run that was stopped"));
     assert!(read(&json).contains("late planted"), "what was kept was run again");
     assert_eq!(unfinished(), Vec::<PathBuf>::new(), "what is finished is not kept");
-    // And whoever wants to begin anew does.
+    // And `--again` runs everything again.
     run(&["--minutes", "0"]);
     std::fs::write(&file, read(&file) + &line + "\n").unwrap();
     let anew = run(&["--again", "--output", json.to_str().unwrap()]);

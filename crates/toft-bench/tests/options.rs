@@ -78,7 +78,8 @@ fn metrics_become_rows_and_every_outcome_has_them() {
     assert!(complaint(&unknown).contains("minor_faults"), "{}", complaint(&unknown));
 }
 
-/// A workload that touches more memory has more faults: the figure is of the workload's own process.
+/// A workload that touches more memory has more faults: the figure is of the workload's own
+/// process.
 #[test]
 fn faults_grow_with_the_memory_that_is_touched() {
     let faults = |slots: &str, name: &str| {
@@ -233,7 +234,8 @@ fn options_of_workloads_are_refused_beside_a_program() {
     }
 }
 
-/// The probe's counting is a few instructions more in each operation, and counts are the same twice.
+/// The probe's counting is a few instructions more in each operation, and counts are the same
+/// twice.
 #[test]
 fn callgrind_counts_the_instructions_of_an_operation() {
     let count = |more: &[&str], name: &str| {
@@ -282,9 +284,9 @@ fn without_valgrind_callgrind_says_what_to_install() {
     assert!(complaint(&output).contains("apt-get install valgrind"), "{}", complaint(&output));
 }
 
-/// A run of the same work that is watched says what an operation asks of the kernel: 512 blocks of
-/// 200 KB are mapped one by one by glibc, as long as it is told to, and unmapped; and in a heap that
-/// grows it is a call now and then.
+/// A traced run of the same work says what an operation asks of the kernel. If so configured, glibc
+/// maps 512 blocks of 200 KB one by one, and unmaps them. In a heap that grows it is a call now and
+/// then.
 #[test]
 fn system_calls_of_a_round_are_counted_from_outside() {
     let calls = |peer: &str, name: &str| {
@@ -341,7 +343,8 @@ fn the_small_bin_experiment_is_one_command() {
     for part in ["| uns_filler | 1.19 | (", "| arena-only-unlikely |", "\nBars\n"] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    // Every row of simple-malloc has a ratio in each of three tables, and there are three scenarios.
+    // Every row of simple-malloc has a ratio in each of three tables, and there are three
+    // scenarios.
     assert_eq!(page.matches("| 4096 | (").count(), 9, "{page}");
     let kept = json(&json_file);
     assert_eq!(kept["cases"].as_array().unwrap().len(), 13);

@@ -1,4 +1,5 @@
-//! The claim and the figures of the README and of the page about speed are those that the recorded run makes.
+//! The claim and the figures of the README and of the page about speed are those that the recorded
+//! run makes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

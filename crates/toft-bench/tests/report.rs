@@ -32,7 +32,8 @@ fn run(name: &str) -> (PathBuf, PathBuf) {
     (html, json)
 }
 
-/// The text of a run in which Toft is another name for glibc: the plots that need it are there, too.
+/// The text of a run in which Toft is another name for glibc: the plots that need it are there,
+/// too.
 fn with_toft(text: &str) -> String {
     let mut whole: serde_json::Value = serde_json::from_str(text).unwrap();
     let glibc = serde_json::json!({"name": "toft", "version": ""});

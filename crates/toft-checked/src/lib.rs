@@ -1,11 +1,13 @@
-//! `memcpy`, `mempcpy`, `memmove`, `memset` and `bzero`, and what fortified programs call instead, that ask
-//! `libtoft.so` whether they stay within the block they begin in.
+//! `memcpy`, `mempcpy`, `memmove`, `memset` and `bzero`, and what fortified programs call instead,
+//! that ask `libtoft.so` whether they stay within the block they begin in.
 //!
-//! To be preloaded beside it. Without it, or before it has begun, they do what the C library's do. Each is an
-//! instruction that copies or fills, so that nothing here needs the functions that it replaces, nor the loader.
-//! What a compiler puts in place of a call, and what the C library calls itself, is not seen.
+//! To be preloaded beside it. Without it, or before it has begun, they do what the C library's do.
+//! Each is an instruction that copies or fills, so that nothing here needs the functions that it
+//! replaces, nor the loader. What a compiler puts in place of a call, and what the C library calls
+//! itself, is not seen.
 
-// Without std in what ships, which aborts. A dev build unwinds, as tests do, and is there to be checked only.
+// Without std in what ships, which aborts. A dev build unwinds, as tests do, and is there to be
+// checked only.
 #![cfg_attr(panic = "abort", no_std)]
 
 #[cfg(all(panic = "unwind", not(debug_assertions)))]
@@ -41,7 +43,7 @@ extern "C" fn check(_address: *const c_void, _bytes: usize, _access: c_int) {
     );
 }
 
-/// The same. (Untested.)
+/// Asks `libtoft.so`, if it is there. (Untested.)
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 extern "C" fn check(_address: *const c_void, _bytes: usize, _access: c_int) {
@@ -192,17 +194,17 @@ exported! {
         within(bytes, room);
         memcpy(to, from, bytes)
     }
-    /// The same for `mempcpy`.
+    /// What `mempcpy` is in a fortified program.
     __mempcpy_chk(to: Pointer, from: *const c_void, bytes: usize, room: usize) -> Pointer {
         within(bytes, room);
         mempcpy(to, from, bytes)
     }
-    /// The same for `memmove`.
+    /// What `memmove` is in a fortified program.
     __memmove_chk(to: Pointer, from: *const c_void, bytes: usize, room: usize) -> Pointer {
         within(bytes, room);
         memmove(to, from, bytes)
     }
-    /// The same for `memset`.
+    /// What `memset` is in a fortified program.
     __memset_chk(to: Pointer, byte: c_int, bytes: usize, room: usize) -> Pointer {
         within(bytes, room);
         memset(to, byte, bytes)

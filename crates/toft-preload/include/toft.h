@@ -55,10 +55,10 @@ size_t toft_compact(void);
  * paged out once; after it was read back, the next one or two calls skip it, and that number
  * doubles each time.
  *
- * Returns the number of bytes paged out. Returns 0 if there is no swap (then the kernel is advised
- * which pages to reclaim first once there is), if the kernel does not report written pages (before
- * Linux 6.7), if there may be a filter of system calls (seccomp), or while another thread is in
- * this function. Keeps one descriptor open. Never fails. Preserves errno. */
+ * Returns the number of bytes paged out. Returns 0 if there is no swap; then the kernel is advised
+ * which pages to reclaim first once there is. Also returns 0 if the kernel does not report written
+ * pages (before Linux 6.7), if there may be a filter of system calls (seccomp), or while another
+ * thread is in this function. Keeps one descriptor open. Never fails. Preserves errno. */
 size_t toft_pageout_cold(void);
 
 /* Verifies the heap of all threads while they run: the allocator's tables; with TOFT_FILL=free and

@@ -119,7 +119,8 @@ shim!(posix_memalign, posix_memalign_at, "rcx", "x3");
 shim!(valloc, valloc_at, "rsi", "x1");
 shim!(pvalloc, pvalloc_at, "rsi", "x1");
 
-/// glibc's own names. musl has some of them, too: those give blocks that only musl uses, and stay its own.
+/// glibc's own names. musl has some of them, too: those give blocks that only musl uses, and stay
+/// its own.
 #[cfg(target_env = "gnu")]
 mod glibc_names {
     use super::*;

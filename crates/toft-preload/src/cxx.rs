@@ -1,12 +1,13 @@
 //! `operator new` and `operator delete` in all their forms, each with its own caller as call site.
 //!
-//! Where memory runs out, a form of `new` jumps to the C++ library's function of the same name, with
-//! its own arguments and return address: that calls the new-handler, tries again through `malloc`,
-//! and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust code.
+//! Where memory runs out, a form of `new` jumps to the C++ library's function of the same name,
+//! with its own arguments and return address: that calls the new-handler, tries again through
+//! `malloc`, and throws `std::bad_alloc` or returns null. So no exception ever passes through Rust
+//! code.
 //!
-//! A program may replace the plain forms of new and delete alone. The sized forms then lead to the program's,
-//! and so does the nothrow form for one object. The forms for arrays stay here, all of them: each block of
-//! theirs comes back to a form that is here, too.
+//! A program may replace the plain forms of new and delete alone. The sized forms then lead to the
+//! program's, and so does the nothrow form for one object. The forms for arrays stay here, all of
+//! them: each block of theirs comes back to a form that is here, too.
 
 use crate::process;
 use core::ffi::{CStr, c_void};
@@ -16,15 +17,16 @@ use toft_core::entry::replaced::{Delete, program_deletes, program_deletes_by};
 
 type Pointer = *mut c_void;
 
-/// Learns whether the program has replaced the plain forms of new and delete, and no others: those others
-/// then lead to them, as the C++ library's own do. To be called once, when the library is loaded.
+/// Learns whether the program has replaced the plain forms of new and delete, and no others: those
+/// others then lead to them, as the C++ library's own do. To be called once, when the library is
+/// loaded.
 pub fn find_replaced() {
     // SAFETY: as in `library_function`: a plain question. A static program has no loader to ask.
     if unsafe { libc::getauxval(libc::AT_BASE) } == 0 {
         return;
     }
-    // SAFETY: null asks for the program and what was loaded with it, in the order of the loader. Names that
-    // this library uses itself, as below, are its own first: it is linked so.
+    // SAFETY: null asks for the program and what was loaded with it, in the order of the loader.
+    // Names that this library uses itself, as below, are its own first: it is linked so.
     let first = unsafe { libc::dlsym(libc::dlopen(null(), libc::RTLD_LAZY), c"_ZdlPv".as_ptr()) };
     if !first.is_null() && first.addr() != _ZdlPv as *const () as usize {
         // SAFETY: the program's plain `operator delete` has this type.
@@ -37,7 +39,8 @@ extern "C" fn new_at(size: usize, site: usize) -> Pointer {
     unsafe { process::malloc_at(size, site) }
 }
 
-/// A program that has replaced the plain forms gets its blocks from them: the C++ library's form asks those.
+/// A program that has replaced the plain forms gets its blocks from them: the C++ library's form
+/// asks those.
 extern "C" fn new_nothrow_at(size: usize, site: usize) -> Pointer {
     if program_deletes() { core::ptr::null_mut() } else { new_at(size, site) }
 }
@@ -74,7 +77,8 @@ extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
 
 /// `new!(name, target, register for the site)`: saves both arguments, so that they are there again
 /// for the C++ library. The frame is described for the unwinder, because the call below may run a
-/// signal handler that walks the stack. Where wrappers are looked through, it asks who called, as `shim!` does.
+/// signal handler that walks the stack. Where wrappers are looked through, it asks who called, as
+/// `shim!` does.
 macro_rules! new {
     ($name:ident, $target:path, $register:literal) => {
         new!($name, $target, $register, [
@@ -173,7 +177,7 @@ macro_rules! new {
     };
 }
 
-/// The same, as short as can be: for a target that looks through wrappers itself.
+/// As `new!`, as short as can be: for a target that looks through wrappers itself.
 #[cfg(all(target_arch = "x86_64", not(feature = "hardened")))]
 macro_rules! short_new {
     ($name:ident, $target:path, $register:literal) => {
@@ -210,8 +214,8 @@ mod forms {
     new!(_ZnamSt11align_val_t, new_aligned_at, "x2");
 }
 
-/// The aligned nothrow forms have a third argument that nobody reads: the C++ library's function of
-/// that name gets it back by being called anew from scratch.
+/// The aligned nothrow forms have a third argument, which is only passed on: the C++ library's
+/// function of that name gets it in a new call.
 extern "C" fn new_aligned_nothrow_at(
     size: usize,
     align: usize,
@@ -266,8 +270,8 @@ macro_rules! delete {
     };
 }
 
-/// `delete_sized!(name(size, other arguments), alignment)`: the default build believes the size, the
-/// hardened one compares it.
+/// `delete_sized!(name(size, other arguments), alignment)`: the default build believes the size,
+/// the hardened one compares it.
 macro_rules! delete_sized {
     ($name:ident($size:ident $(, $more:ident)?), $align:expr) => {
         #[doc = concat!("`", stringify!($name), "`, a form of `operator delete`.")]

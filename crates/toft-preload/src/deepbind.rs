@@ -1,8 +1,10 @@
-//! `dlopen` and `dlmopen`, because a library that is opened with `RTLD_DEEPBIND` finds the C library's `malloc` before
-//! Toft's: a block that crosses between the two ends the process. PHP opens its modules so.
+//! `dlopen` and `dlmopen`, because a library that is opened with `RTLD_DEEPBIND` finds the C
+//! library's `malloc` before Toft's: a block that crosses between the two ends the process. PHP
+//! opens its modules so.
 //!
-//! Both prepare for the flag ([`redirect`]) and jump to the loader's function with the arguments and the return address
-//! of the caller: the loader takes the caller's search paths and namespace from there.
+//! Both prepare for the flag ([`redirect`]) and jump to the loader's function with the arguments
+//! and the return address of the caller: the loader takes the caller's search paths and namespace
+//! from there.
 
 use crate::redirect::redirect;
 use core::ffi::{CStr, c_int};
@@ -15,8 +17,8 @@ struct Next {
     mode: usize,
 }
 
-/// Finds the loader's function, and leaves the flag out if the C library's `malloc` cannot be replaced for it.
-/// `archived` is the function of a program that is linked statically, or zero.
+/// Finds the loader's function, and leaves the flag out if the C library's `malloc` cannot be
+/// replaced for it. `archived` is the function of a program that is linked statically, or zero.
 fn before(name: &CStr, mode: usize, archived: usize) -> Next {
     // SAFETY: a C string. No call of malloc leads here.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
@@ -51,8 +53,8 @@ extern "C" fn nowhere(_: usize, _: usize, _: c_int) -> usize {
     0
 }
 
-/// `open!(name, preparation, name in libc.a, register of the mode on x86-64, and on aarch64)`. The name in libc.a is weak:
-/// it is zero unless the program is static and has it anyway.
+/// `open!(name, preparation, name in libc.a, register of the mode on x86-64, and on aarch64)`. The
+/// name in libc.a is weak: it is zero unless the program is static and has it anyway.
 macro_rules! open {
     ($name:ident, $before:ident, $archived:literal, $x86:literal, $arm:literal) => {
         #[doc = concat!("`", stringify!($name), "`: prepares for `RTLD_DEEPBIND`, and jumps to the loader's.")]

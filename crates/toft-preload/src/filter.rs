@@ -9,19 +9,20 @@ use core::ffi::c_int;
 use toft_core::entry::doors::{before_filter, filter_refused, watch_filters};
 use toft_core::os::{process::set_errno, syscall as call_kernel};
 
-/// From now on the allocator believes that it is told of each filter. Called here and not from
-/// elsewhere, so that a program that is linked to the archive gets this whole file or none of it: the
-/// names below are then its own before it looks for them in the C library.
+/// From now on the allocator relies on being notified of each filter. Called here and not from
+/// elsewhere, so that a program that is linked to the archive gets this whole file or none of it:
+/// the names below are then its own before it looks for them in the C library.
 pub fn watch() {
     watch_filters();
 }
 
-/// Calls the kernel. What may install a filter is told of before, and taken back when it failed.
+/// Calls the kernel. Before a call that may install a filter it notifies the allocator, and takes
+/// that back when the call failed.
 ///
 /// # Safety
 /// 1. As for C's `syscall`.
 unsafe fn call(number: i64, args: [usize; 6]) -> isize {
-    // The kernel looks at as many bits.
+    // The kernel reads only these 32 bits.
     let first = args[0] as u32;
     let installs = match i64::from(number as u32) {
         libc::SYS_prctl => first == libc::PR_SET_SECCOMP as u32,
@@ -50,7 +51,8 @@ extern "C" fn returned(result: isize) -> isize {
     -1
 }
 
-/// `prctl`. A C caller may leave out what the option does not need; it gets what is in the registers.
+/// `prctl`. A C caller may leave out what the option does not need; it gets what is in the
+/// registers.
 ///
 /// # Safety
 /// 1. As for C's `prctl`.

@@ -67,7 +67,7 @@ pub extern "C" fn mallinfo2() -> MallInfo2 {
     }
 }
 
-/// The same in `int`s, which stop at their largest value.
+/// As [`mallinfo2`], in `int`s, which stop at their largest value.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo() -> MallInfo {
     let int = |value: usize| value.min(c_int::MAX as usize) as c_int;
@@ -92,7 +92,7 @@ pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
     c_int::from(process::purge() != 0)
 }
 
-/// The same; says how many bytes of pages went.
+/// As [`malloc_trim`], but returns the number of bytes of pages that were given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_purge() -> usize {
     process::purge()
@@ -104,7 +104,8 @@ pub extern "C" fn toft_compact() -> usize {
     process::compact()
 }
 
-/// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
+/// Sends live data out to swap that nothing has happened to since the last call; returns the number
+/// of bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_pageout_cold() -> usize {
     process::page_out_cold()

@@ -1,4 +1,5 @@
-//! `pthread_key_create`: when the C library has no key left, the program gets the one that told Toft of exits.
+//! `pthread_key_create`: when the C library has no key left, the program gets the one that told
+//! Toft of exits.
 
 use core::ffi::{c_int, c_void};
 use toft_core::entry::doors::give_exit_key;

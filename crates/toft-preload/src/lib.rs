@@ -1,8 +1,9 @@
 //! Toft as a drop-in malloc: the C and C++ names, and nothing else.
 //!
-//! Each name that allocates is a shim (`shim.rs`) that adds the address it will return to, the call site,
-//! to its arguments, and jumps to the function of the same meaning in `toft::entry::process`; `malloc`'s has
-//! two instructions. This is the only crate that exports `malloc`, and nothing depends on it.
+//! Each name that allocates is a shim (`shim.rs`) that adds the address it will return to, the call
+//! site, to its arguments, and jumps to the function of the same meaning in `toft::entry::process`;
+//! `malloc`'s has two instructions. This is the only crate that exports `malloc`, and nothing
+//! depends on it.
 //!
 //! | file | names |
 //! |---|---|
@@ -10,14 +11,15 @@
 //! | `cxx.rs` | `operator new` and `operator delete` in all their forms |
 //! | `glibc.rs` | `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`, `malloc_trim` |
 //! | `filter.rs` | `prctl` and `syscall`, to learn of filters of system calls |
-//! | `deepbind.rs` | `dlopen` and `dlmopen`, for libraries that are opened with `RTLD_DEEPBIND`; glibc only |
+//! | `deepbind.rs` | `dlopen`, `dlmopen`, for libraries opened with `RTLD_DEEPBIND`; glibc only |
 //! | `redirect.rs` | how these find the process's malloc |
 //! | `token.rs` | allocation by a number of the program's own |
 //! | `zones.rs` | private zones: `toft_zone_create` and its family |
 //! | `keys.rs` | `pthread_key_create`, for programs that want every key; glibc only |
 //! | `life.rs` | what happens when the library is loaded and when the program ends |
 
-// Without std in what ships, which aborts. A dev build unwinds, as tests do, and is there to be checked only.
+// Without std in what ships, which aborts. A dev build unwinds, as tests do, and is there to be
+// checked only.
 #![cfg_attr(panic = "abort", no_std)]
 
 #[cfg(all(panic = "unwind", not(debug_assertions)))]
@@ -51,8 +53,9 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     toft_core::os::process::abort()
 }
 
-// The atomic operations of the compiler's own library are functions on this architecture, and their unwind tables name
-// a function of `std`. Nothing unwinds here, and the name must exist all the same; one of `std` has precedence.
+// The atomic operations of the compiler's own library are functions on this architecture, and their
+// unwind tables name a function of `std`. Nothing unwinds here, and the name must exist all the
+// same; one of `std` has precedence.
 #[cfg(all(not(test), target_arch = "aarch64"))]
 core::arch::global_asm!(
     ".weak rust_eh_personality",

@@ -59,7 +59,8 @@ pub extern "C" fn toft_verify() -> c_int {
     if toft_core::entry::doors::verify() { 0 } else { -1 }
 }
 
-/// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and says how many there are.
+/// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and
+/// returns the number of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_dangling() -> usize {
     toft_core::entry::doors::dangling()

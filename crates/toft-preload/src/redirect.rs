@@ -1,16 +1,18 @@
-//! Lets the C library's `malloc` and its family name the process's, by changing those entries of its table of symbols
-//! in memory: whatever the loader binds from then on gets the process's, also a library that is opened with
-//! `RTLD_DEEPBIND`, which otherwise keeps the meaning of the flag.
+//! Lets the C library's `malloc` and its family name the process's, by changing those entries of
+//! its table of symbols in memory. Whatever the loader binds from then on gets the process's. So
+//! does a library that is opened with `RTLD_DEEPBIND`, which otherwise keeps the meaning of the
+//! flag.
 //!
-//! The table is private to the process. It costs a copy of some ten pages, and only where the flag is used.
+//! The table is private to the process. It costs a copy of some ten pages, and only where the flag
+//! is used.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::{Elf64_Addr, Elf64_Phdr, Elf64_Sym, dl_phdr_info};
 use toft_core::os::{process::page_size, syscall};
 
-/// Names of the C library's that lead to the process's functions: all that allocate, free or measure blocks, and those
-/// by which a filter of system calls is installed.
+/// Names of the C library's that lead to the process's functions: all that allocate, free or
+/// measure blocks, and those by which a filter of system calls is installed.
 const NAMES: [&CStr; 27] = [
     c"malloc",
     c"free",
@@ -49,8 +51,8 @@ struct Walk {
     refused: bool,
 }
 
-/// Changes the table, unless that is done; returns false if it cannot be done. In a process without a shared C library
-/// there is nothing to change.
+/// Changes the table, unless that is done; returns false if it cannot be done. In a process without
+/// a shared C library there is nothing to change.
 pub fn redirect() -> bool {
     // Asked before the walk, because the loader takes its two locks in this order.
     // SAFETY: C strings.
@@ -62,7 +64,8 @@ pub fn redirect() -> bool {
     !walk.refused
 }
 
-/// One library, under the loader's lock: so no two threads change the table, or the rights of its pages, at a time.
+/// One library, under the loader's lock: so no two threads change the table, or the rights of its
+/// pages, at a time.
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, walk: *mut c_void) -> c_int {
     // SAFETY: the loader's description of a library that is mapped.
     let Some(tables) = (unsafe { Tables::of_libc(&*info) }) else { return 0 };
@@ -109,7 +112,8 @@ impl Tables<'_> {
         let (mut symbols, mut strings, mut hash, mut name) = (0, 0, 0, None);
         // SAFETY: duty 1: the dynamic section ends with a zero tag.
         while let Some(&Entry { tag, value }) = unsafe { entry.as_ref() }.filter(|e| e.tag != 0) {
-            // The loader makes addresses of what the file has as offsets; the kernel's own library is left as it is.
+            // The loader makes addresses of what the file has as offsets; the kernel's own library
+            // is left as it is.
             let value = value as usize;
             let address = if value < base { value.wrapping_add(base) } else { value };
             match tag {
@@ -133,7 +137,8 @@ impl Tables<'_> {
         })
     }
 
-    /// Makes each of [`NAMES`] lead to the function beside it; returns false if that is not possible.
+    /// Makes each of [`NAMES`] lead to the function beside it; returns false if that is not
+    /// possible.
     fn lead_to(&self, functions: &[usize; NAMES.len()]) -> bool {
         if self.hash.is_null() {
             return false;
@@ -153,8 +158,9 @@ impl Tables<'_> {
             return false;
         }
         self.each_that_leads_elsewhere(functions, |symbol, value| {
-            // SAFETY: a symbol in pages that can be written to now. Other threads read the word as a whole, and find
-            // either function; what they have bound to the old one was theirs before.
+            // SAFETY: a symbol in pages that can be written to now. Other threads read the word as
+            // a whole, and find either function; what they have bound to the old one was theirs
+            // before.
             let word = unsafe { AtomicU64::from_ptr(&raw mut (*symbol).st_value) };
             word.store(value, Ordering::Relaxed);
         });
@@ -183,8 +189,8 @@ impl Tables<'_> {
 
     /// Each symbol of this name, as the loader looks them up.
     fn each_version(&self, name: &CStr, mut each: impl FnMut(*mut Elf64_Sym)) {
-        // SAFETY: the loader follows the same words: a header, the filter, a word for each bucket, one for each symbol
-        // behind the first few; the last of a bucket's has its lowest bit set.
+        // SAFETY: the loader follows the same words: a header, the filter, a word for each bucket,
+        // one for each symbol behind the first few; the last of a bucket's has its lowest bit set.
         let word = |index: usize| unsafe { self.hash.wrapping_add(index).read() };
         let (buckets, before, filter) = (word(0), word(1) as usize, word(2) as usize);
         let first_bucket = 4 + 2 * filter;
@@ -231,6 +237,7 @@ fn pointer<T>(address: usize) -> *const T {
 }
 
 fn protect(start: usize, len: usize, rights: c_int) -> bool {
-    // SAFETY: pages of the C library, which keep the rights that they have and get or lose that to be written to.
+    // SAFETY: pages of the C library, which keep the rights that they have and get or lose that to
+    // be written to.
     unsafe { syscall(libc::SYS_mprotect, [start, len, rights as usize, 0, 0, 0]) == 0 }
 }

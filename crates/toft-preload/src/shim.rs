@@ -1,7 +1,7 @@
 //! `shim!`: an exported function that passes on its return address as one argument more.
 //!
-//! Where wrappers are looked through (`TOFT_WRAPPERS`), it asks who called the wrapper and passes that on. `malloc`
-//! itself is asked on its slow path, in the default build.
+//! Where wrappers are looked through (`TOFT_WRAPPERS`), it asks who called the wrapper and passes
+//! that on. `malloc` itself is asked on its slow path, in the default build.
 
 /// `shim!(name, target, register of the extra argument on x86-64, and on aarch64)`.
 macro_rules! shim {
@@ -47,7 +47,7 @@ macro_rules! shim {
     };
 }
 
-/// The same, as short as can be: for a target that looks through wrappers itself.
+/// As `shim!`, as short as can be: for a target that looks through wrappers itself.
 #[cfg(not(feature = "hardened"))]
 macro_rules! short_shim {
     ($name:ident, $target:path, $x86:literal, $arm:literal) => {

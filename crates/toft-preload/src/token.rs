@@ -20,7 +20,8 @@ pub extern "C" fn toft_calloc_at(count: usize, size: usize, token: u64) -> Point
     unsafe { process::calloc_at(count, size, site_of_token(token)) }
 }
 
-/// aligned_alloc, with `token` for the call site; null and `EINVAL` where `align` is no power of two.
+/// aligned_alloc, with `token` for the call site; null and `EINVAL` where `align` is no power of
+/// two.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_aligned_alloc_at(align: usize, size: usize, token: u64) -> Pointer {
     if !align.is_power_of_two() {

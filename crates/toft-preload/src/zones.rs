@@ -70,13 +70,13 @@ pub extern "C" fn toft_zone_malloc(handle: u64, size: usize) -> *mut c_void {
     calls::allocate(zone(handle), size, 1, false)
 }
 
-/// The same, all zero.
+/// A block of a zone, all zero.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_zone_calloc(handle: u64, count: usize, size: usize) -> *mut c_void {
     calls::allocate_zeroed(zone(handle), count, size)
 }
 
-/// The same, at a multiple of `align`.
+/// A block of a zone, at a multiple of `align`.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_zone_aligned_alloc(handle: u64, align: usize, size: usize) -> *mut c_void {
     calls::allocate(zone(handle), size, align, false)

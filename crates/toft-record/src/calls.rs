@@ -160,10 +160,10 @@ extern "C" fn new_aligned_nothrow_at(
     memalign_at(align, size.max(1), site)
 }
 
-/// `new!(name, function behind, target, as the shim)`: a block for C++. Where there is none, it jumps
-/// to the C++ library's function of the same name, with its own arguments and return address: that
-/// knows about handlers and throws, and no exception passes through Rust code, which would end the
-/// process. The frame is described for whoever walks the stack in a signal handler.
+/// `new!(name, function behind, target, as the shim)`: a block for C++. Where there is none, it
+/// jumps to the C++ library's function of the same name, with its own arguments and return address:
+/// that knows about handlers and throws, and no exception passes through Rust code, which would end
+/// the process. The frame is described for a signal handler that walks the stack.
 macro_rules! new {
     ($name:ident, $behind:ident, $target:ident, $x86:literal, $arm:literal) => {
         extern "C" fn $behind() -> usize {
@@ -214,7 +214,8 @@ macro_rules! new {
                 "test rax, rax",
                 "jz 3f",
                 "jmp rax",
-                // Nobody is behind in a program that is none of C++: null says what there is to say.
+                // A program that is none of C++ has no function behind: null says what there is to
+                // say.
                 "3:",
                 "ret",
                 ".cfi_endproc",

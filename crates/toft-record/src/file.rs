@@ -1,5 +1,5 @@
 //! The file. It is opened for every chunk and closed again, so that a program that closes or counts
-//! its descriptors sees none of ours, and our bytes never go where another file has come to be.
+//! its descriptors sees none of ours, and our bytes never go into another file.
 
 use crate::lock::Lock;
 use crate::map::{map, unmap};
@@ -55,7 +55,7 @@ fn with<R>(work: impl FnOnce(&mut Name) -> R) -> R {
     FILE.lock.with(|| work(unsafe { &mut *FILE.name.get() }))
 }
 
-/// Takes the name from the environment. Says whether there is one.
+/// Takes the name from the environment. Returns true if there is one.
 pub fn named() -> bool {
     PROCESS.store(process(), Relaxed);
     with(Name::read)
@@ -71,7 +71,7 @@ pub fn open() {
     FILE.lock.open();
 }
 
-/// In the child of a fork: it writes a file of its own.
+/// In the child of a fork: it writes a separate file.
 pub fn forget() {
     PROCESS.store(process(), Relaxed);
     CHILD.store(true, Relaxed);
@@ -95,7 +95,7 @@ pub fn is_worth_it(before_exec: bool) -> bool {
     process() == PROCESS.load(Relaxed) && (made || !before_exec || !CHILD.load(Relaxed))
 }
 
-/// Appends a chunk. What cannot be written is lost, and there is nobody to tell.
+/// Appends a chunk. What cannot be written is lost without a message.
 pub fn append(chunk: &[u8]) {
     with(|name| {
         if name.given == 0 && !name.read() {
@@ -171,8 +171,8 @@ impl Name {
         self.bytes.as_ptr().cast()
     }
 
-    /// Makes a file that was not there: of the given name for the first process that comes here, and
-    /// with the process's number for others.
+    /// Makes a file that was not there: of the given name for the first process that comes here,
+    /// and with the process's number for others.
     fn make(&mut self) -> bool {
         let process = process();
         let first = u32::from(CHILD.load(Relaxed));
@@ -182,7 +182,7 @@ impl Name {
             // SAFETY: a C string, and the mode that the flags ask for.
             let descriptor = unsafe { libc::open(self.pointer(), flags, 0o644) };
             if descriptor >= 0 {
-                // SAFETY: just opened, and nobody else knows it.
+                // SAFETY: just opened, and no other code knows it.
                 unsafe { libc::close(descriptor) };
                 self.made = true;
                 self.write(&file_header(process.unsigned_abs()));

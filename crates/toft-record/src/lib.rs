@@ -1,8 +1,8 @@
 //! The library that `toft record` preloads: it stands before any `malloc` and writes down what is
 //! asked of it, in the format of `docs/trace-format.md`.
 //!
-//! It never calls `malloc` for itself: what it needs it maps. A call that it makes while it records,
-//! or that a signal handler makes then, is passed on and not recorded.
+//! It never calls `malloc` for itself: what it needs it maps. A call that it makes while it
+//! records, or that a signal handler makes then, is passed on and not recorded.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | `life.rs` | loading, fork, exec, exit |
 //! | `lock.rs`, `map.rs` | a short lock; memory of our own |
 //!
-//! Order of the locks, the outermost first: the list of threads, a thread, then one of objects or the
-//! file.
+//! Order of the locks, the outermost first: the list of threads, a thread, then one of objects or
+//! the file.
 
 #[macro_use]
 mod calls;

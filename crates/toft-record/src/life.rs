@@ -34,7 +34,7 @@ extern "C" fn loaded() {
     // which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     // SAFETY: a function of the type that is asked for, which lives as long as this library. Those
-    // for `quick_exit` are called in the reverse order, and nobody is before us.
+    // for `quick_exit` are called in the reverse order, and no other function is before ours.
     unsafe { __cxa_at_quick_exit(ended_quickly, std::ptr::null_mut()) };
     current::set(word);
     // SAFETY: (1) the loader has not started the program yet.
@@ -45,7 +45,7 @@ extern "C" fn loaded() {
 /// programs started by this one inherit; unless they are to be recorded, too.
 ///
 /// # Safety
-/// 1. Nobody else uses the environment.
+/// 1. No other thread uses the environment.
 unsafe fn leave_out_of_children() {
     // SAFETY: (1) an array of C strings that are writable, ended by null.
     unsafe {
@@ -131,7 +131,7 @@ unsafe extern "C" fn in_parent() {
     open();
 }
 
-/// The child begins a file of its own, and knows nothing of the blocks that it inherits.
+/// The child begins a separate file, and knows nothing of the blocks that it inherits.
 unsafe extern "C" fn in_child() {
     if !open() {
         session::turn_off();
@@ -203,8 +203,8 @@ exec! {
     execveat(directory: c_int, path: *const c_char, words: Words, environment: Words, flags: c_int);
 }
 
-/// `list!(name, function)`: as `exec!` for those whose arguments are a list of any length, which must
-/// stay where they are.
+/// `list!(name, function)`: as `exec!` for those whose arguments are a list of any length, which
+/// must stay where they are.
 macro_rules! list {
     ($($name:ident, $before:ident;)*) => {
         $(
@@ -229,7 +229,8 @@ macro_rules! list {
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name() {
-                // The registers that hold arguments are kept over the call, and the stack is aligned.
+                // The registers that hold arguments are kept over the call, and the stack is
+                // aligned.
                 #[cfg(target_arch = "x86_64")]
                 std::arch::naked_asm!(
                     "sub rsp, 56",

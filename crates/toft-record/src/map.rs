@@ -21,7 +21,7 @@ pub fn map(bytes: usize) -> *mut u8 {
 /// Gives a mapping back.
 ///
 /// # Safety
-/// 1. `place` and `bytes` are those of [`map`], and nobody uses the memory any more.
+/// 1. `place` and `bytes` are those of [`map`], and the memory is not used any more.
 pub unsafe fn unmap(place: *mut u8, bytes: usize) {
     // SAFETY: (1) the caller's.
     unsafe { libc::munmap(place.cast(), bytes) };

@@ -13,7 +13,7 @@ pub type Pointer = *mut c_void;
 /// A function of the library behind.
 pub struct Next {
     name: &'static CStr,
-    /// Written by whoever finds it first; all find the same.
+    /// Written by the thread that finds it first; all find the same.
     address: AtomicUsize,
 }
 

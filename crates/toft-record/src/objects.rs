@@ -1,4 +1,4 @@
-//! Which live address is which object: a table in 256 parts, each with a lock of its own.
+//! Which live address is which object: a table in 256 parts, each with a separate lock.
 
 use crate::lock::Lock;
 use crate::map::{map, unmap};
@@ -51,7 +51,7 @@ fn with<R>(address: usize, work: impl FnOnce(&mut Table) -> R) -> R {
 pub enum Inserted {
     /// It is there now.
     Fresh,
-    /// It is there now, and another object was: it was given back in a way that nobody saw.
+    /// It is there now, and another object was: its free was not recorded.
     Instead(u64),
     /// There is no memory for it.
     Full,
@@ -83,7 +83,7 @@ pub fn open() {
 /// 1. No other thread is in here: for the child of a fork.
 pub unsafe fn forget() {
     for part in &OBJECTS {
-        // SAFETY: (1) nobody else has a borrow.
+        // SAFETY: (1) no other thread has a borrow.
         let table = unsafe { &mut *part.table.get() };
         table.release();
         *table = Table { entries: null_mut(), places: 0, used: 0 };
@@ -99,7 +99,7 @@ impl Table {
 
     fn release(&mut self) {
         if self.places > 0 {
-            // SAFETY: (1) the mapping of these entries, which nobody else knows.
+            // SAFETY: (1) the mapping of these entries, which no other code knows.
             unsafe { unmap(self.entries.cast(), self.places * size_of::<Entry>()) };
         }
     }

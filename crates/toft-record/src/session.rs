@@ -1,8 +1,8 @@
 //! What is recorded, and how a call becomes an event.
 //!
-//! The order of things makes the table of objects exact. A block's address enters the table after the
-//! allocator has handed it out and before the program sees it; it leaves before the allocator gets
-//! it back. Sequence numbers follow the same rule, so that a block's free is always behind its
+//! The order of things makes the table of objects exact. A block's address enters the table after
+//! the allocator has handed it out and before the program sees it; it leaves before the allocator
+//! gets it back. Sequence numbers follow the same rule, so that a block's free is always behind its
 //! allocation, on whatever threads they are.
 
 use crate::current;
@@ -21,7 +21,7 @@ static OFF: AtomicBool = AtomicBool::new(false);
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 /// Calls that could not be recorded.
 static UNRECORDED: AtomicU64 = AtomicU64::new(0);
-/// Blocks given back that nobody was seen to allocate.
+/// Blocks given back whose allocation was not recorded.
 static UNKNOWN: AtomicU64 = AtomicU64::new(0);
 
 /// The next number in the order of the process. One for every event, and not one for every so many:
@@ -67,7 +67,7 @@ pub fn thread_key() -> Option<libc::pthread_key_t> {
     match KEY.compare_exchange(0, key as usize + 1, AcqRel, Acquire) {
         Ok(_) => Some(key),
         Err(other) => {
-            // SAFETY: made above, and nobody else has seen it.
+            // SAFETY: made above, and no other thread has seen it.
             unsafe { libc::pthread_key_delete(key) };
             Some((other - 1) as libc::pthread_key_t)
         }

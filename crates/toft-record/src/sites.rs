@@ -7,13 +7,13 @@ use std::sync::atomic::{
 
 /// Memory is only taken for those that are used.
 const PLACES: usize = 1 << 18;
-/// Beyond this many, a site has no number: the table must keep free places. Readers of the file count
-/// the calls of such sites, so that nobody takes them for few.
+/// Beyond this many, a site has no number: the table must keep free places. Readers of the file
+/// count the calls of such sites, so that they are not taken for few.
 const MOST: u32 = 1 << 17;
 
-/// Written once, by whoever finds the place free.
+/// Written once, by the thread that finds the place free.
 static ADDRESSES: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
-/// Written by whoever wrote the address; 0 until then.
+/// Written by the thread that wrote the address; 0 until then.
 static NUMBERS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -52,8 +52,8 @@ pub fn number(address: usize) -> (u32, bool) {
     }
 }
 
-/// Forgets all sites, so that they are defined again: for the child of a fork, which writes a file
-/// of its own.
+/// Forgets all sites, so that they are defined again: for the child of a fork, which writes a
+/// separate file.
 pub fn forget() {
     if COUNT.load(Relaxed) == 0 {
         return;

@@ -18,10 +18,10 @@ use toft_trace::event::{Action, Event, LONGEST};
 /// A thread's events are written when this many bytes of them are gathered.
 const CAPACITY: usize = 64 * 1024;
 
-/// Where a thread records, in a mapping of its own. All-zero bytes are one that is empty. Those of
-/// threads that ended are used again, and none is ever given back.
+/// Where a thread records, in a separate mapping. All-zero bytes are one that is empty. Those of
+/// threads that exited are used again, and none is ever given back.
 pub struct Recording {
-    /// Held by the thread while it adds an event, and by whoever writes them all.
+    /// Held by the thread while it adds an event, and by the thread that writes them all.
     lock: Lock,
     /// Whether a thread has it. Set with the list's lock held.
     taken: AtomicBool,
@@ -48,9 +48,9 @@ unsafe impl Sync for Recording {}
 
 /// The list of all recordings; grows at its front.
 static ALL: AtomicPtr<Recording> = AtomicPtr::new(null_mut());
-/// Held by whoever changes the list or goes through it to write.
+/// Held by a thread that changes the list or goes through it to write.
 static LIST: Lock = Lock::new();
-/// What threads use that have none of their own.
+/// The recording of threads that have no other.
 static SHARED: AtomicPtr<Recording> = AtomicPtr::new(null_mut());
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
@@ -120,8 +120,8 @@ fn begin() -> Option<&'static Recording> {
     Some(recording)
 }
 
-/// The destructor of the thread's key. Others may follow that still allocate, so the thread is let go
-/// in the last round.
+/// The destructor of the thread's key. Others may follow that still allocate, so the thread is let
+/// go in the last round.
 pub extern "C" fn ended(value: *mut c_void) {
     const ROUNDS: u32 = 4;
     if current::get() != value as usize {
@@ -226,8 +226,8 @@ pub fn open() {
     LIST.open();
 }
 
-/// In the child of a fork: nobody has a recording any more, and nothing was recorded. The thread's
-/// word is set to a new one at its next call.
+/// In the child of a fork: no thread has a recording any more, and nothing was recorded. The
+/// thread's word is set to a new one at its next call.
 pub fn forget() {
     for recording in each() {
         recording.taken.store(false, Relaxed);

@@ -1,5 +1,5 @@
-//! Takes out of a trace what tells of the machine: the addresses of call sites, and the names of the
-//! files that were mapped. `cargo run -p toft-trace --example anonymous -- FROM TO`
+//! Takes out of a trace what tells of the machine: the addresses of call sites, and the names of
+//! the files that were mapped. `cargo run -p toft-trace --example anonymous -- FROM TO`
 
 use std::error::Error;
 use toft_trace::{Trace, Writer};

@@ -1,10 +1,12 @@
-//! What slots as large as each call site needs would save of a recorded program, where it has most: the figures of
-//! decision 0035. `cargo run --release -p toft-trace --example slot_sizes -- TRACE...`
+//! What slots as large as each call site needs would save of a recorded program, where it has most:
+//! the figures of decision 0035. `cargo run --release -p toft-trace --example slot_sizes --
+//! TRACE...`
 //!
-//! A call site's blocks of one class lie in slots of the class's size. If all that it ever asks for is smaller, slabs of
-//! its own could have smaller slots. That is what is *saved*; of it goes, for each such pair of site and class, what a
-//! slab that is shared less has unfilled: a descriptor of 512 bytes, and half a page, or half a slot where that is
-//! larger. Pairs that lose by it keep the class's slots.
+//! A call site's blocks of one class are in slots of the class's size. If all that it ever asks for
+//! is smaller, separate slabs could have smaller slots. That is what is *saved*. Of it goes, for
+//! each such pair of site and class, what a slab that is shared less has unfilled: a descriptor of
+//! 512 bytes, and half a page, or half a slot where that is larger. Pairs that lose by it keep the
+//! class's slots.
 
 use std::collections::HashMap;
 use std::error::Error;

@@ -15,11 +15,11 @@ pub const CHUNK_HEADER: usize = 24;
 pub enum Kind {
     /// Events of one thread.
     Events,
-    /// The text of `/proc/self/maps`, of which the last one holds: it says what was at the addresses
-    /// of the sites.
+    /// The text of `/proc/self/maps`, of which the last one holds: it says what was at the
+    /// addresses of the sites.
     Maps,
-    /// Two numbers: the calls that could not be recorded, and the blocks that were given back and
-    /// that nobody had been seen to allocate. The last one holds.
+    /// Two numbers: the calls that could not be recorded, and the blocks that were given back
+    /// without a recorded allocation. The last one holds.
     Missed,
 }
 

@@ -43,7 +43,7 @@ pub enum Action {
         /// As for an allocation.
         site: u32,
     },
-    /// The number of a site that is used from here on. It takes no sequence number of its own.
+    /// The number of a site that is used from here on. It takes no sequence number.
     Site {
         /// The number.
         site: u32,

@@ -43,8 +43,8 @@ pub enum Warning {
         /// The byte at which the chunk begins.
         at: usize,
     },
-    /// The bytes of a chunk make no sense from some point on. What is before, and the chunks behind,
-    /// are there.
+    /// The bytes of a chunk make no sense from some point on. What is before, and the chunks
+    /// behind, are there.
     Damaged {
         /// The byte at which the chunk begins.
         at: usize,
@@ -135,7 +135,7 @@ pub struct Chunks<'a> {
     pub pid: u32,
 }
 
-/// Looks at the header of a file.
+/// Checks the header of a file.
 ///
 /// # Errors
 /// When it is no trace, or one of a later version.
@@ -197,7 +197,7 @@ pub struct Trace {
     pub maps: String,
     /// Calls that could not be recorded.
     pub unrecorded: u64,
-    /// Blocks that were given back and that nobody had been seen to allocate.
+    /// Blocks that were given back without a recorded allocation.
     pub unknown_frees: u64,
     /// What could not be read.
     pub warnings: Vec<Warning>,
@@ -207,8 +207,8 @@ impl Trace {
     /// Reads all that there is.
     ///
     /// # Errors
-    /// When it is no trace, or one of a later version. What is only cut off or damaged is read as far
-    /// as it goes, with warnings.
+    /// When it is no trace, or one of a later version. What is only cut off or damaged is read as
+    /// far as it goes, with warnings.
     pub fn read(bytes: &[u8]) -> Result<Trace, Error> {
         let chunks = chunks(bytes)?;
         let mut trace = Trace { pid: chunks.pid, ..Trace::default() };

@@ -36,7 +36,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { output, threads: BTreeMap::new(), sequence: 0, chunk: CHUNK })
     }
 
-    /// The same with chunks of another size, which shows in nothing but the file.
+    /// Sets another size of chunks, which shows in nothing but the file.
     #[must_use]
     pub fn with_chunks_of(mut self, bytes: usize) -> Self {
         self.chunk = bytes;

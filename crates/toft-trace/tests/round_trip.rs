@@ -1,4 +1,5 @@
-//! What is written is read; what is cut off is read as far as it goes; no bytes make the reader panic.
+//! What is written is read; what is cut off is read as far as it goes; no bytes make the reader
+//! panic.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

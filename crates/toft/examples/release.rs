@@ -1,15 +1,15 @@
-//! The driver of `cargo xtask experiment release`: gives scattered ranges back by one method, beside
-//! nobody or beside a thread that does something else, and prints how long that took.
+//! The driver of `cargo xtask experiment release`: gives scattered ranges back by one method, alone
+//! or beside a thread that does something else, and prints how long that took.
 //!
 //! ```text
 //! release METHOD BYTES BATCH BESIDE MILLISECONDS
 //! ```
 //!
-//! `BESIDE` is `alone`, `touching` (the other thread writes to pages that it has) or `faulting` (it writes
-//! to pages that it has not). Pieces lie apart, between pages that stay; all are written to before
-//! each pass. A pass gives back every piece, one batch after the other, in a mixed order. Prints
-//! nanoseconds for each piece: that pass, this process's processor time for it (kernel threads that
-//! work for it included), and what the other thread has lost meanwhile.
+//! `BESIDE` is `alone`, `touching` (the other thread writes to pages that it has) or `faulting` (it
+//! writes to pages that it has not). Pieces lie apart, between pages that stay; all are written to
+//! before each pass. A pass gives back every piece, one batch after the other, in a mixed order.
+//! Prints nanoseconds for each piece: that pass, this process's processor time for it (kernel
+//! threads that work for it included), and what the other thread has lost meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -22,7 +22,8 @@ const PAGE: usize = 4096;
 const PASS_BYTES: usize = 32 << 20;
 /// Passes that count, whatever time they take.
 const PASSES_LEAST: usize = 3;
-/// Pages that the other thread touches, in turn; and pages that it faults in before it begins anew.
+/// Pages that the other thread touches, in turn; and pages that it faults in before it begins
+/// again.
 const TOUCHED: usize = 256;
 const FAULTED: usize = 16384;
 
@@ -98,7 +99,7 @@ impl Beside {
         }
     }
 
-    /// How much it does in a nanosecond while nobody does anything else.
+    /// How much it does in a nanosecond while no other thread does anything.
     fn calm_rate(&self) -> f64 {
         let (begin, before) = (Instant::now(), self.done.load(Relaxed));
         while begin.elapsed() < Duration::from_millis(10) {
@@ -115,7 +116,7 @@ fn processor_time() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// The same order every time, in which neighbours are apart.
+/// Puts the pieces into an order that is the same every time, in which neighbours are apart.
 fn mix(pieces: &mut [Piece]) {
     let mut state = 1u64;
     for place in (1..pieces.len()).rev() {
@@ -124,8 +125,8 @@ fn mix(pieces: &mut [Piece]) {
     }
 }
 
-/// One pass: wall time, processor time, and how much the other thread did in it, and how much it does
-/// in a nanosecond when it is left alone.
+/// One pass: wall time, processor time, and how much the other thread did in it, and how much it
+/// does in a nanosecond when it is left alone.
 struct Pass {
     took: f64,
     processor: f64,

@@ -10,7 +10,7 @@ use std::hint::black_box;
 #[global_allocator]
 static ALLOCATOR: toft::Toft = toft::Toft;
 
-/// Frees a block, and once more if it is to.
+/// Frees a block, and again if `again` is set.
 #[inline(never)]
 fn inner(block: *mut u8, again: bool) {
     let layout = Layout::new::<[u8; 100]>();

@@ -1,5 +1,6 @@
-//! The target of `cargo xtask experiment look`: has as many GiB of live blocks as its first word says, each page written to,
-//! and measures how long its own calls take while somebody looks at it, or nobody does.
+//! The target of `cargo xtask experiment look`: has as many GiB of live blocks as its first word
+//! says, each page written to, and measures how long its own calls take, with and without another
+//! process that reads it.
 //!
 //! ```text
 //! watched GIB      prints `ready BYTES BLOCKS`; then for each line `SECONDS` that it reads:
@@ -15,7 +16,7 @@ static ALLOCATOR: toft::Toft = toft::Toft;
 
 /// Blocks that come and go.
 const WORKING: usize = 10_000;
-/// Pairs between two looks at the clock for the end.
+/// Pairs between two readings of the clock for the end.
 const PAIRS: usize = 1000;
 /// Durations are counted by their nanoseconds up to so many, and above by powers.
 const EXACT: usize = 1 << 16;

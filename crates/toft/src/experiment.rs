@@ -2,17 +2,17 @@
 //! [docs/experiments/cost.md](https://github.com/toft-malloc/toft/blob/main/docs/experiments/cost.md).
 //!
 //! Without a feature every constant here says what Toft does, and the branches on it are gone from
-//! the machine code. No build that is shipped has a feature of this kind: each takes a promise away,
-//! or memory. How an address is looked up is chosen in `region/lookup`, in the same way.
+//! the machine code. No build that is shipped has a feature of this kind: each takes a promise
+//! away, or memory. How an address is looked up is chosen in `region/lookup`, in the same way.
 
-/// Whether the call site decides where a block lies. Without (`experiment-no-partitions`) all blocks
-/// are of one partition, whatever the options say, and nothing is hashed.
+/// Whether the call site decides where a block lies. Without (`experiment-no-partitions`) all
+/// blocks are of one partition, whatever the options say, and nothing is hashed.
 pub const PARTITION: bool = !cfg!(feature = "experiment-no-partitions");
 
 /// Whether free verifies what it is given. Without (`experiment-no-validation`) it believes its
 /// caller that the address begins a live slot. What is left is what free needs to do its work: the
-/// search for the slab, which tells small from medium from large, and the slot's state, which malloc
-/// finds free slots by.
+/// search for the slab, which tells small from medium from large, and the slot's state, which
+/// malloc finds free slots by.
 pub const VALIDATE: bool = !cfg!(feature = "experiment-no-validation");
 
 /// Whether wrappers of malloc are looked through by what the unwind tables say. Without

@@ -1,14 +1,16 @@
-//! Numbers that nobody outside can foretell, made from secrets of the process. The kernel is not asked
-//! each time, because a filter of system calls may forbid that.
+//! Numbers that cannot be foretold from outside, made from secrets of the process. The kernel is
+//! not asked each time, because a filter of system calls may forbid that.
 //!
-//! - [`Key`], a mixture that can be undone, for what programs may see: handles, and where walls stand. It is
-//!   of the kind of Even and Mansour: a public permutation between two secret words. Who sees some of its
-//!   values learns nothing of others with less work than to try 2^32 keys on as many values.
-//! - [`Secret`], one product, for what each malloc and free of the hardened build looks at and no program
-//!   may read: canaries.
+//! - [`Key`], a mixture that can be undone, for what programs may see: handles, and where walls
+//!   stand. It is of the kind of Even and Mansour: a public permutation between two secret words.
+//!   An observer of some of its values learns nothing of others with less work than to try 2^32
+//!   keys on as many values.
+//! - [`Secret`], one product, for what each malloc and free of the hardened build reads and no
+//!   program may read: canaries.
 //!
-//! Secrets come from the kernel, for the life of the process; without entropy there is none: an error,
-//! never a weak one. They lie in the allocator's own page, which is read-only after the start.
+//! Secrets come from the kernel, for the life of the process; without entropy there is none: an
+//! error, never a weak one. They are in the allocator's own page, which is read-only after the
+//! start.
 
 use crate::os::{Error, Os};
 use crate::policy::HARDENED;
@@ -83,17 +85,17 @@ impl Secret {
         Ok(Secret { add: os.random()?, times: os.random()? | 1 })
     }
 
-    /// A word for an address: the whole product of two words that both depend on the secret, folded.
-    /// One word gives away none of the 128 bits; it is no cryptographic code, though: who reads many
-    /// words could work at the keys.
+    /// A word for an address: the whole product of two words that both depend on the secret,
+    /// folded. One word gives away none of the 128 bits; it is no cryptographic code, though: who
+    /// reads many words could work at the keys.
     #[inline(always)]
     pub fn word(&self, address: usize) -> u64 {
         let product = u128::from(address as u64 ^ self.add) * u128::from(self.times);
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// The two words that the canaries of the slab at an address are made from: by permutations between secret words, as
-    /// [`Key`] makes its numbers.
+    /// The two words that the canaries of the slab at an address are made from: by permutations
+    /// between secret words, as [`Key`] makes its numbers.
     pub fn words(&self, slab: usize) -> [u64; 2] {
         [0, 1].map(|number| {
             let word = permute(slab as u64 ^ number ^ self.add) ^ self.times;
@@ -101,7 +103,8 @@ impl Secret {
         })
     }
 
-    /// The word that the reserved slot at an address carries, again and again. No canary has the same.
+    /// The word that the reserved slot at an address carries, again and again. No canary has the
+    /// same.
     #[inline]
     pub fn reserved_word(&self, address: usize) -> u64 {
         self.word(!address)
@@ -111,8 +114,8 @@ impl Secret {
 const FIRST: u64 = 0xBF58_476D_1CE4_E5B9;
 const SECOND: u64 = 0x94D0_49BB_1331_11EB;
 
-/// A permutation of the words in which each bit depends on each (the finalizer of MurmurHash3, with the
-/// constants of its variant 13).
+/// A permutation of the words in which each bit depends on each (the finalizer of MurmurHash3, with
+/// the constants of its variant 13).
 fn permute(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(FIRST);
     word = (word ^ (word >> 27)).wrapping_mul(SECOND);

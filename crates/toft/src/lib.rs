@@ -13,29 +13,30 @@
 //! | 7 | `entry` | malloc, free, realloc, aligned, usable size |
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |
-//! | 4 | `bin`, `remote`, `reclaim` | free slots for this thread; frees by others; what goes back |
+//! | 4 | `bin`, `remote`, `reclaim` | free slots of this thread; frees by others; returned pages |
 //! | 4 | `zone` | private zones, which a program makes for itself |
-//! | 3 | `slab`, `large`, `nothing` | slots in a run of address space; one block to an extent; blocks of no bytes |
+//! | 3 | `slab`, `large`, `nothing` | slots in a run; one block to an extent; zero-size blocks |
 //! | 3 | `guarded` | sampled blocks between guard pages |
 //! | 3 | `sample` | sampled allocations with their stacks |
-//! | 2 | `region`, `harden` | which addresses are ours and whose they are; what the hardened build does to bytes |
+//! | 2 | `region`, `harden` | which addresses are ours and whose; what hardening does to bytes |
 //! | 2 | `report` | what a report says of code: stacks, files, build-ids |
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
-//! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out nothing.
-//! `policy.rs` says what the hardened build does more, and `keyed.rs` makes numbers for it, and for the
-//! handles of zones, that nobody can foretell.
+//! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out
+//! nothing. `policy.rs` lists what the hardened build does more, and `keyed.rs` makes unpredictable
+//! numbers for it and for the handles of zones.
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
 //! What writes reports and statistics is kept out of line, so that the pages of code that every
-//! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another thread going on; where one is
-//! between a mapping and the word that publishes it, others spin for some microseconds
-//! (`sync::spin_until`), and then go another way.
+//! program touches are few. Nothing in this crate allocates or panics. Nothing depends on another
+//! thread going on. If one is between a mapping and the word that publishes it, others spin for
+//! some microseconds (`sync::spin_until`), and then go another way.
 
 #![cfg_attr(not(test), no_std)]
 
-/// Items for what Toft runs on, and an item for everything else. The name is the one under which rustfmt finds the files.
+/// Items for what Toft runs on, and an item for everything else. The name is the one under which
+/// rustfmt finds the files.
 macro_rules! cfg_if {
     (if #[cfg($condition:meta)] { $($item:item)* } else { $($other:item)* }) => {
         $(#[cfg($condition)] $item)*

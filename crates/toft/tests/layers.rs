@@ -1,5 +1,6 @@
-//! The folders of `src` are layers: one uses only those with a lower number, and `options`,
-//! `sync`, `stats`, `keyed.rs` and the constants of `experiment.rs` and `policy.rs`, which all may use. `stats` reads everything.
+//! The folders of `src` are layers: one uses only those with a lower number, and `options`, `sync`,
+//! `stats`, `keyed.rs` and the constants of `experiment.rs` and `policy.rs`, which all may use.
+//! `stats` reads everything.
 
 use std::path::Path;
 

@@ -22,7 +22,7 @@ struct World {
     slabs: [Slab; 2],
     /// The first heap's state byte, as `thread/heaps.rs` keeps it.
     state: AtomicU8,
-    /// Double frees that somebody was told of.
+    /// Double frees that were reported.
     told: AtomicU32,
 }
 
@@ -80,7 +80,7 @@ impl World {
         seen
     }
 
-    /// Everybody is done: the holders drain once more, and nothing may be left anywhere.
+    /// All threads are done: the holders drain again, and nothing may be left anywhere.
     fn settle(&self, live: usize) {
         for heap in 0..self.heaps.len() {
             // One drain may stop at a slab whose link it has met too early; the next goes on there.
@@ -106,7 +106,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     model_with(None, body);
 }
 
-/// The same with at most so many preemptions of a thread, where all of them take too long.
+/// As `model`, with at most `preemptions` preemptions of a thread, where all of them take too long.
 fn model_with(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions;
@@ -241,7 +241,7 @@ fn clearing_pending_too_late_is_seen() {
     });
 }
 
-/// The same of a free that looks at PENDING before it sets its bit.
+/// The defect of a free that reads PENDING before it sets its bit.
 #[test]
 #[should_panic(expected = "a bit was lost")]
 fn looking_before_marking_is_seen() {

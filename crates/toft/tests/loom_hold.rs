@@ -1,12 +1,13 @@
-//! Slots that the reclaimer holds while their owner allocates and frees, and another thread frees, in every
-//! interleaving that can make a difference.
+//! Slots that the reclaimer holds while their owner allocates and frees, and another thread frees,
+//! in every interleaving that can make a difference.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p toft --release --test loom_hold`
 //!
-//! What runs here is the code of `slab/`, `remote/` and `sync/seat.rs` itself, over loom's atomics. What the kernel does is
-//! played: the barrier that every thread passes is a fence here, and one at the owner's seat
-//! (`sync::light_barrier`), which promises less; and what is in a slot's memory is always seen as it is, because
-//! pages that the kernel takes away are gone for all processors before its call returns.
+//! What runs here is the code of `slab/`, `remote/` and `sync/seat.rs` itself, over loom's atomics.
+//! What the kernel does is played. The barrier that every thread passes is a fence here, and one at
+//! the owner's seat (`sync::light_barrier`), which promises less. What is in a slot's memory is
+//! always seen as it is, because pages that the kernel takes away are gone for all processors
+//! before its call returns.
 #![cfg(loom)]
 
 use Ordering::{Relaxed, SeqCst};
@@ -50,12 +51,13 @@ struct World {
     busy: Busy,
     slab: Slab,
     memory: [Memory; SLOTS],
-    /// Double frees that somebody was told of.
+    /// Double frees that were reported.
     told: AtomicU32,
 }
 
 impl World {
-    /// The slots `live` are the program's; the others were freed by the owner, and may be other than zero.
+    /// The slots `live` are the program's; the others were freed by the owner, and may be other
+    /// than zero.
     fn new(live: &[usize]) -> Arc<World> {
         let world = Arc::new(World {
             inbox: Inbox::new(),
@@ -78,8 +80,8 @@ impl World {
         world
     }
 
-    /// What malloc does where one slab is all that its bin has: hands out a slot, if one is to be had. Says
-    /// which.
+    /// What malloc does where one slab is all that its bin has: hands out a slot, if one is to be
+    /// had. Says which.
     fn allocate(&self) -> Option<usize> {
         let slab = &self.slab;
         if slab.claimed() == 0 {
@@ -104,7 +106,7 @@ impl World {
     /// The program writes to a block and finds it again as it was, whatever happens meanwhile.
     fn use_block(&self, slot: usize, number: u64) {
         self.memory[slot].write(number);
-        // Somebody else may go on here.
+        // Another thread may go on here.
         assert!(self.slab.is_live(slot), "a live block is free");
         assert_eq!(self.memory[slot].read(), number, "a live block's pages went");
     }
@@ -128,8 +130,8 @@ impl World {
         }
     }
 
-    /// `Heap::collect`: what comes of credit that is spent. The slab is its bin's current one, which
-    /// stays although it may be empty.
+    /// `Heap::collect`: what comes of credit that is spent. The slab is its bin's current one,
+    /// which stays although it may be empty.
     fn follow(&self, spent: Spent) {
         if spent != Spent::Nothing && !self.slab.is_listed() {
             self.slab.relist();
@@ -193,8 +195,8 @@ impl World {
         slab.leave();
     }
 
-    /// Everybody is done: the owner collects what it has been told of, and then it must have every slot that is
-    /// not `live`, and each once.
+    /// All threads are done: the owner collects what it was notified of, and then it must have
+    /// every slot that is not `live`, and each once.
     fn settle(&self, live: usize) {
         self.collect();
         self.collect();
@@ -216,7 +218,7 @@ impl World {
     }
 }
 
-/// Runs a model with at most so many preemptions of a thread.
+/// Runs a model with at most `preemptions` preemptions of a thread.
 fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -232,7 +234,8 @@ fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     assert!(runs > 50, "{runs} interleavings say nothing");
 }
 
-/// Malloc and free against a sweep: what malloc gets is nobody else's, and stays; what calloc takes for zero is.
+/// Malloc and free against a sweep: what malloc gets no other thread has, and it stays; what calloc
+/// takes for zero is.
 #[test]
 fn what_malloc_hands_out_is_not_discarded() {
     model(2, || {
@@ -249,8 +252,8 @@ fn what_malloc_hands_out_is_not_discarded() {
     });
 }
 
-/// A slot that another thread frees, which the sweep takes from under the owner's eyes or the owner collects: no free is
-/// lost, and none is taken for a second one.
+/// A slot that another thread frees, which the sweep takes from under the owner's eyes or the owner
+/// collects: no free is lost, and none is taken for a second one.
 #[test]
 fn a_remote_free_survives_a_sweep() {
     model(2, || {
@@ -267,8 +270,8 @@ fn a_remote_free_survives_a_sweep() {
     });
 }
 
-/// The owner looks for a slot while a sweep is at them. Where all are held it finds none, takes the slab off its list, and
-/// is told; where it was first, what it gets is not discarded.
+/// The owner looks for a slot while a sweep is at them. Where all are held it finds none, takes the
+/// slab off its list, and is told; where it was first, what it gets is not discarded.
 fn owner_looks_meanwhile(planted: Planted) {
     model(3, move || {
         let world = World::new(&[]);

@@ -1,5 +1,6 @@
-// Frees a block twice, in a function that another one calls: the report names these and main, and none of the library's,
-// where that is linked into the program. With an argument it frees the block once.
+// Frees a block twice, in a function that another one calls: the report names these and main, and
+// none of the library's, where that is linked into the program. With an argument it frees the block
+// once.
 #include "common.h"
 
 NOINLINE void inner(char *block, int twice)

@@ -1,8 +1,8 @@
 # What scripts of servers share. The server runs on the allocator under test, its clients on libc.
 #
-# The runner follows a script by events: a line into $EVENTS, then its answer from $ANSWERS. It counts
-# the processor time and memory of the server's processes between `begin` and `end`, and looks at the
-# idle server with the command `toft` at `idle`.
+# The runner follows a script by events: a line into $EVENTS, then its answer from $ANSWERS. It
+# counts the processor time and memory of the server's processes between `begin` and `end`, and
+# inspects the idle server with the command `toft` at `idle`.
 
 library=${LD_PRELOAD:-}
 unset LD_PRELOAD
@@ -29,7 +29,7 @@ serve() {
     tell server $server
 }
 
-# A server that refuses to run as root runs as nobody.
+# A server that refuses to run as root runs as the user `nobody`.
 unprivileged=()
 if [ "$(id -u)" = 0 ]; then
     unprivileged=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
@@ -62,7 +62,8 @@ load() {
     tell end "$requests"
 }
 
-# The server rests for a while, then its memory is measured and `toft heap`, `rss` and `top` are run on it.
+# The server rests for a while, then its memory is measured and `toft heap`, `rss` and `top` are run
+# on it.
 idle() { tell idle; }
 
 # A port that nothing listens on.

@@ -1,12 +1,12 @@
-//! What is measured while a script runs: the script tells of itself by events, and its processes are
-//! watched from outside.
+//! What is measured while a script runs: the script tells of itself by events, and its processes
+//! are watched from outside.
 //!
 //! | event | the runner |
 //! |---|---|
 //! | `server PID` | watches that process and its descendants from now on, instead of the script |
 //! | `begin` | takes the time and the processor time |
 //! | `end N` | takes them again; `N` requests were answered |
-//! | `idle` | waits, measures memory, and runs `toft heap`, `rss` and `top` on the server and one child |
+//! | `idle` | waits, measures memory, runs `toft heap`, `rss`, `top` on server and one child |
 
 use super::tree;
 use crate::process::command;
@@ -56,8 +56,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Makes both pipes in `dir`. `toft` is the command to inspect the processes with, if they run on
-    /// Toft.
+    /// Makes both pipes in `dir`. `toft` is the command to inspect the processes with, if they run
+    /// on Toft.
     ///
     /// # Errors
     /// What the system said.

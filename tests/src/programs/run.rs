@@ -10,7 +10,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use toft_bench::peers::Peer;
 
-/// The descriptor on which processes report that they run on Toft: high enough that no script uses it.
+/// The descriptor on which processes report that they run on Toft: high enough that no script uses
+/// it.
 const REPORT: &str = "180";
 
 /// What a run gave.
@@ -61,9 +62,9 @@ pub fn run(script: &Script, peer: &Peer, times: u32) -> Result<Run, String> {
     }
     std::fs::create_dir_all(dir.join("work")).map_err(said)?;
     let report = dir.join("report");
-    // Sockets are bound in the temporary folder (Chromium does), and a socket's path has room for 108
-    // bytes: the folder is a short one, wherever the clone is. Servers that refuse to run as root
-    // run as another user, who can enter it.
+    // Sockets are bound in the temporary folder (Chromium does), and a socket's path has room for
+    // 108 bytes: the folder is a short one, wherever the clone is. Servers that refuse to run as
+    // root run as another user, who can enter it.
     let temporary = tempfile::Builder::new().prefix("toft-").tempdir().map_err(said)?;
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(temporary.path(), open).map_err(said)?;

@@ -1,6 +1,6 @@
 //! The arena against other allocators for memory that the program hands over, on the benchmarks of
-//! Talloc and talc. `cargo bench -p toft-arena --features all -- --help` says what may be chosen, and
-//! `cargo xtask experiment arena` runs all and writes docs/experiments/arena.md.
+//! Talloc and talc. `cargo bench -p toft-arena --features all -- --help` says what may be chosen,
+//! and `cargo xtask experiment arena` runs all and writes docs/experiments/arena.md.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | `workloads.rs` | the workloads of one thread, from their descriptions |
 //! | `threads.rs` | several threads on one allocator |
 //!
-//! Allocators take turns. Of times the best round counts, of rates too; of shares, which differ with the
-//! seed and not with the machine, the mean.
+//! Allocators take turns. Of times the best round counts, of rates too; of shares, which differ
+//! with the seed and not with the machine, the mean.
 
 mod peers;
 #[cfg(feature = "lock_api")]

@@ -20,7 +20,7 @@ impl Region {
         Self { start, size }
     }
 
-    /// The same, and no more than this many bytes.
+    /// The start of this region, at most `size` bytes.
     pub fn first(&self, size: usize) -> Self {
         Self { start: self.start, size: size.min(self.size) }
     }

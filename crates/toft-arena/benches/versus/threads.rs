@@ -1,5 +1,6 @@
-//! Several threads on one allocator, each with blocks of its own: the same lock around all of them, a mutex that
-//! sleeps, because threads may be more than processors; and `Striped`, which has a lock for each stripe.
+//! Several threads on one allocator, each with its own blocks. The other allocators share one kind
+//! of lock: a mutex that sleeps, because there may be more threads than processors. `Striped` has a
+//! lock for each stripe.
 
 use super::Figures;
 use super::peers::{self, Peer, Region};
@@ -33,7 +34,7 @@ impl Peer for &dyn Together {
     }
 }
 
-/// What has a lock of its own.
+/// An allocator that locks by itself.
 struct Global<A>(A);
 
 impl<A: GlobalAlloc + Sync> Together for Global<A> {
@@ -112,8 +113,8 @@ pub const NAMES: &[&str] = &[
     "buddy_system_allocator",
 ];
 
-/// Talc's random actions by so many threads, each around 300 blocks of its own: millions of actions a second
-/// of all together, for each largest size.
+/// Talc's random actions by this many threads, each with around 300 blocks: millions of actions per
+/// second of all threads together, for each largest size.
 pub fn random(name: &str, region: &Region, round: u64, threads: u64) -> Figures {
     let rates = MAXIMA.iter().map(|&(title, max)| {
         let shared = make(name, &region.first(128 << 20)).expect("a name of `NAMES`");

@@ -148,8 +148,8 @@ fn actions(
     rate
 }
 
-/// Blocks of 10 000 to 300 000 bytes until there is no memory; a pause of 3 ms; all are freed; again.
-/// Thousands of blocks a second, the pauses counted in, and how many a filling holds.
+/// Blocks of 10 000 to 300 000 bytes until there is no memory; a pause of 3 ms; all are freed;
+/// again. Thousands of blocks a second, the pauses counted in, and how many a filling holds.
 pub fn heap_exhaustion(make: Make, region: &Region, round: u64) -> Figures {
     let mut peer = make(region);
     let (mut live, mut rng) = (Vec::new(), Rng::new(round));
@@ -248,9 +248,9 @@ fn ticks() -> u64 {
     }
 }
 
-/// Sizes of 64 to 65 535; with one chance in ten after an attempt seven blocks are freed, so the heap
-/// fills and stays full. Ticks of single calls: median, seventh octile, mean; the mean of those before the first
-/// that fails; and the same of frees.
+/// Sizes of 64 to 65 535; with one chance in ten after an attempt seven blocks are freed, so the
+/// heap fills and stays full. Ticks of single calls: median, seventh octile, mean; the mean of
+/// those before the first that fails; and the same of frees.
 pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
     let mut peer = make(region);
     let (mut live, mut rng) = (Vec::<Live>::new(), Rng::new(round));
@@ -262,7 +262,7 @@ pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
             break;
         }
         let layout = Layout::from_size_align(rng.within(64, 65_536), rng.align(8)).unwrap();
-        // What has no end of its own is refused here, and that is no sample.
+        // An allocator without a limit is refused here, and that is no sample.
         if used < region.size {
             let before = ticks();
             let block = peer.allocate(layout);
@@ -304,8 +304,8 @@ pub fn octiles(make: Make, region: &Region, round: u64) -> Figures {
     ]
 }
 
-/// 16 384 blocks of 1 byte at 4096, and of 4096 bytes at 1: nanoseconds for each, all freed in the order
-/// in which they came; and again, where the first round has left holes.
+/// 16 384 blocks of 1 byte at 4096, and of 4096 bytes at 1: nanoseconds for each, all freed in the
+/// order in which they came; and again, where the first round has left holes.
 pub fn aligned(make: Make, region: &Region, _: u64) -> Figures {
     let mut figures = Vec::new();
     for (names, layout) in [

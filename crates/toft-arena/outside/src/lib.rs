@@ -1,4 +1,5 @@
-//! Firmware whose heap is an array, for a processor that has no compare-exchange: a lock that switches interrupts off.
+//! Firmware whose heap is an array, for a processor that has no compare-exchange: a lock that
+//! switches interrupts off.
 #![no_std]
 
 use core::cell::UnsafeCell;

@@ -1,5 +1,5 @@
-//! Which bin a size belongs to: one for each size below [`Shape::EXACT`], then `1 << STEPS` for each
-//! doubling. The last bin takes everything that is larger.
+//! Which bin a size belongs to: one for each size below [`Shape::EXACT`], then `1 << STEPS` for
+//! each doubling. The last bin takes everything that is larger.
 //!
 //! ```text
 //!   size 24    32         1016  | 1024..1087  1088..1151 ..     | 2048..2175 ..         (STEPS 4)
@@ -10,7 +10,8 @@ use crate::routing::{To, unlikely};
 use crate::shape::{Shape, Sizes};
 use crate::table::Tables;
 
-/// The list of free chunks that have yet to be sorted, in a shape that [sorts](Sizes::SORTS): the bin of no size.
+/// The list of free chunks that have yet to be sorted, in a shape that [sorts](Sizes::SORTS): the
+/// bin of no size.
 pub(crate) const UNSORTED: usize = 0;
 
 /// The bin in which a free chunk of this size is kept.
@@ -77,8 +78,8 @@ pub(crate) fn of_request<S: Shape>(size: usize) -> usize {
     // `LIMIT`, half of all numbers.
     let up = (1 << (size.ilog2() - S::STEPS)) - 1;
     let bin = of_free::<S>(size + up);
-    // The last bin has no upper bound: a request that belongs there may be larger than some of it. One that is
-    // only rounded up to it is not.
+    // The last bin has no upper bound: a request that belongs there may be larger than some of it.
+    // One that is only rounded up to it is not.
     if bin == S::Bins::BINS - 1 && of_free::<S>(size) == bin { S::Bins::BINS } else { bin }
 }
 

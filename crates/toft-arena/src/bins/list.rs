@@ -1,10 +1,10 @@
 //! The chunks of a bin: a list that is linked through themselves, last in first out.
 //!
-//! The first chunk's `previous` is 0, and the last one's `next`. Lists end in 0 and not in the table,
-//! so a heap may be moved, and a bin of one chunk, which most are, touches no other chunk.
+//! The first chunk's `previous` is 0, and the last one's `next`. Lists end in 0 and not in the
+//! table, so a heap may be moved, and a bin of one chunk, which most are, touches no other chunk.
 //!
-//! Bins below [`LASTS`](Tables::LASTS), which only shapes for an experiment have, are first in first out: what is
-//! put into them goes behind their last chunk.
+//! Bins below [`LASTS`](Tables::LASTS), which only shapes for an experiment have, are first in
+//! first out: what is put into them goes behind their last chunk.
 
 use super::index;
 use crate::chunk::Memory;
@@ -17,8 +17,8 @@ pub(crate) struct Broken(pub(crate) usize);
 /// Puts a free chunk into a bin, where it is the next that is taken, and writes all of its words.
 ///
 /// # Safety
-/// 1. `[chunk, chunk + size)` is in a span, is a chunk's place and size, and is nobody's: no list's,
-///    no register's, no live block's.
+/// 1. `[chunk, chunk + size)` is in a span, is a chunk's place and size, and is not in use: by no
+///    list, no register, no live block.
 /// 2. `bin` is that of its size, or [`UNSORTED`](index::UNSORTED) in a shape that sorts.
 #[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn push<S: Shape>(
@@ -35,7 +35,7 @@ pub(crate) unsafe fn push<S: Shape>(
     }
 }
 
-/// The same for a chunk that has this size at both ends.
+/// As [`push`], for a chunk that has this size at both ends.
 ///
 /// # Safety
 /// 1. As `push`.
@@ -85,8 +85,8 @@ unsafe fn append<S: Shape>(
     chunk: usize,
 ) -> Result<(), Broken> {
     let last = bins.last(bin);
-    // SAFETY: the chunk is in a span and has three words. `last` is a free chunk: only this and `unlink`
-    // set it, and `unlink` looks at a link before it is followed, where checks are on.
+    // SAFETY: the chunk is in a span and has three words. `last` is a free chunk: only this and
+    // `unlink` set it, and `unlink` checks a link before it follows it, where checks are on.
     unsafe {
         memory.put(chunk, 0);
         memory.put(chunk + S::WORD, last);
@@ -106,7 +106,8 @@ unsafe fn append<S: Shape>(
     Ok(())
 }
 
-/// Takes the first chunk out of a bin that has one; returns it and its size, which belongs to the bin.
+/// Takes the first chunk out of a bin that has one; returns it and its size, which belongs to the
+/// bin.
 ///
 /// # Safety
 /// 1. `bin` has a chunk.
@@ -126,7 +127,7 @@ pub(crate) unsafe fn pop<S: Shape>(
     }
 }
 
-/// The same of a bin of which all chunks have this size.
+/// As `pop`, for a bin of which all chunks have this size.
 ///
 /// # Safety
 /// 1. `bin` has a chunk, and is that of `size`, which is below [`EXACT`](Shape::EXACT).
@@ -143,7 +144,7 @@ pub(crate) unsafe fn pop_exact<S: Shape>(
 
 /// # Safety
 /// 1. `bin` has a chunk.
-/// 2. `belongs` says whether the bin has chunks of a size.
+/// 2. `belongs` returns true if the bin has chunks of a size.
 #[cfg_attr(not(feature = "small"), inline(always))]
 unsafe fn pop_if<S: Shape>(
     bins: &mut S::Bins,
@@ -153,7 +154,7 @@ unsafe fn pop_if<S: Shape>(
 ) -> Result<(usize, usize), Broken> {
     let chunk = bins.first(bin);
     // SAFETY: the first of a list is a free chunk of a span: only `push` and this set it, and this
-    // looks at a link before it is followed, where checks are on.
+    // checks a link before it follows it, where checks are on.
     unsafe {
         let next = memory.get(chunk);
         let size = memory.free_size(chunk);
@@ -256,8 +257,8 @@ pub(crate) unsafe fn first<S: Shape>(
     if sound { Ok(chunk) } else { Err(Broken(chunk)) }
 }
 
-/// The chunk behind one of a list, or 0. Each points back to the one before, and the first to none, so a list that
-/// is looked through so has no circle, where checks are on.
+/// The chunk behind one of a list, or 0. Each points back to the one before, and the first to none,
+/// so a list that is looked through so has no circle, where checks are on.
 ///
 /// # Safety
 /// 1. `chunk` came from `first`, or from this.
@@ -306,8 +307,8 @@ pub(crate) unsafe fn is_linked<S: Shape>(
 /// 1. Where checks are off, `next` is a free chunk.
 #[cfg_attr(not(feature = "small"), inline(always))]
 unsafe fn points_back<S: Shape>(memory: &Memory<S>, next: usize, chunk: usize) -> bool {
-    // SAFETY: `may_hold` says that this lies between the lowest and the highest of the spans; where it
-    // lies between two of them, reading it may fault, which is no worse than following the link.
+    // SAFETY: `may_hold` says that this lies between the lowest and the highest of the spans; where
+    // it lies between two of them, reading it may fault, which is no worse than following the link.
     memory.may_hold(next) && unsafe { memory.get(next + S::WORD) } == chunk
 }
 

@@ -69,7 +69,7 @@ impl<S: Shape> Heap<S> {
                 let below = self.top;
                 (self.top, self.top_size) = (chunk, self.top_size - gap);
                 self.take_top(size);
-                // SAFETY: the gap is nobody's, is at least `MIN`, and what is behind it says so.
+                // SAFETY: the gap is not in use, is at least `MIN`, and what is after it says so.
                 unsafe {
                     self.mark_below(chunk, true);
                     self.file(below, gap);
@@ -81,8 +81,8 @@ impl<S: Shape> Heap<S> {
         if S::THOROUGH { self.take_any(size, align) } else { 0 }
     }
 
-    /// The size of the gap before an aligned block in `[chunk, chunk + whole)`: nothing, or at least a
-    /// chunk. `None` if it does not fit.
+    /// The size of the gap before an aligned block in `[chunk, chunk + whole)`: nothing, or at
+    /// least a chunk. `None` if it does not fit.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn gap(
         &self,
@@ -103,8 +103,8 @@ impl<S: Shape> Heap<S> {
         (gap <= whole - size).then_some(gap)
     }
 
-    /// Takes a chunk out of its list, and a live one out of that. If it does not belong there, its bin is given
-    /// up, and all is tried again: there are finitely many.
+    /// Takes a chunk out of its list, and a live one out of that. If it does not belong there, its
+    /// bin is given up, and all is tried again: there are finitely many.
     fn take_behind(
         &mut self,
         bin: usize,
@@ -114,8 +114,8 @@ impl<S: Shape> Heap<S> {
         size: usize,
         align: usize,
     ) -> usize {
-        // SAFETY: the chunk is in the list of its size, and then in none. Its size is looked at again
-        // from its other end, where checks are on.
+        // SAFETY: the chunk is in the list of its size, and then in none. Its size is looked at
+        // again from its other end, where checks are on.
         unsafe {
             if let Err(broken) = self.take_listed(chunk, whole) {
                 self.give_up_bin(bin, broken);
@@ -140,7 +140,7 @@ impl<S: Shape> Heap<S> {
         let (start, end) = (chunk + gap, chunk + whole);
         let left = whole - gap - size;
         let flags = if gap == 0 { LIVE } else { LIVE | BELOW_FREE };
-        // SAFETY: all of it is nobody's, and behind a free chunk is a live one or a fence.
+        // SAFETY: none of it is in use, and after a free chunk is a live one or a fence.
         unsafe {
             if left < S::MIN {
                 self.memory.put(start, (size + left) | flags);
@@ -160,13 +160,13 @@ impl<S: Shape> Heap<S> {
         start
     }
 
-    /// Looks at every chunk that is large enough.
+    /// Tries every chunk that is large enough.
     #[cold]
     #[inline(never)]
     fn take_any(&mut self, size: usize, align: usize) -> usize {
         let mut bin = self.bins.find(index::of_free::<S>(size));
         while let Some(own) = bin {
-            // SAFETY: `first` and `next` look at what they follow, where checks are on.
+            // SAFETY: `first` and `next` check what they follow, where checks are on.
             unsafe {
                 let mut found = list::first::<S>(&self.bins, &self.memory, own);
                 loop {

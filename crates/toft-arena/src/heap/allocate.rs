@@ -17,12 +17,12 @@ use crate::table::Tables;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// How many chunks of its own bin a request looks at.
+/// How many chunks of its bin a request checks.
 const CLOSE: usize = 8;
 
 impl<S: Shape> Heap<S> {
-    /// A block of at least `layout.size()` bytes at a multiple of `layout.align()`. Of a layout
-    /// without size too it is a block of its own, which is to be freed.
+    /// A block of at least `layout.size()` bytes at a multiple of `layout.align()`. A layout of
+    /// size zero gets a separate block too, and the caller frees it.
     ///
     /// # Errors
     /// No free chunk is large enough.
@@ -36,14 +36,14 @@ impl<S: Shape> Heap<S> {
         NonNull::new(self.memory.block(chunk)).ok_or(NoMemory)
     }
 
-    /// The same, for where it is not the one thing that is done.
+    /// As `allocate`, out of line.
     #[inline(never)]
     pub(crate) fn allocate_apart(&mut self, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
         self.allocate(layout)
     }
 
-    /// The same, filled with zeros. Memory that was zero when it was claimed, and has not been used
-    /// since, is not filled again.
+    /// As `allocate`, filled with zeros. Memory that was zero when it was claimed, and has not been
+    /// used since, is not filled again.
     ///
     /// # Errors
     /// No free chunk is large enough.
@@ -103,7 +103,8 @@ impl<S: Shape> Heap<S> {
         match exact != size {
             false => 0,
             true if !plain => self.take_aligned(exact, align),
-            // Of all other bins none has anything for `size`, which is the smallest of the next one.
+            // Of all other bins none has anything for `size`, which is the smallest of the next
+            // one.
             true if exact <= self.rest_size => self.take_rest(exact),
             true if exact <= self.top_size => self.take_top(exact),
             true => self.take_swept(exact),
@@ -130,8 +131,8 @@ impl<S: Shape> Heap<S> {
             if size < S::EXACT && bin == from {
                 return self.take_exact(bin, size);
             }
-            // A rest that would be in a lower bin fits better, and one that is used for small blocks
-            // keeps them together.
+            // A rest that would be in a lower bin fits better, and one that is used for small
+            // blocks keeps them together.
             let rest_first = (size < S::EXACT || S::CAREFUL)
                 && size <= self.rest_size
                 && (size < S::EXACT || index::of_free::<S>(self.rest_size) <= bin);
@@ -159,7 +160,8 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// A chunk out of the request's own bin, of which some are too small: the best of the first few.
+    /// A chunk out of the request's own bin, of which some are too small: the best of the first
+    /// few.
     #[inline(never)]
     fn take_close(&mut self, size: usize, from: usize) -> usize {
         let bin = index::of_free::<S>(size);
@@ -169,17 +171,18 @@ impl<S: Shape> Heap<S> {
         self.take_first(bin, size, CLOSE)
     }
 
-    /// The first chunk of a bin that is large enough, among the first few. What is found broken is given up, with
-    /// what is behind it. A list that was looked through to its end for nothing is not again for as much: each of its
-    /// chunks is a cache line that nothing else reads, and where memory is short most requests come here.
+    /// The first chunk of a bin that is large enough, among the first few. What is found broken is
+    /// given up, with what is behind it. A list that was looked through to its end for nothing is
+    /// not again for as much: each of its chunks is a cache line that nothing else reads, and where
+    /// memory is short most requests come here.
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn take_first(&mut self, bin: usize, size: usize, mut left: usize) -> usize {
         if self.bins.bound(bin) < size {
             return 0;
         }
         let mut largest = 0;
-        // SAFETY: `first` and `next` look at what they follow, where checks are on; both ends of what is taken
-        // are compared before it is.
+        // SAFETY: `first` and `next` check what they follow, where checks are on; both ends of what
+        // is taken are compared before it is.
         unsafe {
             let mut found = list::first::<S>(&self.bins, &self.memory, bin);
             loop {
@@ -209,7 +212,8 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Takes a free chunk out of its list, after a look at both of its ends where checks are on.
+    /// Takes a free chunk out of its list. Where checks are on, it first checks both ends of the
+    /// chunk.
     ///
     /// # Safety
     /// 1. `chunk` came from `list::first` or `list::next`, and this is what is written as its size.
@@ -236,7 +240,8 @@ impl<S: Shape> Heap<S> {
     /// The first chunk of a bin of which all have this size.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_exact(&mut self, bin: usize, size: usize) -> usize {
-        // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a fence.
+        // SAFETY: `find` returns bins that have a chunk. Behind a free one is a live one or a
+        // fence.
         unsafe {
             match list::pop_exact::<S>(&mut self.bins, &self.memory, bin, size) {
                 Ok(chunk) => {
@@ -289,7 +294,7 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn split(&mut self, chunk: usize, whole: usize, size: usize) -> usize {
         let left = whole - size;
-        // SAFETY: all of it is nobody's. What lies behind a free chunk is a live one or a fence.
+        // SAFETY: none of it is in use. After a free chunk is a live one or a fence.
         unsafe {
             if left < S::MIN {
                 self.memory.put(chunk, whole | LIVE);
@@ -299,7 +304,8 @@ impl<S: Shape> Heap<S> {
                 if size < S::EXACT || S::CAREFUL {
                     self.keep_rest(chunk + size, left);
                 } else {
-                    // The next large request would hardly use it, and a comparison with it is one that is not foreseen.
+                    // The next large request would hardly use it, and a comparison with it is one
+                    // that is not foreseen.
                     self.file_remainder(chunk + size, left);
                 }
             }
@@ -328,7 +334,8 @@ impl<S: Shape> Heap<S> {
     pub(super) fn take_top(&mut self, size: usize) -> usize {
         let (chunk, left) = (self.top, self.top_size - size);
         let size = if left < S::MIN { self.top_size } else { size };
-        // SAFETY: `top` is nobody's and in a span. Its fence never says that the chunk below is free.
+        // SAFETY: `top` is in a span, and not in use. Its fence never says that the chunk below is
+        // free.
         unsafe { self.memory.put(chunk, size | LIVE) };
         self.top += size;
         self.top_size -= size;

@@ -1,5 +1,5 @@
-//! The invariants, verified one by one. As long as there are blocks; for tests, and for a program that
-//! suspects its memory.
+//! The invariants, verified one by one. As long as there are blocks; for tests, and for a program
+//! that suspects its memory.
 
 use super::Heap;
 use super::spans::Bounds;
@@ -20,13 +20,15 @@ pub enum Invariant {
     Spans,
     /// F1: two free chunks never touch.
     Merged,
-    /// F2: a chunk or a fence says that the one below is free exactly if it is in a bin or is `rest`.
+    /// F2: a chunk or a fence says that the one below is free exactly if it is in a bin or is
+    /// `rest`.
     BelowFree,
     /// F3: a chunk in a bin has its size at both ends.
     Sizes,
     /// B1: a chunk of a list is one of a span, and free.
     Listed,
-    /// B2: each link of a list has one that points back; of a bin whose last chunk is known it is that.
+    /// B2: each link of a list has one that points back; of a bin whose last chunk is known it is
+    /// that.
     Links,
     /// B3: each chunk is in the bin of its size, or yet to be sorted.
     Bin,
@@ -88,7 +90,7 @@ impl<S: Shape> Heap<S> {
 
     fn check_span(&self, span: Bounds, sums: &mut Sums) -> Result<(), Invariant> {
         let mut below_free = false;
-        // In a list or `rest`: then what lies behind must say so.
+        // In a list or `rest`: then what is after it must say so.
         let mut below_marked = false;
         let mut result = Ok(());
         let end = self.walk_span(span, |chunk, size, live| {

@@ -10,12 +10,13 @@ use crate::shape::{Checks, Shape, Sizes};
 use crate::space::Space;
 
 impl<S: Shape> Heap<S> {
-    /// Lets a span end earlier, begin later, or both. What is kept is at least `keep`, which is a part
-    /// of it, and little more; with a `keep` of no size the span is given up, as by
+    /// Lets a span end earlier, begin later, or both. What is kept is at least `keep`, which is a
+    /// part of it, and little more; with a `keep` of no size the span is given up, as by
     /// [`release_span`](Self::release_span).
     ///
     /// # Errors
-    /// [`SpanError::Live`]: there are live blocks outside of `keep`. Nothing has happened, as with all of them.
+    /// [`SpanError::Live`]: there are live blocks outside of `keep`. Nothing has happened, as with
+    /// all of them.
     pub fn truncate(&mut self, span: Span, keep: Span) -> Result<Span, SpanError> {
         self.settle();
         let old = self.find_span(span)?;
@@ -47,8 +48,8 @@ impl<S: Shape> Heap<S> {
             fence += if left_high == 0 { 0 } else { S::MIN.saturating_sub(left_high) };
         }
         let new = Bounds { base, fence, end: fence + record, ..old };
-        // SAFETY: what is cut off is the front of a free chunk, and the end of one, which may be the same:
-        // then what is left between is a chunk.
+        // SAFETY: what is cut off is the front of a free chunk, and the end of one, which may be
+        // the same: then what is left between is a chunk.
         unsafe {
             if base != old.base {
                 self.cut_base(old, base, free_low);
@@ -75,8 +76,8 @@ impl<S: Shape> Heap<S> {
         Ok(self.span(old))
     }
 
-    /// The smallest part of a span that holds its live blocks: what [`truncate`](Self::truncate) may
-    /// keep. Without any its size is 0.
+    /// The smallest part of a span that holds its live blocks: what [`truncate`](Self::truncate)
+    /// may keep. Without any its size is 0.
     ///
     /// # Errors
     /// The heap has no such span, or the free memory at its ends was written over.
@@ -102,8 +103,8 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// The size of a free chunk of a span, if both of its ends say it and its links lead to it, where checks
-    /// are on: then taking it out of its list succeeds.
+    /// The size of a free chunk of a span, if both of its ends say it and its links lead to it,
+    /// where checks are on: then taking it out of its list succeeds.
     ///
     /// # Safety
     /// 1. `chunk` is a free chunk in a list, or, where checks are on, a place.
@@ -142,7 +143,7 @@ impl<S: Shape> Heap<S> {
         if self.rest_size != 0 && self.rest + self.rest_size == span.fence {
             return Ok(self.rest_size);
         }
-        // SAFETY: a fence says whether the chunk below is free, and then its size is before it.
+        // SAFETY: a fence has the bit for a free chunk below, whose size is before the fence.
         unsafe {
             if self.memory.get(span.fence) & BELOW_FREE == 0 {
                 return Ok(0);
@@ -171,10 +172,11 @@ impl<S: Shape> Heap<S> {
     }
 
     /// # Safety
-    /// 1. `free` is what `free_at_base` says; `[old.base, base)` is of it, and what is left of the free chunk there is nothing or a chunk.
+    /// 1. `free` is what `free_at_base` says; `[old.base, base)` is of it, and what is left of the
+    ///    free chunk there is nothing or a chunk.
     unsafe fn cut_base(&mut self, old: Bounds, base: usize, free: usize) {
         let left = free - (base - old.base);
-        // SAFETY: the free chunk is taken out before its end is made one of its own, or is no more.
+        // SAFETY: the free chunk is taken out before its end becomes a separate chunk, or is gone.
         unsafe {
             if old.base == self.top {
                 (self.top, self.top_size) = (base, left);
@@ -191,13 +193,13 @@ impl<S: Shape> Heap<S> {
     }
 
     /// # Safety
-    /// 1. `free` is what `free_at_fence` says; `[new.fence, old.fence)` is of it, and what is left of the free chunk there is nothing or a
-    ///    chunk.
+    /// 1. `free` is what `free_at_fence` says; `[new.fence, old.fence)` is of it, and what is left
+    ///    of the free chunk there is nothing or a chunk.
     unsafe fn cut_fence(&mut self, old: Bounds, new: Bounds, free: usize) {
         let left = free - (old.fence - new.fence);
         let chunk = old.fence - free;
-        // SAFETY: the record is moved before the memory is written; the chunk is taken out before it is
-        // made shorter.
+        // SAFETY: the record is moved before the memory is written; the chunk is taken out before
+        // it is made shorter.
         unsafe {
             if chunk == self.top {
                 self.top_size = left;

@@ -12,13 +12,13 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 impl<S: Shape> Heap<S> {
-    /// Frees a block of which nothing but its address is known. Returns how large the free chunk is that it
-    /// is a part of now. In a shape that checks pointers a fault has no other effect than that it is
-    /// noted, and 0 is returned.
+    /// Frees a block of which nothing but its address is known. Returns how large the free chunk is
+    /// that it is a part of now. In a shape that checks pointers a fault has no other effect than
+    /// that it is noted, and 0 is returned.
     ///
     /// # Safety
     /// 1. `block` is a live block of this heap, unless the shape checks pointers.
-    /// 2. Nobody uses the block any more.
+    /// 2. The caller no longer uses the block.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>) -> usize {
         if S::CHECKS >= Checks::Pointers {
@@ -47,13 +47,14 @@ impl<S: Shape> Heap<S> {
         unsafe { self.deallocate(block) }
     }
 
-    /// As `deallocate`, if it is a block: looks at everything that can be seen from there, in any shape.
+    /// As `deallocate`, if it is a block: checks everything that can be seen from there, in any
+    /// shape.
     ///
     /// # Errors
     /// What is wrong; nothing has been freed.
     ///
     /// # Safety
-    /// 1. Nobody uses the block any more, if it is one.
+    /// 1. The caller no longer uses the block, if it is one.
     pub unsafe fn try_deallocate(&mut self, block: NonNull<u8>) -> Result<usize, Fault> {
         self.verify(block)?;
         // SAFETY: it looks like a live block.
@@ -90,17 +91,18 @@ impl<S: Shape> Heap<S> {
     /// Makes memory free: merges it with its neighbours, keeps the result, and returns its size.
     ///
     /// # Safety
-    /// 1. `[chunk, chunk + size)` is a chunk's place and size, in a span, nobody's, and in no list.
-    /// 2. `below_free` says whether the chunk below is free, and then the word before this is its size
+    /// 1. `[chunk, chunk + size)` is a chunk's place and size, in a span, not in use, and in no
+    ///    list.
+    /// 2. `below_free` is true if the chunk below is free; then the word before this is its size
     ///    unless it is `rest`.
-    /// 3. What lies behind does not say that this is free.
+    /// 3. What is after it does not say that this is free.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) unsafe fn insert(&mut self, chunk: usize, size: usize, below_free: bool) -> usize {
         let after = chunk + size;
         let (mut start, freed, mut size) = (chunk, size, size);
         let mut in_rest = false;
-        // SAFETY: 1. and 2. say which words there are. Neighbours that are free are taken out of their
-        // lists before they are counted in.
+        // SAFETY: 1. and 2. say which words there are. Neighbours that are free are taken out of
+        // their lists before they are counted in.
         unsafe {
             if below_free {
                 if chunk == self.rest + self.rest_size {
@@ -114,7 +116,7 @@ impl<S: Shape> Heap<S> {
                         size += below;
                     }
                 }
-                // The old tag lies in the middle now, and would pass for a live block's.
+                // The old tag is in the middle now, and would pass for a live block's.
                 self.memory.put(chunk, 0);
             }
             if after == self.top {
@@ -159,18 +161,20 @@ impl<S: Shape> Heap<S> {
         size
     }
 
-    /// Takes the free chunk beside `seen_from` out of its list. If it does not belong there it becomes
-    /// a live one that nobody has, and `false` is returned.
+    /// Takes the free chunk beside `seen_from` out of its list. If it does not belong there it
+    /// becomes a live one without a user, and this returns `false`.
     ///
     /// # Safety
-    /// 1. `[chunk, chunk + size)` is a free chunk in a list, or, where checks are on, what the words
-    ///    there say of one.
+    /// 1. `[chunk, chunk + size)` is a free chunk in a list, or, where checks are on, what the
+    ///    words there say of one.
     #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn unlink_neighbour(&mut self, chunk: usize, size: usize, seen_from: usize) -> bool {
-        // SAFETY: where checks are on, the sizes at both ends are compared before the links, and the
-        // links are compared before they are changed; `is_whole` says that these words may be read.
+        // SAFETY: where checks are on, the sizes at both ends are compared before the links, and
+        // the links are compared before they are changed; `is_whole` says that these words may be
+        // read.
         unsafe {
-            // The end of a chunk above is read too: a larger size there would give away what lies behind.
+            // The end of a chunk above is read too: a larger size there would give away what is
+            // after it.
             if S::CHECKS >= Checks::Links && !self.is_whole(chunk, size) {
                 // The hook is called last: it may end the program.
                 self.lose(chunk, seen_from);
@@ -188,8 +192,9 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Whether what does not say that it is live may be a free chunk, so that three words may be read there. A fence
-    /// that was written over is none; behind the first span's there may be nothing.
+    /// Whether what does not say that it is live may be a free chunk, so that three words may be
+    /// read there. A fence that was written over is none; behind the first span's there may be
+    /// nothing.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn may_be_chunk(&self, after: usize) -> bool {
         S::CHECKS < Checks::Links || after != self.spans.fence && self.memory.may_hold(after)
@@ -257,7 +262,7 @@ impl<S: Shape> Heap<S> {
         self.clean = self.clean.max(self.top);
         self.top = start;
         self.top_size += size;
-        // SAFETY: the memory is nobody's. A tag here would pass for a live block's.
+        // SAFETY: the memory is not in use. A tag here would pass for a live block's.
         unsafe { self.memory.put(start, 0) };
     }
 }

@@ -46,21 +46,23 @@ use spans::Spans;
 /// A boundary-tag heap over memory that was claimed for it.
 ///
 /// It may be moved: nothing in the memory points at it. It takes `size_of::<Heap<S>>()` bytes (4.3
-/// KiB for [`Packed`](crate::Packed) on 64 bits), wherever the caller has them; also in the front of
-/// the very memory that it manages.
+/// KiB for [`Packed`](crate::Packed) on 64 bits), wherever the caller has them; also in the front
+/// of the very memory that it manages.
 pub struct Heap<S: Shape> {
     memory: Memory<S>,
     /// The free memory at the end of one span, outside of the bins: `[top, top + top_size)`, and
     /// there is the span's fence. No word in it is ever read. Without spans both are 0.
     top: usize,
     top_size: usize,
-    /// What was left of the last chunk that was split, outside of the bins. Both are 0 if there is none.
+    /// What was left of the last chunk that was split, outside of the bins. Both are 0 if there is
+    /// none.
     rest: usize,
     rest_size: usize,
-    /// Where the free chunk begins that has grown last outside of `rest`, in a shape that keeps runs outside of the
-    /// bins: a place, which may not be a chunk's any more.
+    /// Where the free chunk begins that has grown last outside of `rest`, in a shape that keeps
+    /// runs outside of the bins: a place, which may not be a chunk's any more.
     grown: usize,
-    /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is in it.
+    /// From here up to its fence `top` has held nothing but zeros since it was claimed, if this is
+    /// in it.
     clean: usize,
     /// Whether something may be parked.
     unsettled: bool,
@@ -68,7 +70,8 @@ pub struct Heap<S: Shape> {
     unparked: usize,
     /// How many were not parked after the last one that failed.
     pause: usize,
-    /// Three quarters of what `top` was when this was set last: when less is left of it, what is parked is freed (`park.rs`).
+    /// Three quarters of what `top` was when this was set last: when less is left of it, what is
+    /// parked is freed (`park.rs`).
     ebb: usize,
     bins: S::Bins,
     spans: Spans,
@@ -93,8 +96,8 @@ pub struct Counters {
     pub probes: u64,
 }
 
-// SAFETY: a heap is its numbers and the memory that was handed to it for its own use (`claim`), which
-// is not bound to a thread.
+// SAFETY: a heap is its numbers and the memory that was handed to it for its own use (`claim`),
+// which is not bound to a thread.
 unsafe impl<S: Shape> Send for Heap<S>
 where
     S::Space: Send,
@@ -103,7 +106,8 @@ where
 }
 
 impl<S: Shape> Heap<S> {
-    /// A heap without memory. But for its space it is all zeros, so as a static it takes no room in a program's file.
+    /// A heap without memory. But for its space it is all zeros, so as a static it takes no room in
+    /// a program's file.
     #[must_use]
     pub const fn new(space: S::Space) -> Self {
         () = S::SOUND;
@@ -154,13 +158,14 @@ impl<S: Shape> Heap<S> {
     /// The space, to tell it where its origin is now.
     ///
     /// # Safety
-    /// 1. The space stays the one that has admitted this heap's spans: no other is put in its place.
+    /// 1. The space stays the one that has admitted this heap's spans: no other is put in its
+    ///    place.
     pub unsafe fn space_mut(&mut self) -> &mut S::Space {
         &mut self.memory.space
     }
 
-    /// The block of this address, with the right to all of it: what a caller hands in may have the right to its
-    /// object only, and serves as a number.
+    /// The block of this address, with the right to all of it: what a caller hands in may have the
+    /// right to its object only, and serves as a number.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(crate) fn own(&self, block: NonNull<u8>) -> NonNull<u8> {
         NonNull::new(self.memory.block(self.chunk_of(block.as_ptr()))).unwrap_or(block)
@@ -180,15 +185,15 @@ impl<S: Shape> Heap<S> {
         hook::<S>(&fault);
     }
 
-    /// Notes a broken link. A chunk that a live neighbour says to be free is made a block that nobody
-    /// has, so that a walk goes on past it.
+    /// Notes a broken link. A chunk that a live neighbour says to be free becomes a live block
+    /// without a user, so that a walk goes on past it.
     #[cold]
     #[inline(never)]
     fn broken(&mut self, Broken(chunk): Broken) {
         self.fault(Fault::BrokenLink(self.memory.space.address(chunk + S::WORD)));
     }
 
-    /// Puts a chunk that is nobody's where one that was freed goes: into its bin.
+    /// Puts a chunk that is not in use where a freed one goes: into its bin.
     ///
     /// # Safety
     /// 1. As [`list::push`], 1.
@@ -198,7 +203,7 @@ impl<S: Shape> Heap<S> {
         unsafe { self.file_in(index::of_freed::<S>(size), chunk, size) };
     }
 
-    /// Puts a chunk that is nobody's where what was left of another goes: into its bin.
+    /// Puts a chunk that is not in use where the remainder of another goes: into its bin.
     ///
     /// # Safety
     /// 1. As [`list::push`], 1.
@@ -221,7 +226,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Marks what lies behind a chunk: whether the chunk is free. Not for chunks before `top`.
+    /// Marks in what is after a chunk whether the chunk is free. Not for chunks before `top`.
     ///
     /// # Safety
     /// 1. `after` is the place of a live chunk or a fence.
@@ -234,11 +239,12 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Keeps a new rest, or what was there before if that is larger; the smaller goes into its bin. Its far
-    /// end and its bin are more often at hand.
+    /// Keeps a new rest, or what was there before if that is larger; the smaller goes into its bin.
+    /// Its far end and its bin are more often at hand.
     ///
     /// # Safety
-    /// 1. `[chunk, chunk + size)` is a chunk that is nobody's; what lies behind says that it is free.
+    /// 1. `[chunk, chunk + size)` is a chunk that is not in use; what is after it says that it is
+    ///    free.
     #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn keep_rest(&mut self, chunk: usize, size: usize) {
         let (old, old_size) = (self.rest, self.rest_size);
@@ -309,13 +315,13 @@ impl<S: Shape> Heap<S> {
     }
 }
 
-/// Calls the hook. The heap is between two states, and its caller may not be one through which a panic goes: out of
-/// a function of this kind it does not, but ends the program.
+/// Calls the hook. The heap is between two states, and its caller may not be one through which a
+/// panic goes: out of a function of this kind it does not, but ends the program.
 extern "C" fn hook<S: Shape>(fault: &Fault) {
     S::on_fault(*fault);
 }
 
-/// Nobody is to be told of what was the heap's.
+/// Opens the heap's memory to the sanitizer, which then reports nothing there.
 #[cfg(feature = "sanitizer")]
 impl<S: Shape> Drop for Heap<S> {
     fn drop(&mut self) {

@@ -1,17 +1,18 @@
-//! Parked chunks: small blocks that were freed, kept for the next request of exactly their size, in a shape
-//! that has a place for them ([`Tables::PARKS`]).
+//! Parked chunks: small blocks that were freed, kept for the next request of exactly their size, in
+//! a shape that has a place for them ([`Tables::PARKS`]).
 //!
 //! ```text
 //! parked   | size + flags  | next          | ...
 //! ```
 //!
-//! For its neighbours such a chunk is live, so that parking and taking touch nothing but the chunk; no merge,
-//! no split, no bit. How long a list is stands in the table, and not in its chunks: a free would wait for what the one
-//! before it has written. It has [`DEPTH`] at most: beyond that chunks are freed as in any other shape. Lists of larger
-//! chunks have as many bytes as the longest of small ones, so all that can be parked is bounded. All of them are freed
-//! before a request fails, or an end of a span moves, and each time that a quarter of `top` has been used. A request that
-//! would fail says that memory is short: the next [`PAUSE`] blocks or more are not parked then, for they would only be
-//! freed for the next such request.
+//! For its neighbours such a chunk is live, so that parking and taking touch nothing but the chunk;
+//! no merge, no split, no bit. How long a list is stands in the table, and not in its chunks: a
+//! free would wait for what the one before it has written. It has [`DEPTH`] at most: beyond that
+//! chunks are freed as in any other shape. Lists of larger chunks have as many bytes as the longest
+//! of small ones, so all that can be parked is bounded. All of them are freed before a request
+//! fails, or an end of a span moves, and each time that a quarter of `top` has been used. A request
+//! that would fail says that memory is short: the next [`PAUSE`] blocks or more are not parked
+//! then, for they would only be freed for the next such request.
 
 use super::Heap;
 use crate::bins::{index, list::Broken};
@@ -22,8 +23,8 @@ use crate::table::Tables;
 /// The most chunks of one size below `EXACT` that are parked.
 const DEPTH: u8 = 16;
 
-/// How many freed blocks are not parked after a request would have failed; twice as many each time that some have
-/// been parked since, up to the most.
+/// How many freed blocks are not parked after a request would have failed; twice as many each time
+/// that some have been parked since, up to the most.
 const PAUSE: usize = 256;
 const LONGEST: usize = 4096;
 
@@ -76,7 +77,7 @@ impl<S: Shape> Heap<S> {
         if waiting >= Self::depth(size) {
             return false;
         }
-        // SAFETY: the words of a chunk that is nobody's.
+        // SAFETY: the words of a chunk that is not in use.
         unsafe {
             self.memory.put(chunk, tag | PARKED);
             self.memory.put(chunk + S::WORD, self.bins.parked(bin));
@@ -87,8 +88,9 @@ impl<S: Shape> Heap<S> {
         true
     }
 
-    /// What is done when a quarter of `top` has been used: all that is parked goes back with the next block that is freed, to
-    /// be merged while there is still something else to take, and what comes after it is not parked for a while.
+    /// Unparks when a quarter of `top` has been used. All parked chunks are freed with the next
+    /// block that is freed, to be merged while there is still something else to take. Chunks freed
+    /// after it are not parked for a while.
     #[cold]
     #[inline(never)]
     pub(super) fn ebbs(&mut self) {
@@ -110,8 +112,8 @@ impl<S: Shape> Heap<S> {
             return 0;
         }
         let chunk = self.bins.parked(bin);
-        // SAFETY: the first of a list is a parked chunk: `park` wrote it, and `next` is looked at here before
-        // it becomes the first, where checks are on.
+        // SAFETY: the first of a list is a parked chunk: `park` wrote it, and `next` is looked at
+        // here before it becomes the first, where checks are on.
         unsafe {
             let tag = self.memory.get(chunk);
             let next = self.memory.get(chunk + S::WORD);
@@ -130,8 +132,8 @@ impl<S: Shape> Heap<S> {
         chunk
     }
 
-    /// Frees all parked chunks: merges them with their neighbours, and puts them into their bins. Returns
-    /// whether there was one. In a shape that sorts, everything is sorted after this.
+    /// Frees all parked chunks: merges them with their neighbours, and puts them into their bins.
+    /// Returns whether there was one. In a shape that sorts, everything is sorted after this.
     #[cold]
     #[inline(never)]
     pub fn settle(&mut self) -> bool {
@@ -146,7 +148,7 @@ impl<S: Shape> Heap<S> {
                     break;
                 }
                 any = true;
-                // SAFETY: the chunk is live now, and nobody's.
+                // SAFETY: the chunk is live now, and has no user.
                 unsafe {
                     let tag = self.memory.get(chunk);
                     self.insert(chunk, size, tag & BELOW_FREE != 0);
@@ -159,7 +161,7 @@ impl<S: Shape> Heap<S> {
         any
     }
 
-    /// The same, because a request is not met.
+    /// As `settle`, because a request is not met.
     pub(super) fn settle_for_want(&mut self) -> bool {
         if S::Bins::PARKS != 0 {
             if self.unparked == 0 {

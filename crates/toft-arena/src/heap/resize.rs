@@ -1,5 +1,5 @@
-//! Another size for a block: where it is, if what lies behind it allows; else downwards or elsewhere,
-//! if the caller does.
+//! Another size for a block: in place, if what is after it allows; else downwards or elsewhere, if
+//! the caller does.
 
 use super::Heap;
 use crate::bins::list;
@@ -21,7 +21,8 @@ impl<S: Shape> Heap<S> {
         unsafe { self.live_size(self.chunk_of(block.as_ptr())) - S::WORD }
     }
 
-    /// Makes a block larger without moving it. `false`, and nothing has happened, if there is no room.
+    /// Makes a block larger without moving it. `false`, and nothing has happened, if there is no
+    /// room.
     ///
     /// # Safety
     /// 1. `block` is a live block of this heap, unless the shape checks pointers.
@@ -142,7 +143,7 @@ impl<S: Shape> Heap<S> {
         }
         let Some(size) = S::chunk_size(size).map(S::rounded) else { return };
         let chunk = self.chunk_of(block.as_ptr());
-        // SAFETY: by 1 the chunk is live. What is cut off is nobody's (by 2).
+        // SAFETY: by 1 the chunk is live. What is cut off is not in use (by 2).
         unsafe {
             let tag = self.memory.get(chunk);
             let old = tag & !S::FLAGS;
@@ -178,8 +179,8 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Resizes a block whose layout is known: where it is, or elsewhere. The bytes up to the smaller
-    /// size stay.
+    /// Resizes a block whose layout is known: where it is, or elsewhere. The bytes up to the
+    /// smaller size stay.
     ///
     /// # Errors
     /// There is no memory; the block is as it was.
@@ -205,8 +206,8 @@ impl<S: Shape> Heap<S> {
         unsafe { self.resize_from(block, layout.size(), layout.align(), size) }
     }
 
-    /// Resizes a block of which nothing but its address is known, as C's `realloc`. Where it moves, it
-    /// is aligned to `align`.
+    /// Resizes a block of which nothing but its address is known, as C's `realloc`. Where it moves,
+    /// it is aligned to `align`.
     ///
     /// # Errors
     /// There is no memory; the block is as it was.
@@ -237,8 +238,8 @@ impl<S: Shape> Heap<S> {
         align: usize,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
-        // SAFETY: as the caller says. The new block is another one, and neither is shorter than what is
-        // copied.
+        // SAFETY: as the caller says. The new block is another one, and neither is shorter than
+        // what is copied.
         unsafe {
             if size <= used {
                 if let Some(hole) = self.hole_for(block, align, size) {
@@ -266,10 +267,11 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// A new block, where a block that shrinks to less than half finds a free chunk that is hardly larger than it needs,
-    /// in a shape that is careful with its memory, or while that is short: moving there leaves one large free chunk behind, and shrinking in
-    /// place a small block in the middle of one. Where half of all resizings shrink, a hundredth more of the memory is
-    /// used so. The caller copies, and frees the old one.
+    /// A new block, where a block that shrinks to less than half finds a free chunk that is hardly
+    /// larger than it needs. Only in a shape that is careful with its memory, or while memory is
+    /// short. Moving there leaves one large free chunk behind; shrinking in place leaves a small
+    /// block in the middle of one. Where half of all resizings shrink, a hundredth more of the
+    /// memory is used so. The caller copies, and frees the old one.
     ///
     /// # Safety
     /// 1. `block` is a live block of this heap.
@@ -299,11 +301,12 @@ impl<S: Shape> Heap<S> {
     }
 
     /// Makes a block larger by letting it begin earlier, in the free memory below it, and moves its
-    /// bytes there; where that is not enough it also takes what is free above. For where an allocation elsewhere has failed, or memory is worth more than time.
+    /// bytes there; where that is not enough it also takes what is free above. For where an
+    /// allocation elsewhere has failed, or memory is worth more than time.
     ///
     /// # Errors
-    /// What is free below and above is not enough, or has no place of this alignment. The block is as
-    /// it was.
+    /// What is free below and above is not enough, or has no place of this alignment. The block is
+    /// as it was.
     ///
     /// # Safety
     /// 1. As `resize`, 1 to 3.
@@ -320,9 +323,9 @@ impl<S: Shape> Heap<S> {
         }
         let new_size = S::chunk_size(size).ok_or(NoMemory)?;
         let chunk = self.chunk_of(block.as_ptr());
-        // SAFETY: by 1 the chunk is live, and its tag says whether the one below is free; then the word
-        // before the tag is that one's size, unless it is `rest`. The bytes are moved inside of the
-        // chunk that both make, before the words behind them are written.
+        // SAFETY: by 1 the chunk is live, and its tag has the bit for a free one below. Then the
+        // word before the tag is that one's size, unless it is `rest`. The bytes are moved inside
+        // of the chunk that both make, before the words behind them are written.
         unsafe {
             let tag = self.memory.get(chunk);
             let old = tag & !S::FLAGS;

@@ -1,5 +1,6 @@
-//! Sorting what has not been sorted: in the control groups of the small-bin experiment, whose freed chunks and
-//! remainders do not all go straight to their bins (`Shape::ROUTING`). No other shape has any of this code.
+//! Sorting what has not been sorted: in the control groups of the small-bin experiment, whose freed
+//! chunks and remainders do not all go straight to their bins (`Shape::ROUTING`). No other shape
+//! has any of this code.
 
 use super::Heap;
 use crate::bins::index::{self, UNSORTED};
@@ -13,8 +14,8 @@ use crate::table::Tables;
 const MOST: usize = 10_000;
 
 impl<S: Shape> Heap<S> {
-    /// A chunk of the bin of exactly this size; or one that is found to have this size while others are
-    /// sorted. 0 if there is none.
+    /// A chunk of the bin of exactly this size; or one that is found to have this size while others
+    /// are sorted. 0 if there is none.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take_sorting(&mut self, size: usize, from: usize) -> usize {
         if size < S::EXACT && self.bins.first(from) != 0 {
@@ -34,16 +35,17 @@ impl<S: Shape> Heap<S> {
         any
     }
 
-    /// Puts chunks that have yet to be sorted into the bins of their sizes, until one has exactly this size: that is
-    /// live then, and returned. Else 0.
+    /// Puts chunks that have yet to be sorted into the bins of their sizes, until one has exactly
+    /// this size: that is live then, and returned. Else 0.
     #[inline(never)]
     fn sort(&mut self, size: usize, most: usize) -> usize {
         for _ in 0..most {
             if self.bins.first(UNSORTED) == 0 {
                 return 0;
             }
-            // SAFETY: the list has a chunk; it is in none after `pop`. Its size is compared with the one at its
-            // other end, where checks are on, before memory is given by it. Behind it is a live one or a fence.
+            // SAFETY: the list has a chunk; it is in none after `pop`. Its size is compared with
+            // the one at its other end, where checks are on, before memory is given by it. Behind
+            // it is a live one or a fence.
             unsafe {
                 let (chunk, whole) = match list::pop::<S>(&mut self.bins, &self.memory, UNSORTED) {
                     Ok(found) => found,
@@ -52,7 +54,7 @@ impl<S: Shape> Heap<S> {
                         return 0;
                     }
                 };
-                // As glibc, which looks at both sizes, and at what the chunk behind says of this one.
+                // As glibc, which checks both sizes, and what the chunk after this one says of it.
                 if S::CHECKS >= Checks::Links
                     && (!self.is_whole(chunk, whole)
                         || self.memory.get(chunk + whole) & (LIVE | BELOW_FREE)

@@ -6,11 +6,11 @@
 //!   | chunk | chunk | ...                                     | fence | base | next |   further ones
 //! ```
 //!
-//! The heap itself knows its first span, so a heap of one span pays one word, for the fence. Further
-//! spans are found by the words behind their fences; so there may be any number of them.
+//! The heap itself knows its first span, so a heap of one span pays one word, for the fence.
+//! Further spans are found by the words behind their fences; so there may be any number of them.
 //!
-//! Every change of an end is one of two things: memory is made free as if a block there had been freed,
-//! or a free chunk at the end is taken out and made shorter.
+//! Every change of an end is one of two things: memory is made free as if a block there had been
+//! freed, or a free chunk at the end is taken out and made shorter.
 
 use super::Heap;
 use crate::chunk::{BELOW_FREE, LIVE};
@@ -81,15 +81,15 @@ pub(super) struct Bounds {
 }
 
 impl<S: Shape> Heap<S> {
-    /// Hands a range of memory to the heap. Bytes that are lost to alignment at the ends are not part
-    /// of the span that is returned.
+    /// Hands a range of memory to the heap. Bytes that are lost to alignment at the ends are not
+    /// part of the span that is returned.
     ///
     /// # Errors
     /// Nothing has happened.
     ///
     /// # Safety
-    /// 1. Until the heap has let go of it, or is gone, nobody else reads or writes the range, except
-    ///    for live blocks.
+    /// 1. Until the heap has let go of it, or is gone, no other code reads or writes the range,
+    ///    except for live blocks.
     pub unsafe fn claim(&mut self, start: *mut u8, size: usize) -> Result<Span, SpanError> {
         // SAFETY: by 1.
         unsafe { self.claim_span(start, size, false) }
@@ -123,7 +123,8 @@ impl<S: Shape> Heap<S> {
         if self.bounds().any(|span| base < span.end && span.base < end) {
             return Err(SpanError::Overlaps);
         }
-        // SAFETY: the words from `base` to `end` are this heap's (by 1 of `claim`) and no chunk's yet.
+        // SAFETY: the words from `base` to `end` are this heap's (by 1 of `claim`) and no chunk's
+        // yet.
         unsafe {
             self.memory.put(fence, LIVE);
             if further {
@@ -148,14 +149,15 @@ impl<S: Shape> Heap<S> {
         Ok(self.span(Bounds { base, fence, end, links: 0 }))
     }
 
-    /// Lets a span reach further, at either end or both. `span` is any part of the one that is meant.
+    /// Lets a span reach further, at either end or both. `span` is any part of the one that is
+    /// meant.
     ///
     /// # Errors
     /// Nothing has happened.
     ///
     /// # Safety
-    /// 1. As [`claim`](Self::claim), for all of `new`; and where that is an allocation, all of it is
-    ///    one allocation.
+    /// 1. As [`claim`](Self::claim), for all of `new`; and where that is an allocation, all of it
+    ///    is one allocation.
     pub unsafe fn extend(&mut self, span: Span, new: Span) -> Result<Span, SpanError> {
         // SAFETY: by 1.
         unsafe { self.extend_span(span, new, false) }
@@ -195,8 +197,8 @@ impl<S: Shape> Heap<S> {
         let base = if old.base - base < S::MIN { old.base } else { base };
         let fence = if fence - old.fence < S::MIN { old.fence } else { fence };
         let new = Bounds { base, fence, end: fence + (old.end - old.fence), ..old };
-        // SAFETY: by 1 the new memory is the heap's. The old fence becomes a chunk's tag, with what it
-        // said of the chunk below, or a part of `top`; the record behind it is moved first.
+        // SAFETY: by 1 the new memory is the heap's. The old fence becomes a chunk's tag, with what
+        // it said of the chunk below, or a part of `top`; the record behind it is moved first.
         unsafe {
             self.memory.cover(base, new.end);
             self.memory.close(base, old.base);
@@ -231,7 +233,7 @@ impl<S: Shape> Heap<S> {
         self.clean = usize::MAX;
         let mut next = self.bounds().next();
         while let Some(span) = next {
-            // SAFETY: the memory is in a span, and by 1 nobody's.
+            // SAFETY: the memory is in a span, and by 1 not in use.
             unsafe {
                 self.memory.close(span.base, span.end);
                 self.memory.put(span.fence, LIVE);
@@ -275,7 +277,7 @@ impl<S: Shape> Heap<S> {
         let mut at = next;
         let further = core::iter::from_fn(move || {
             let fence = at;
-            // SAFETY: behind the fence of a further span are two words, which nobody else writes.
+            // SAFETY: after the fence of a further span are two words, which only the heap writes.
             (fence != 0).then(|| unsafe {
                 at = self.memory.get(fence + 2 * S::WORD);
                 let base = self.memory.get(fence + S::WORD);
@@ -305,8 +307,8 @@ impl<S: Shape> Heap<S> {
         size: usize,
         further: bool,
     ) -> Result<(usize, usize, usize), SpanError> {
-        // SAFETY: the caller of `claim` or `extend` has promised that the range is the heap's; nothing
-        // is read or written before all of it has been looked at.
+        // SAFETY: the caller of `claim` or `extend` has promised that the range is the heap's;
+        // nothing is read or written before all of it has been looked at.
         let place = unsafe { self.memory.space.admit(start, size) };
         let place = place.ok_or(SpanError::OutOfReach)?;
         let end = place + size;
@@ -332,7 +334,7 @@ impl<S: Shape> Heap<S> {
         let (chunk, size) = (self.top, self.top_size);
         (self.top, self.top_size) = (0, 0);
         if size != 0 {
-            // SAFETY: it is a chunk that is nobody's, and behind it is the fence.
+            // SAFETY: it is a chunk that is not in use, and after it is the fence.
             unsafe {
                 self.mark_below(chunk + size, true);
                 self.file(chunk, size);
@@ -356,14 +358,15 @@ impl<S: Shape> Heap<S> {
     /// Writes what is behind a fence behind another.
     ///
     /// # Safety
-    /// 1. `old` is a span, and the words from `new.fence` to `new.end` are the heap's and no chunk's.
+    /// 1. `old` is a span, and the words from `new.fence` to `new.end` are the heap's and no
+    ///    chunk's.
     pub(super) unsafe fn move_record(&mut self, old: Bounds, new: Bounds) {
         if old.links == 0 {
             self.spans.fence = new.fence;
             return;
         }
-        // SAFETY: both are the words behind the fence of a further span. The link to it is found before
-        // anything is written.
+        // SAFETY: both are the words behind the fence of a further span. The link to it is found
+        // before anything is written.
         unsafe {
             let next = self.memory.get(old.links);
             let base = self.memory.get(old.fence + S::WORD);

@@ -1,10 +1,10 @@
 //! What is looked at before a pointer is believed.
 //!
-//! A chunk has no secret, so what can be seen is whether everything around the pointer is as it would
-//! be around a live block. What that finds always: a pointer from elsewhere, one that is not aligned, a
-//! block that has been freed and not handed out since, whichever neighbours it was merged with. What it
-//! finds unless the bytes happen to be those of a live chunk: the inside of a block, and a tag that
-//! was written over.
+//! A chunk has no secret, so what can be seen is whether everything around the pointer is as it
+//! would be around a live block. What that finds always: a pointer from elsewhere, one that is not
+//! aligned, a block that has been freed and not handed out since, whichever neighbours it was
+//! merged with. What it finds unless the bytes happen to be those of a live chunk: the inside of a
+//! block, and a tag that was written over.
 
 use super::Heap;
 use crate::chunk::{BELOW_FREE, LIVE, PARKED};
@@ -27,7 +27,7 @@ impl<S: Shape> Heap<S> {
         found
     }
 
-    /// The same, for a block of a layout.
+    /// As `verify`, for a block of a layout.
     ///
     /// # Errors
     /// What is wrong.
@@ -44,7 +44,8 @@ impl<S: Shape> Heap<S> {
         Ok(())
     }
 
-    /// Looks at as much as the shape says, before a block that is freed or resized is believed. What is wrong is noted.
+    /// Checks as much as the shape says, before a block that is freed or resized is believed.
+    /// What is wrong is noted.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn believes(&mut self, block: NonNull<u8>) -> bool {
         match S::CHECKS {
@@ -60,7 +61,7 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Whether this may be the tag of a live block, by itself and by what lies behind.
+    /// Whether this may be the tag of a live block, by itself and by what is after it.
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn tag_holds(&self, chunk: usize) -> bool {
         if !self.memory.may_hold(chunk) {
@@ -96,8 +97,8 @@ impl<S: Shape> Heap<S> {
         if in_register(self.top, self.top_size) || in_register(self.rest, self.rest_size) {
             return Err(Fault::NotLive(address));
         }
-        // SAFETY: the place is in a span, with at least three words up to its fence; every further word
-        // is looked at only where it lies before the fence or is it.
+        // SAFETY: the place is in a span, with at least three words up to its fence; every further
+        // word is looked at only where it lies before the fence or is it.
         unsafe {
             let tag = self.memory.get(chunk);
             if tag & LIVE == 0 || S::Bins::PARKS != 0 && tag & PARKED != 0 {

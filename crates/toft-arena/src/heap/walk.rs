@@ -38,8 +38,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// The part of the free bytes that is not in the largest free chunk, in thousandths: 0 when all free
-    /// memory is in one piece.
+    /// The part of the free bytes that is not in the largest free chunk, in thousandths: 0 when all
+    /// free memory is in one piece.
     ///
     /// ```
     /// # use toft_arena::Survey;
@@ -54,7 +54,8 @@ impl Survey {
     }
 }
 
-/// Blocks by size: entry `n` counts those whose chunks have at least `1 << n` bytes, and less than twice that.
+/// Blocks by size: entry `n` counts those whose chunks have at least `1 << n` bytes, and less than
+/// twice that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// Live blocks.
@@ -64,8 +65,8 @@ pub struct Histogram {
 }
 
 impl<S: Shape> Heap<S> {
-    /// Calls `visit` with each block and each free chunk, in the order of addresses within each span.
-    /// Ends where a tag is broken.
+    /// Calls `visit` with each block and each free chunk, in the order of addresses within each
+    /// span. Ends where a tag is broken.
     pub fn walk(&self, mut visit: impl FnMut(Block)) {
         for span in self.bounds() {
             let _ = self.walk_span(span, |chunk, size, live| {
@@ -75,7 +76,8 @@ impl<S: Shape> Heap<S> {
         }
     }
 
-    /// Calls `visit` with place, size and whether it is live; `Err` with a place where no chunk can be.
+    /// Calls `visit` with place, size and whether it is live; `Err` with a place where no chunk can
+    /// be.
     pub(super) fn walk_span(
         &self,
         span: Bounds,
@@ -86,8 +88,8 @@ impl<S: Shape> Heap<S> {
             if span.fence - chunk < S::MIN {
                 return Err(chunk);
             }
-            // SAFETY: a chunk begins here, as the one before says, inside of the span; it is seen below
-            // that the next one does too.
+            // SAFETY: a chunk begins here, as the one before says, inside of the span; it is seen
+            // below that the next one does too.
             let (size, live) = unsafe {
                 if chunk == self.top {
                     (self.top_size, false)
@@ -153,8 +155,9 @@ impl<S: Shape> Heap<S> {
         sizes
     }
 
-    /// The largest size that a request without alignment may have now and be met; `None` if no block
-    /// can be had at all. In a shape that is not [thorough](Shape::THOROUGH) it may fail all the same.
+    /// The largest size that a request without alignment may have now and be met; `None` if no
+    /// block can be had at all. In a shape that is not [thorough](Shape::THOROUGH) it may fail all
+    /// the same.
     #[must_use]
     pub fn largest_free(&mut self) -> Option<usize> {
         self.settle();
@@ -166,7 +169,7 @@ impl<S: Shape> Heap<S> {
             highest = Some(found);
             bin = found + 1;
         }
-        // SAFETY: `first` and `next` look at what they follow, where checks are on.
+        // SAFETY: `first` and `next` check what they follow, where checks are on.
         unsafe {
             let mut found =
                 highest.map_or(Ok(0), |bin| list::first::<S>(&self.bins, &self.memory, bin));

@@ -1,4 +1,5 @@
-//! A shared arena as an allocator of single collections: core's `Allocator`, and its mirror for stable compilers.
+//! A shared arena as an allocator of single collections: core's `Allocator`, and its mirror for
+//! stable compilers.
 
 use super::{Exclusive, Shared};
 #[cfg(target_has_atomic = "8")]
@@ -63,7 +64,7 @@ blocks!(
 
 type Slice = Result<NonNull<[u8]>, NoMemory>;
 
-/// A slice of what was asked for. Nothing has an address of its own, which is aligned and no block's.
+/// A slice of the requested size. A zero-size one has an aligned address that is no block's.
 fn slice(block: *mut u8, size: usize) -> Slice {
     NonNull::new(slice_from_raw_parts_mut(block, size)).ok_or(NoMemory)
 }
@@ -133,8 +134,8 @@ unsafe fn grow_zeroed(blocks: &impl Blocks, block: NonNull<u8>, old: Layout, new
 
 macro_rules! allocator {
     ($trait:path, $error:path, $type:ty, $($generics:tt)*) => {
-        // SAFETY: blocks are of their layout, stay where they are until they are freed or resized, and any copy
-        // of the reference frees what another has allocated.
+        // SAFETY: blocks are of their layout, stay where they are until they are freed or resized,
+        // and any copy of the reference frees what another has allocated.
         unsafe impl<$($generics)*> $trait for &$type {
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $error> {
                 allocate(*self, layout).map_err(|_| $error)

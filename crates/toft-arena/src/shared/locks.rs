@@ -8,21 +8,22 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 /// A lock.
 ///
 /// # Safety
-/// 1. While one call of `hold` runs its work, no other call on the same value does, in any thread that may
-///    use the value. After it, another sees everything that it has done.
+/// 1. While one call of `hold` runs its work, no other call on the same value does, in any thread
+///    that may use the value. After it, another sees everything that it has done.
 pub unsafe trait Exclusive {
-    /// Does the work alone, and returns what it does. A lock that notices that its caller has it already returns
-    /// `None`, and does nothing: [`OneThread`] does; [`Spin`] and others wait for ever. It also lets others in if
-    /// the work panics.
+    /// Does the work alone, and returns what it does. A lock that notices that its caller has it
+    /// already returns `None`, and does nothing: [`OneThread`] does; [`Spin`] and others wait for
+    /// ever. It also lets others in if the work panics.
     fn hold<R>(&self, work: impl FnOnce() -> R) -> Option<R>;
 
-    /// The same, but `None`, and nothing is done, while somebody else has the lock. A lock that cannot tell waits.
+    /// As `hold`, but returns `None` and does nothing while another thread has the lock. A lock
+    /// that cannot tell waits.
     fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.hold(work)
     }
 }
 
-/// No lock: somebody else sees to it.
+/// No lock: the caller keeps calls apart.
 #[derive(Debug)]
 pub struct Unlocked(());
 
@@ -30,8 +31,8 @@ impl Unlocked {
     /// No lock.
     ///
     /// # Safety
-    /// 1. No two calls that use this overlap: there is one thread, and no interrupt or signal handler
-    ///    allocates; or another lock is around it.
+    /// 1. No two calls that use this overlap: there is one thread, and no interrupt or signal
+    ///    handler allocates; or another lock is around it.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(())
@@ -81,12 +82,13 @@ unsafe impl Exclusive for OneThread {
     }
 }
 
-/// Spins until it has the lock. What an interrupt handler uses as well needs [`NoInterrupts`] around it.
+/// Spins until it has the lock. What an interrupt handler uses as well needs [`NoInterrupts`]
+/// around it.
 #[cfg(target_has_atomic = "8")]
 #[derive(Debug, Default)]
 pub struct Spin {
-    /// Written by whoever takes the lock (`Acquire`, sees what the last holder did) and by its holder
-    /// (`Release`).
+    /// Written by the thread that takes the lock (`Acquire`, sees what the last holder did) and by
+    /// its holder (`Release`).
     held: AtomicBool,
 }
 
@@ -119,7 +121,7 @@ unsafe impl Exclusive for Spin {
 
     #[inline]
     fn try_hold<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
-        // A look first: a compare-exchange takes the line away from the holder.
+        // A load first: a compare-exchange takes the line away from the holder.
         let free = !self.held.load(Ordering::Relaxed)
             && self
                 .held
@@ -132,15 +134,17 @@ unsafe impl Exclusive for Spin {
     }
 }
 
-/// Spins until it is its turn: who came first is first. For processors that would else starve each other; where
-/// threads may be more than processors it is slow, for the next in turn may not be running. At most 255 wait.
+/// Spins until it is its turn: who came first is first. For processors that would else starve each
+/// other; where threads may be more than processors it is slow, for the next in turn may not be
+/// running. At most 255 wait.
 #[cfg(target_has_atomic = "8")]
 #[derive(Debug, Default)]
 pub struct Ticket {
-    /// The next number to draw. Whoever waits draws one; the order is that of the numbers (`Relaxed`).
+    /// The next number to draw. A thread that waits draws one; the order is that of the numbers
+    /// (`Relaxed`).
     next: AtomicU8,
-    /// Whose turn it is. Written by the holder only (`Release`); whose number it is sees what the last holder did
-    /// (`Acquire`).
+    /// Whose turn it is. Written by the holder only (`Release`); whose number it is sees what the
+    /// last holder did (`Acquire`).
     turn: AtomicU8,
 }
 
@@ -163,7 +167,8 @@ impl Ticket {
     }
 }
 
-// SAFETY: 1. each number is drawn once while it may be its turn, and the turn is passed on by whose it is.
+// SAFETY: 1. each number is drawn once while it may be its turn, and the turn is passed on by whose
+// it is.
 #[cfg(target_has_atomic = "8")]
 unsafe impl Exclusive for Ticket {
     #[inline]
@@ -188,9 +193,10 @@ unsafe impl Exclusive for Ticket {
 /// A processor's interrupts.
 ///
 /// # Safety
-/// 1. Between `disable` and the `restore` of what it returned no interrupt handler runs on this processor.
-/// 2. Neither lets the compiler move accesses of memory across it: each is, or has, a compiler barrier
-///    (`core::sync::atomic::compiler_fence`, or `asm!` without `nomem`).
+/// 1. Between `disable` and the `restore` of what it returned no interrupt handler runs on this
+///    processor.
+/// 2. Neither lets the compiler move accesses of memory across it: each is, or has, a compiler
+///    barrier (`core::sync::atomic::compiler_fence`, or `asm!` without `nomem`).
 pub unsafe trait Interrupts {
     /// Whether they were on.
     type State;
@@ -200,8 +206,8 @@ pub unsafe trait Interrupts {
     fn restore(state: Self::State);
 }
 
-/// A lock that is taken with interrupts off, so that a handler may use the arena too: it never finds the
-/// lock held by what it has interrupted. With [`Unlocked`] inside for a single processor.
+/// A lock that is taken with interrupts off, so that a handler may use the arena too: it never
+/// finds the lock held by what it has interrupted. With [`Unlocked`] inside for a single processor.
 #[derive(Debug)]
 pub struct NoInterrupts<I, L> {
     inner: L,

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | [`Shared`]: every call holds the lock; copies of large blocks do not |
-//! | `locks.rs` | the trait of locks; none, one thread, spinning, spinning in turn; with interrupts off |
+//! | `locks.rs` | the trait of locks; none, one thread, spinning (in turn), interrupts off |
 //! | `adapters.rs` | locks of `std` and of `lock_api` |
 //! | `striped.rs` | several arenas over one range, for threads that shall not wait for each other |
 //! | `parts.rs` | the parts of that range, and whose each is |
@@ -43,15 +43,15 @@ use core::ptr::NonNull;
 /// What is copied with the lock held at most, when a block moves.
 const COPY_HELD: usize = 16 << 10;
 
-/// An [`Arena`] that may be used through a shared reference, as a static or from several threads, each
-/// call under a lock.
+/// An [`Arena`] that may be used through a shared reference, as a static or from several threads,
+/// each call under a lock.
 pub struct Shared<S: Shape, F, L> {
     lock: L,
     arena: UnsafeCell<Arena<S, F>>,
 }
 
-// SAFETY: the arena is reached in `hold` only, which holds the lock, and a lock that is `Sync` is held by
-// one at a time (Exclusive, 1). So an arena that may be sent may be used by all.
+// SAFETY: the arena is reached in `hold` only, which holds the lock, and a lock that is `Sync` is
+// held by one at a time (Exclusive, 1). So an arena that may be sent may be used by all.
 unsafe impl<S: Shape, F: Send, L: Sync> Sync for Shared<S, F, L>
 where
     S::Space: Send,
@@ -66,8 +66,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         Self { lock, arena: UnsafeCell::new(Arena::new(space, source)) }
     }
 
-    /// Uses the arena, alone. `None` if the lock cannot be had and says so, as [`OneThread`] does of a caller that
-    /// has it already; others wait for ever then.
+    /// Uses the arena, alone. `None` if the lock cannot be had and says so, as [`OneThread`] does
+    /// of a caller that has it already; others wait for ever then.
     ///
     /// ```compile_fail,E0133
     /// use toft_arena::{Anywhere, Arena, OneThread, Packed, Shared, source::Manual};
@@ -82,7 +82,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.hold(work)
     }
 
-    /// Looks at the arena, alone. `None` as of `with`.
+    /// Reads the arena, alone. `None` as of `with`.
     pub fn look<R>(&self, work: impl FnOnce(&Arena<S, F>) -> R) -> Option<R> {
         self.hold(|arena| work(arena))
     }
@@ -119,7 +119,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.hold(|arena| own(arena, block, layout)).flatten()
     }
 
-    /// As `hold`; `None` also while somebody else has the lock.
+    /// As `hold`; `None` also while another thread has the lock.
     #[inline]
     #[cfg(target_has_atomic = "8")]
     fn try_hold<R>(&self, work: impl FnOnce(&mut Arena<S, F>) -> R) -> Option<R> {
@@ -127,7 +127,7 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.lock.try_hold(|| work(unsafe { &mut *self.arena.get() }))
     }
 
-    /// The arena of somebody who has it alone.
+    /// The arena, for a caller with exclusive access.
     ///
     /// # Safety
     /// 1. As `with`.
@@ -173,8 +173,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         self.hold(|arena| unsafe { arena.deallocate_sized(block, layout) });
     }
 
-    /// As [`Arena::reallocate`]. While more than 16 KiB are copied elsewhere the lock is not held, unless the block
-    /// grows downwards because there is no other room.
+    /// As [`Arena::reallocate`]. While more than 16 KiB are copied elsewhere the lock is not held,
+    /// unless the block grows downwards because there is no other room.
     ///
     /// # Errors
     /// As `Arena::reallocate`, and if the lock cannot be had.
@@ -187,8 +187,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
         layout: Layout,
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
-        // SAFETY: by 1. The block is the caller's until it is freed here, so it may be read without the
-        // lock; and so is the new one.
+        // SAFETY: by 1. The block is the caller's until it is freed here, so it may be read without
+        // the lock; and so is the new one.
         unsafe {
             if layout.size().min(size) <= COPY_HELD {
                 return self
@@ -225,7 +225,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
                 return Ok(own);
             }
             let Ok(new) = new else {
-                // The block itself may be what there is no room beside: it may grow downwards, with the lock held.
+                // The block itself may be what there is no room beside: it may grow downwards, with
+                // the lock held.
                 return self
                     .hold(|arena| arena.reallocate(block, layout, size))
                     .unwrap_or(Err(NoMemory));
@@ -237,8 +238,8 @@ impl<S: Shape, F: Source<S>, L: Exclusive> Shared<S, F, L> {
     }
 }
 
-/// The block, with the right to all of it; `None` for what is no block, where pointers are checked: it is not
-/// copied from either.
+/// The block, with the right to all of it; `None` for what is no block, where pointers are checked:
+/// it is not copied from either.
 fn own<S: Shape, F: Source<S>>(
     arena: &mut Arena<S, F>,
     block: NonNull<u8>,

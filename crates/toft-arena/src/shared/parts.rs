@@ -4,9 +4,9 @@
 //! | 0 | 0 | 0 |   |   | 1 | 1 |   |   |   | 2 |   |   |   | 0 | 0 |
 //! ```
 //!
-//! A stripe takes parts side by side when it has no memory, and gives back those in which nothing is live. It begins
-//! to look where its own share would begin if all had the same, so that most often it finds those that continue what
-//! it has.
+//! A stripe takes parts side by side when it has no memory, and gives back those in which nothing
+//! is live. It begins to look where its own share would begin if all had the same, so that most
+//! often it finds those that continue what it has.
 
 use core::ops::Range;
 use core::sync::atomic::{
@@ -14,18 +14,20 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The most parts. A part is a power of two, so there are at least half as many where the range is not small.
+/// The most parts. A part is a power of two, so there are at least half as many where the range is
+/// not small.
 const MOST: usize = 256;
 /// The smallest part.
 const LEAST: usize = 4096;
-/// Of whom a part is that is nobody's.
+/// The owner of a part that is unowned.
 const NOBODY: u8 = u8::MAX;
 
 /// The parts of a range. Places are counted from its start.
 ///
-/// Invariant: a part that has an owner is used by nobody else, from the moment at which the owner has taken it
-/// (`Acquire`) up to when it gives it back (`Release`): so who has it next sees all that was written there. Whoever
-/// has a block of a part may read without ordering whose it is, for the owner took it before there was the block.
+/// Invariant: only its owner uses a part that has one, from the moment at which the owner takes it
+/// (`Acquire`) until it gives it back (`Release`). So the next owner sees all that was written
+/// there. A thread that has a block of a part may read the part's owner without ordering, because
+/// the owner took it before there was the block.
 pub(super) struct Parts {
     size: usize,
     /// A part has `1 << bits` bytes; the last one may have fewer.
@@ -34,7 +36,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The parts of a range of this many bytes, which are nobody's.
+    /// The parts of a range of this many bytes, all unowned.
     pub(super) const fn new(size: usize) -> Self {
         let mut bits = LEAST.trailing_zeros();
         while size >> bits >= MOST {
@@ -64,7 +66,7 @@ impl Parts {
         parts.start << self.bits..(parts.end << self.bits).min(self.size)
     }
 
-    /// Whose part a place is in; `None` if it is nobody's or outside.
+    /// Whose part a place is in; `None` if it is unowned or outside.
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn owner(&self, place: usize) -> Option<usize> {
         let owner = self.owners.get(self.number(place))?.load(Relaxed);
@@ -83,7 +85,7 @@ impl Parts {
         (from..=last).chain(0..from).find_map(|first| self.take_at(owner, first..first + many))
     }
 
-    /// These parts, if all of them are nobody's.
+    /// Takes these parts, if all of them are unowned.
     fn take_at(&self, owner: usize, parts: Range<usize>) -> Option<Range<usize>> {
         let own = u8::try_from(owner).ok()?;
         for part in parts.clone() {
@@ -96,7 +98,7 @@ impl Parts {
         Some(parts)
     }
 
-    /// Makes parts nobody's.
+    /// Makes parts unowned.
     pub(super) fn give(&self, parts: Range<usize>) {
         parts.for_each(|part| self.owners[part].store(NOBODY, Release));
     }

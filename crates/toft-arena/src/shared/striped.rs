@@ -1,22 +1,25 @@
-//! Several arenas over one range of memory, each behind a lock of its own.
+//! Several arenas over one range of memory, each with a separate lock.
 //!
 //! ```text
 //! | stripe 0 |        | stripe 1     |    |                   | stripe 3 | 0      |
 //! ```
 //!
-//! A stripe takes parts of the range when it has no memory (`parts.rs`), first those that would be its share if all had
-//! the same. Before a request fails, all stripes give back the parts in which nothing is live: so one stripe may have
-//! all of the memory, if the others do not need it.
+//! A stripe takes parts of the range when it has no memory (`parts.rs`), first those that would be
+//! its share if all had the same. Before a request fails, all stripes give back the parts in which
+//! nothing is live: so one stripe may have all of the memory, if the others do not need it.
 //!
-//! A thread begins with its home, goes on to the next stripe while that is somebody else's, and waits only if all
-//! are, or if none of those that were free has room. A block goes back to where it lies. So threads that free their
-//! own blocks never meet, and the others meet only where their blocks lie.
+//! A thread begins with its home, and goes on to the next stripe while another thread has that. It
+//! waits only if all are taken, or if none of those that were free has room. A block is freed in
+//! the stripe where it is. So threads that free their own blocks never meet, and the others meet
+//! only where their blocks are.
 //!
-//! [`Spread`] says where a thread is at home to begin with. Two that have the same home by chance meet there again
-//! and again, so whoever finds its home taken a few times moves on to the next: threads come apart by themselves.
+//! [`Spread`] says where a thread is at home to begin with. Two that have the same home by chance
+//! meet there again and again, so a thread that finds its home taken a few times moves on to the
+//! next: threads come apart by themselves.
 //!
-//! What it costs: a part in which anything is live is one stripe's, and memory that is free in parts of two stripes is
-//! not one piece. So a request may fail that one arena over all of the range could meet.
+//! What it costs: a part in which anything is live is one stripe's, and memory that is free in
+//! parts of two stripes is not one piece. So a request may fail that one arena over all of the
+//! range could meet.
 
 use super::parts::Parts;
 use super::{Exclusive, Shared};
@@ -34,14 +37,15 @@ use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Tells threads apart. Any number will do, and any other the next time: it is a matter of speed only.
+/// Tells threads apart. Any number will do, and any other the next time: it is a matter of speed
+/// only.
 pub trait Spread {
     /// A number that is mostly the same in one thread, and mostly another in others.
     fn here() -> usize;
 }
 
-/// By where the stack is: threads have stacks of their own. For stacks of less than 64 KiB, as in kernels, the
-/// number of the processor is better.
+/// By where the stack is: each thread has a separate stack. For stacks of less than 64 KiB, as in
+/// kernels, the number of the processor is better.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByStack;
 
@@ -56,19 +60,19 @@ impl Spread for ByStack {
     }
 }
 
-/// A stripe has cache lines of its own.
+/// A stripe shares no cache line with another.
 #[repr(align(128))]
 struct Stripe<T>(T);
 
 /// How often the home of the threads with one number was taken when they came to it.
 ///
-/// Read by every request, written by whoever passed its home over. Relaxed, and without a locked instruction: nothing
-/// is read on the strength of it, and of two that count at once one may be forgotten.
+/// Read by every request, written by a thread that passes its home over. Relaxed, and without a
+/// locked instruction: no access depends on it, and of two that count at once one may be forgotten.
 struct Taken([AtomicU8; 64]);
 
 impl Taken {
-    /// So many meetings move a home to the next stripe: a single one says little, since a home is also taken while
-    /// somebody gives a block back to it.
+    /// This many meetings move a home to the next stripe: a single one means little, since a home
+    /// is also taken while another thread gives a block back to it.
     const BEFORE_MOVING: u8 = 8;
 
     const fn new() -> Self {
@@ -134,14 +138,15 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
             stripes[number] = MaybeUninit::new(Stripe(Shared::new(Anywhere, Manual, lock)));
             number += 1;
         }
-        // SAFETY: all of them have been written; an array of `MaybeUninit` is laid out as one of what it holds.
+        // SAFETY: all of them have been written; an array of `MaybeUninit` is laid out as one of
+        // what it holds.
         let stripes =
             unsafe { (&raw const stripes).cast::<[Stripe<Shared<S, Manual, L>>; N]>().read() };
         let taken = Stripe(Taken::new());
         Self { stripes, taken, start, parts: Parts::new(size), spread: PhantomData }
     }
 
-    /// The stripes, to look at them one by one.
+    /// The stripes, one by one.
     pub fn stripes(&self) -> impl Iterator<Item = &Shared<S, Manual, L>> {
         self.stripes.iter().map(|stripe| &stripe.0)
     }
@@ -186,7 +191,7 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         }
     }
 
-    /// First where nobody is, then wherever, then with what others give back.
+    /// First where no other thread is, then anywhere, then with what others give back.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, home: usize, layout: Layout) -> Result<NonNull<u8>, NoMemory> {
@@ -223,8 +228,8 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         })
     }
 
-    /// Hands parts to the heap of a stripe in which a block of this layout finds room: as many as all would have, or
-    /// else no more than it needs.
+    /// Hands parts to the heap of a stripe in which a block of this layout finds room: as many as
+    /// all would have, or else no more than it needs.
     fn take_parts(
         &self,
         stripe: usize,
@@ -263,9 +268,10 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         done.map(|_| ()).map_err(|_| NoMemory)
     }
 
-    /// Gives back what parts of a stripe have nothing live in them, but for those between others of one span.
+    /// Gives back what parts of a stripe have nothing live in them, but for those between others of
+    /// one span.
     fn give_back(&self, stripe: usize, arena: &mut Arena<S, Manual>) {
-        // SAFETY: the heap stays where it is, and its memory is given back to nobody but `parts`.
+        // SAFETY: the heap stays where it is, and its memory is given back only to `parts`.
         let heap = unsafe { arena.heap_mut() };
         let mut part = 0;
         while part < self.parts.count() {
@@ -285,7 +291,8 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         }
     }
 
-    /// Lets a span go, but for parts between those in which something is live; returns which these are.
+    /// Lets a span go, but for parts between those in which something is live; returns which these
+    /// are.
     fn trimmed(&self, heap: &mut Heap<S>, span: Span) -> Result<Range<usize>, SpanError> {
         let live = heap.reserved(span)?;
         if live.size == 0 {
@@ -321,7 +328,8 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         Ok(block)
     }
 
-    /// The stripe in which a block lies. Of what lies in none the last: where pointers are checked, it says so.
+    /// The stripe that contains a block. For a pointer in none, the last one: where pointers are
+    /// checked, it reports that.
     #[cfg_attr(not(feature = "small"), inline(always))]
     fn of(&self, block: NonNull<u8>) -> &Shared<S, Manual, L> {
         let offset = block.as_ptr().addr().wrapping_sub(self.start.addr());
@@ -363,8 +371,8 @@ impl<S: Shape<Space = Anywhere>, L: Exclusive, const N: usize, H: Spread> Stripe
         size: usize,
     ) -> Result<NonNull<u8>, NoMemory> {
         let own = self.of(block);
-        // SAFETY: by 1, and it is this stripe's. The new block is another one, at least as large as what is copied; the
-        // right to the old one's bytes is the stripe's.
+        // SAFETY: by 1, and it is this stripe's. The new block is another one, at least as large as
+        // what is copied; the right to the old one's bytes is the stripe's.
         unsafe {
             if let Ok(same) = own.reallocate(block, layout, size) {
                 return Ok(same);

@@ -1,4 +1,4 @@
-//! Another allocator: large blocks of it become spans, and go back when they are free.
+//! Another allocator: large blocks of it become spans, and are returned when they are free.
 
 use super::{Source, room_for};
 use crate::fault::NoMemory;
@@ -7,7 +7,7 @@ use crate::shape::Shape;
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::null_mut;
 
-/// A source of blocks of another allocator. Blocks that are all free go back, but for one.
+/// A source of blocks of another allocator. Blocks that are all free are returned, except one.
 #[derive(Debug)]
 pub struct Blocks<A: GlobalAlloc> {
     allocator: A,
@@ -39,8 +39,8 @@ impl<A: GlobalAlloc> Blocks<A> {
     /// Gives back the blocks that are free, but for `keep` of them.
     fn give_back<S: Shape>(&mut self, heap: &mut Heap<S>, mut keep: usize) {
         let mut at = &raw mut self.last;
-        // SAFETY: `at` is the field, or that of a block that is still there; so is what it points to.
-        // A block whose span has been released is used by nobody.
+        // SAFETY: `at` is the field, or that of a block that is still there; so is what it points
+        // to. A block whose span has been released is not in use.
         unsafe {
             while !(*at).is_null() {
                 let block = *at;
@@ -62,8 +62,8 @@ impl<A: GlobalAlloc> Blocks<A> {
     /// 1. `block` is one of this source's.
     unsafe fn span(block: *mut Header) -> Span {
         let header = size_of::<Header>();
-        // SAFETY: by 1 it has a header. The first places of it may be lost to alignment, so the span is
-        // named by its middle.
+        // SAFETY: by 1 it has a header. The first places of it may be lost to alignment, so the
+        // span is named by its middle.
         unsafe {
             let half = ((*block).size - header) / 2;
             Span::new(block.cast::<u8>().add(header + half), half)
@@ -71,7 +71,7 @@ impl<A: GlobalAlloc> Blocks<A> {
     }
 
     /// # Safety
-    /// 1. `block` is one of this source's, and nobody uses it any more.
+    /// 1. `block` is one of this source's, and is not used any more.
     unsafe fn give(&self, block: *mut Header) {
         // SAFETY: it was allocated with this layout.
         unsafe {
@@ -81,7 +81,8 @@ impl<A: GlobalAlloc> Blocks<A> {
     }
 }
 
-// SAFETY: 1. it claims and releases only. 2. blocks are given back after their span was released, or in `drop`.
+// SAFETY: 1. it claims and releases only. 2. blocks are given back after their span was released,
+// or in `drop`.
 unsafe impl<S: Shape, A: GlobalAlloc> Source<S> for Blocks<A> {
     const TAKES_BACK: bool = true;
 

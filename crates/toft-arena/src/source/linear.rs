@@ -9,8 +9,8 @@ use core::alloc::Layout;
 /// Memory that grows.
 ///
 /// # Safety
-/// 1. `grow` returns the start of `size` more bytes, or of a few more than that, which are the caller's
-///    and full of zeros, or `None`.
+/// 1. `grow` returns the start of `size` more bytes, or of a few more than that, which are the
+///    caller's and full of zeros, or `None`.
 pub unsafe trait Grows {
     /// Bytes come in multiples of this, a power of two.
     const PAGE: usize;
@@ -18,8 +18,9 @@ pub unsafe trait Grows {
     fn grow(&mut self, size: usize) -> Option<*mut u8>;
 }
 
-/// A source of memory that grows. Where new memory follows the old, the span is extended, so that nothing
-/// is lost between both; where somebody else has grown it meanwhile, it becomes a span of its own.
+/// A source of memory that grows. Where new memory follows the old, the span is extended, so that
+/// nothing is lost between both. Where other code has grown the memory meanwhile, the new memory
+/// becomes a separate span.
 #[derive(Debug)]
 pub struct Linear<G> {
     memory: G,
@@ -42,7 +43,8 @@ impl<G: Grows> Linear<G> {
 // SAFETY: 1. it claims and extends only. 2. as `Grows` promises.
 unsafe impl<S: Shape, G: Grows> Source<S> for Linear<G> {
     unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory> {
-        // What lies free at the end already counts, or memory would grow twice as fast as it is used.
+        // What lies free at the end already counts, or memory would grow twice as fast as it is
+        // used.
         let need = room_for::<S>(layout)?;
         // Of the last span the heap may have let go of a part, or of all.
         let own = self.last.and_then(|last| heap.span_of(last));

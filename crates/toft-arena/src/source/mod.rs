@@ -35,12 +35,14 @@ use core::alloc::Layout;
 
 /// A source of memory.
 ///
-/// It gets the heap, and claims, extends, truncates and releases there. It may have a state, and it may
-/// be wrong: if it says that it has given memory and has not, the request fails.
+/// It gets the heap, and claims, extends, truncates and releases there. It may have a state, and it
+/// may be wrong: if it says that it has given memory and has not, the request fails.
 ///
 /// # Safety
-/// 1. The heap stays the one that it is: a source puts no other in its place, and frees no block of it.
-/// 2. Memory that a source has given stays valid until the heap has let go of it, or the source is dropped.
+/// 1. The heap stays the one that it is: a source puts no other in its place, and frees no block of
+///    it.
+/// 2. Memory that a source has given stays valid until the heap has let go of it, or the source is
+///    dropped.
 pub unsafe trait Source<S: Shape> {
     /// Whether `less` is ever to be called.
     const TAKES_BACK: bool = false;
@@ -61,11 +63,12 @@ pub unsafe trait Source<S: Shape> {
     /// # Safety
     /// 1. It is the same heap in every call on this source.
     /// 2. When the source is dropped, the heap and its blocks are not used any more.
-    /// 3. What the heap gives up of this source's spans, by whomever, is used by nobody but the source.
+    /// 3. Only the source uses what the heap gives up of this source's spans, whichever caller made
+    ///    it do so.
     unsafe fn more(&mut self, heap: &mut Heap<S>, layout: Layout) -> Result<(), NoMemory>;
 
-    /// Takes back what is worth it: a free chunk has become large. Returns how large one must be for the
-    /// next call to be of use.
+    /// Takes back what is worth it: a free chunk has become large. Returns how large one must be
+    /// for the next call to be of use.
     ///
     /// # Safety
     /// 1. As `more`.
@@ -92,7 +95,8 @@ unsafe impl<S: Shape> Source<S> for Manual {
 }
 
 /// At least how many bytes a span must have for a block of this layout: the block with its tag, the
-/// largest gap that its alignment may ask for, a fence with its record, and what is lost to alignment.
+/// largest gap that its alignment may ask for, a fence with its record, and what is lost to
+/// alignment.
 pub(crate) fn room_for<S: Shape>(layout: Layout) -> Result<usize, NoMemory> {
     use crate::shape::Sizes;
     let size = S::chunk_size(layout.size()).ok_or(NoMemory)?;

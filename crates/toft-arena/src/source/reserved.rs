@@ -1,6 +1,6 @@
-//! Address space that is reserved at once, committed in steps as the heap grows, and given back with
-//! hysteresis: what was used a moment ago is likely to be used again, and a page that goes back costs a
-//! fault when it comes.
+//! Address space that is reserved at once, committed in steps as the heap grows, and given back
+//! with hysteresis. What was used a moment ago is likely to be used again, and a page that was
+//! given back costs a fault then.
 //!
 //! ```text
 //! reserved  |#########################|++++++++++++|...............................|
@@ -17,8 +17,8 @@ use core::alloc::Layout;
 ///
 /// # Safety
 /// 1. `reserve` returns address space that nothing else uses until `release`, or `None`.
-/// 2. After `commit` has returned `true` the range may be read and written; it is full of zeros if it
-///    was not committed since `reserve`, or since a `decommit` that returned `true`.
+/// 2. After `commit` has returned `true` the range may be read and written; it is full of zeros if
+///    it was not committed since `reserve`, or since a `decommit` that returned `true`.
 pub unsafe trait Pages {
     /// A multiple of the size of a page.
     const PAGE: usize;
@@ -27,11 +27,11 @@ pub unsafe trait Pages {
     /// Makes a part of it usable.
     ///
     /// # Safety
-    /// 1. The range is of what `reserve` returned, both its ends are multiples of `PAGE` from its start, and
-    ///    it is not committed.
+    /// 1. The range is of what `reserve` returned, both its ends are multiples of `PAGE` from its
+    ///    start, and it is not committed.
     unsafe fn commit(&mut self, start: *mut u8, size: usize) -> bool;
-    /// Gives the memory of a part of it back, but not the addresses. `false` if it may still have its
-    /// content when it is committed again.
+    /// Gives the memory of a part of it back, but not the addresses. `false` if it may still have
+    /// its content when it is committed again.
     ///
     /// # Safety
     /// 1. As `commit`, but the range is committed, and not used any more.
@@ -55,9 +55,9 @@ pub struct Reserved<P: Pages> {
     step: usize,
     /// The heap keeps this much free memory at its end.
     keep: usize,
-    /// Or this much: what went back was wanted again.
+    /// Or this much: what was given back was wanted again.
     wanted: usize,
-    /// Whether memory has gone back since the heap last grew.
+    /// Whether memory was given back since the heap last grew.
     gave: bool,
     span: Option<Span>,
     /// Whether all that has ever been given back is zero now.
@@ -68,9 +68,10 @@ pub struct Reserved<P: Pages> {
 unsafe impl<P: Pages + Send> Send for Reserved<P> {}
 
 impl<P: Pages> Reserved<P> {
-    /// A source of at most `size` bytes. It commits in steps of 1 MiB, and keeps 1 MiB, or an eighth of
-    /// what is committed if that is more. What goes back and is wanted again is kept longer: twice as much each
-    /// time, and half as much each time that it goes back and is not wanted.
+    /// A source of at most `size` bytes. It commits in steps of 1 MiB, and keeps 1 MiB, or an
+    /// eighth of what is committed if that is more. Memory that is given back and wanted again is
+    /// kept longer: twice as much each time, and half as much each time that it is given back and
+    /// not wanted.
     #[must_use]
     pub const fn new(pages: P, size: usize) -> Self {
         let size = size & !(P::PAGE - 1);
@@ -89,8 +90,8 @@ impl<P: Pages> Reserved<P> {
         }
     }
 
-    /// Other steps: how much is committed at once, and how much stays when memory goes back. With a `keep` of
-    /// 0 no more is ever kept than an eighth.
+    /// Other steps: how much is committed at once, and how much stays when memory is given back.
+    /// With a `keep` of 0 no more is ever kept than an eighth.
     #[must_use]
     pub const fn with_steps(mut self, step: usize, keep: usize) -> Self {
         self.step = if step < P::PAGE { P::PAGE } else { step };
@@ -139,8 +140,8 @@ impl<P: Pages> Reserved<P> {
         let end = used.checked_next_multiple_of(P::PAGE).unwrap_or(self.committed);
         if end < self.committed {
             let from = self.start.wrapping_add(end);
-            // SAFETY: the heap has let go of it, and `end` is a page's. What stays committed behind the span is
-            // made zero, as it will be taken for when the span is extended.
+            // SAFETY: the heap has let go of it, and `end` is a page's. What stays committed behind
+            // the span is made zero, as it will be taken for when the span is extended.
             unsafe {
                 self.zeroed &= self.pages.decommit(from, self.committed - end);
                 self.start.add(used).write_bytes(0, end - used);
@@ -154,8 +155,8 @@ impl<P: Pages> Reserved<P> {
     }
 }
 
-// SAFETY: 1. it claims, extends and truncates only. 2. pages are given back after the heap has let go of them, or in
-// `drop`.
+// SAFETY: 1. it claims, extends and truncates only. 2. pages are given back after the heap has let
+// go of them, or in `drop`.
 unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
     const TAKES_BACK: bool = true;
 
@@ -168,8 +169,8 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
         }
         self.gave = false;
         let left = self.size - self.committed;
-        // What lies free at the end already counts; or a load that goes up and down would get more each time
-        // than it needs, and give it back.
+        // What lies free at the end already counts; or a load that goes up and down would get more
+        // each time than it needs, and give it back.
         let need = room_for::<S>(layout)?;
         let own = self.own(heap);
         let there = own.map_or(0, |own| heap.free_at_end(own).min(need - 1));
@@ -179,13 +180,14 @@ unsafe impl<S: Shape, P: Pages> Source<S> for Reserved<P> {
             return Err(NoMemory);
         }
         let end = self.start.wrapping_add(self.committed);
-        // SAFETY: what lies behind `committed` is reserved and not committed; all are multiples of `PAGE`.
+        // SAFETY: what is after `committed` is reserved and not committed; all are multiples of
+        // `PAGE`.
         if !unsafe { self.pages.commit(end, step) } {
             return Err(NoMemory);
         }
         let all = Span::new(self.start, self.committed + step);
-        // SAFETY: all of it is reserved for this source, is committed, and the new part is zero (Pages, 1
-        // and 2).
+        // SAFETY: all of it is reserved for this source, is committed, and the new part is zero
+        // (Pages, 1 and 2).
         let span = unsafe {
             match own {
                 None if self.committed == 0 && self.zeroed => {

@@ -7,14 +7,16 @@ use core::ptr::null_mut;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemPages;
 
-// SAFETY: 1. the kernel gives a mapping that is nobody else's. 2. A private anonymous mapping is zero where
-// it has not been written since it was mapped or given back: `decommit` says what makes it so.
+// SAFETY: 1. the kernel gives a mapping that no other code has. 2. A private anonymous mapping is
+// zero where it has not been written since it was mapped or given back: `decommit` says what makes
+// it so.
 unsafe impl Pages for SystemPages {
-    /// The largest page that is common; what is asked of the system is a multiple of any smaller one.
+    /// The largest page that is common; what is asked of the system is a multiple of any smaller
+    /// one.
     const PAGE: usize = 64 << 10;
 
     fn reserve(&mut self, size: usize) -> Option<*mut u8> {
-        // SAFETY: a mapping of its own, where the kernel chooses.
+        // SAFETY: a new mapping, where the kernel chooses.
         unsafe { map(null_mut(), size, 0) }
     }
 
@@ -24,10 +26,10 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn decommit(&mut self, start: *mut u8, size: usize) -> bool {
-        // SAFETY: of what was reserved (by 1), and not used any more. On Linux private pages that are not needed are
-        // zero when they come back, and the addresses are never without a mapping; if they can still be
-        // accessed, nothing is lost. Elsewhere `MADV_DONTNEED` may keep the content, and a new mapping has none;
-        // if there can be none, the old one stays.
+        // SAFETY: of what was reserved (by 1), and not used any more. On Linux private pages that
+        // are not needed are zero when they come back, and the addresses are never without a
+        // mapping; if they can still be accessed, nothing is lost. Elsewhere `MADV_DONTNEED` may
+        // keep the content, and a new mapping has none; if there can be none, the old one stays.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         unsafe {
             let gone = libc::madvise(start.cast(), size, libc::MADV_DONTNEED) == 0;
@@ -50,7 +52,7 @@ unsafe impl Pages for SystemPages {
 }
 
 /// # Safety
-/// 1. With `MAP_FIXED`, what is there is nobody else's, and not used any more.
+/// 1. With `MAP_FIXED`, what is there belongs to the caller alone, and is not used any more.
 unsafe fn map(start: *mut u8, size: usize, flags: libc::c_int) -> Option<*mut u8> {
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
     // SAFETY: by 1.

@@ -9,7 +9,7 @@ use core::arch::wasm32::memory_grow;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WasmMemory;
 
-// SAFETY: 1. memory that has grown is zero, and was nobody's before.
+// SAFETY: 1. memory that has grown is zero, and was unowned before.
 unsafe impl Grows for WasmMemory {
     const PAGE: usize = 64 << 10;
 

@@ -1,4 +1,5 @@
-//! The control groups of the small-bin experiment: each is a sound heap, and sorts what its name says and nothing else.
+//! The control groups of the small-bin experiment: each is a sound heap, and sorts what its name
+//! says and nothing else.
 
 use crate::common::shapes::{
     Large, Patched, Queued, Remnants, Sorted, SortedParks, Stacked, anywhere,
@@ -206,7 +207,7 @@ fn a_request_sorts_no_more_than_a_bound_and_all_of_it_before_it_fails() {
     heap.check().unwrap();
 }
 
-/// The same for a size that has a bin of its own.
+/// As the test above, for a size that has a separate bin.
 #[test]
 fn a_small_request_does_not_fail_before_all_is_sorted() {
     const MANY: usize = 12_000;
@@ -238,8 +239,9 @@ mod written_over {
         unsafe { block.as_ptr().cast::<usize>().offset(word).write(value) };
     }
 
-    /// Each link of the list that is to be sorted, and each size, before it is believed. Word 0 of a chunk, its link
-    /// to the next, is just before its block; then come the link back and the size.
+    /// Each link of the list that is to be sorted, and each size, before it is believed. Word 0 of
+    /// a chunk, its link to the next, is just before its block; then come the link back and the
+    /// size.
     fn named<S: Shape<Space = Anywhere>>(which: usize, word: isize, value: usize) {
         let mut heap = heap::<S>();
         let all = freed(&mut heap, (0..4).map(|n| 2000 + 400 * n));
@@ -247,7 +249,7 @@ mod written_over {
         // SAFETY: words of a chunk that is free.
         unsafe { poke(all[which], word, value) };
         assert!(heap.check().is_err(), "{which} {word} {value:#x}");
-        // This sorts the whole list, and nobody gets what it should not.
+        // This sorts the whole list, and no request gets what it should not.
         let block = take(&mut heap, 20_000);
         let (count, last) = heap.faults();
         assert!(

@@ -1,5 +1,5 @@
-//! For each check of the heap's own words one that was written over, and sees it; and beside it a heap that is
-//! right, and says nothing. Pointers that are no block's are in `misfrees.rs`.
+//! For each check of the heap's own words one that was written over, and sees it; and beside it a
+//! heap that is right, and says nothing. Pointers that are no block's are in `misfrees.rs`.
 
 use crate::common::words::{blocks, heap, layout, peek, poke};
 use std::alloc::Layout;
@@ -34,7 +34,8 @@ fn a_tag_that_was_written_over_is_named_before_anything_is_believed() {
 fn broken_list<S: Shape<Space = Anywhere>>(word: isize, value: usize, size: usize) -> (u64, bool) {
     let mut heap = heap::<S>();
     let all = blocks(&mut heap, 40, size);
-    // SAFETY: each second one is freed once; then a freed one is written to, which is what is tested.
+    // SAFETY: each second one is freed once; then a freed one is written to, which is what is
+    // tested.
     unsafe {
         for which in (2..40).step_by(2) {
             heap.deallocate(all[which]);
@@ -51,7 +52,7 @@ fn broken_list<S: Shape<Space = Anywhere>>(word: isize, value: usize, size: usiz
             heap.deallocate(all[which]);
         }
     }
-    // Nobody gets what somebody else has.
+    // No request gets a block that another has.
     while let Ok(block) = heap.allocate(layout(size)) {
         assert!(block.addr().get() % 8 == 0);
         live.push(block.addr().get());
@@ -66,7 +67,8 @@ fn broken_list<S: Shape<Space = Anywhere>>(word: isize, value: usize, size: usiz
 fn a_link_that_was_written_over_is_named_and_never_followed() {
     for size in [104, 1000, 1100] {
         // Word 0 of a chunk is just before its block: previous is block word 0, the size word 1.
-        // Sizes that are smaller, larger in the same bin, larger, and larger than all that there is.
+        // Sizes that are smaller, larger in the same bin, larger, and larger than all that there
+        // is.
         let own = usize::next_multiple_of(size + 8, 8);
         let sizes = [40, own + 8, own + 32, 2 * own, 1 << 15, usize::MAX & !7];
         let links = [(-1, 0x10), (-1, usize::MAX & !7), (0, 0x18), (0, 0)];
@@ -76,12 +78,13 @@ fn a_link_that_was_written_over_is_named_and_never_followed() {
             let (faults, sound) = broken_list::<Checked>(word, value, size);
             assert!(faults > 0 && !sound, "word {word} as {value:#x} of {size}: {faults} {sound}");
         }
-        // The user's bytes between are nobody's.
+        // The user's bytes between are not in use.
         assert_eq!(broken_list::<Packed>(5, 0x4141, size), (0, true));
     }
 }
 
-/// The first chunk of a list of one size is handed out by its list alone: no neighbour is asked before.
+/// The first chunk of a list of one size is handed out by its list alone: no neighbour is asked
+/// before.
 #[test]
 fn the_first_of_a_size_is_named_where_it_says_another() {
     for size in [120, 104, 24, 0, 1 << 15, usize::MAX & !7] {
@@ -189,7 +192,8 @@ fn a_circle_of_links_ends() {
         while let Ok(block) = heap.allocate(layout(16)) {
             left.push(block);
         }
-        // SAFETY: freed once; the word is the link of the last of a list, and becomes that of the first.
+        // SAFETY: freed once; the word is the link of the last of a list, and becomes that of the
+        // first.
         unsafe {
             for which in [2, 4, 6] {
                 heap.deallocate(all[which]);
@@ -207,7 +211,8 @@ fn a_circle_of_links_ends() {
 fn a_link_to_the_middle_of_a_word_is_not_followed() {
     let mut heap = heap::<Packed>();
     let all = blocks(&mut heap, 8, 104);
-    // SAFETY: freed once; the words are a link, and the bytes of a live block, 4 beside where chunks begin.
+    // SAFETY: freed once; the words are a link, and the bytes of a live block, 4 beside where
+    // chunks begin.
     unsafe {
         heap.deallocate(all[2]);
         let chunk = all[2].addr().get() - size_of::<usize>();
@@ -255,7 +260,8 @@ fn a_broken_chunk_at_an_end_is_not_given_up() {
     for (word, value) in [(-1, 0x18), (0, 0x18), (1, 64), (1, 1 << 20), (1, usize::MAX & !7)] {
         let mut heap = heap::<Packed>();
         let memory = Box::leak(vec![0_u64; 512].into_boxed_slice());
-        // SAFETY: the memory is never used by anybody else; the words are those of the chunk that all of it is.
+        // SAFETY: the memory is never used by anybody else; the words are those of the chunk that
+        // all of it is.
         unsafe {
             let span = heap.claim(memory.as_mut_ptr().cast(), 4096).unwrap();
             let first = NonNull::new(span.start.add(size_of::<usize>())).unwrap();
@@ -282,7 +288,7 @@ fn nothing_behind_a_span_is_read() {
     const WORD: usize = size_of::<usize>();
     for (word, value) in [(0, 0), (-2, 0)] {
         let mut heap = Heap::<Checked>::new(Anywhere);
-        // SAFETY: a mapping of its own, of which the second half may not be read.
+        // SAFETY: a new mapping, of which the second half may not be read.
         unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

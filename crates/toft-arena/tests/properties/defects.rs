@@ -34,7 +34,7 @@ fn talloc_1_shrinking_gives_memory_back() {
     unsafe { heap.shrink_in_place(block, 1000) };
     assert_eq!(heap.survey().free_bytes, rest + 39_000);
     let barrier = heap.allocate(layout(1, 1)).unwrap();
-    // A live block behind it: what is cut off is a chunk of its own.
+    // A live block after it: what is cut off is a separate chunk.
     // SAFETY: a live block.
     unsafe { heap.shrink_in_place(block, 500) };
     assert!(heap.allocate(layout(480, 8)).unwrap().addr() < barrier.addr());
@@ -103,8 +103,8 @@ fn talloc_4_bits_of_high_bins_are_not_those_of_low_ones() {
     shadow.finish();
 }
 
-/// A pointer to no more than its object frees it: the right to the tag comes from the claim. That it is so
-/// in every other respect, only an interpreter can say; see docs/arena.md.
+/// A pointer to no more than its object frees it: the right to the tag comes from the claim. That
+/// it is so in every other respect, only an interpreter can say; see docs/arena.md.
 #[test]
 fn talloc_5_a_pointer_to_the_object_alone_frees_it() {
     let (mut heap, _) = heap::<Packed>(4096);
@@ -177,7 +177,8 @@ fn talloc_7_a_giant_alignment_does_not_wrap() {
     for bits in 20..usize::BITS - 1 {
         match heap.allocate(layout(1, 1 << bits)) {
             Err(NoMemory) => {}
-            // The memory may have an address that is such a multiple, below the end of all addresses.
+            // The memory may have an address that is such a multiple, below the end of all
+            // addresses.
             Ok(block) => {
                 assert!(block.addr().get().is_multiple_of(1 << bits) && bits < 48, "{bits}");
                 // SAFETY: it was allocated above.
@@ -283,7 +284,7 @@ fn talc_44_many_aligned_blocks_take_little_more_than_unaligned_ones() {
         let memory = vec![0_u8; (COUNT + 2) * 4096 * 2];
         let mut heap = Heap::<S>::new(Anywhere);
         let start = memory.as_ptr().cast_mut();
-        // SAFETY: the vector outlives the heap; nobody else uses it.
+        // SAFETY: the vector outlives the heap; no other code uses it.
         unsafe { heap.claim(start, memory.len()) }.unwrap();
         let before = heap.top_size();
         for _ in 0..COUNT {
@@ -367,8 +368,9 @@ fn talloc_a_heap_with_blocks_is_moved() {
     let _ = anywhere::<Packed>;
 }
 
-/// Found by the shadow, rarely: a free chunk that was nearly all of the memory was taken for a broken one, where
-/// the span with `top` had been released and the one below it extended over its memory.
+/// Found by the shadow, rarely: a free chunk that was nearly all of the memory was taken for a
+/// broken one, where the span with `top` had been released and the one below it extended over its
+/// memory.
 #[test]
 fn toft_a_free_chunk_may_be_all_of_the_memory() {
     let memory = Box::leak(vec![0_u64; 1024].into_boxed_slice());
@@ -427,12 +429,13 @@ fn a_range_at_the_end_of_the_addresses_is_refused() {
     }
 }
 
-/// The largest request that would be met is one that may be made, also where a chunk is larger than any block.
+/// The largest request that would be met is one that may be made, also where a chunk is larger than
+/// any block.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 fn the_largest_request_is_one_that_is_met() {
     const SIZE: usize = 3 << 30;
-    // SAFETY: a mapping of its own, of which the ends are used.
+    // SAFETY: a new mapping, of which the ends are used.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -135,7 +135,7 @@ fn a_megabyte_holds_as_many_blocks_as_their_chunks() {
     holds::<Narrow>(narrow, within);
 }
 
-/// Few bins: what a heap that lies in a small arena has.
+/// Few bins: what a heap in a small arena has.
 #[cfg(target_pointer_width = "64")]
 struct Few;
 
@@ -182,7 +182,7 @@ fn a_small_arena_is_usable_but_for_a_tag_a_fence_and_the_heap_if_that_lies_in_it
     assert!(size_of::<Heap<Few>>() < 800, "{}", size_of::<Heap<Few>>());
 }
 
-/// The common path takes the first chunk that it looks at.
+/// The common path takes the first chunk that it checks.
 #[test]
 fn small_requests_look_at_no_chunk_that_does_not_serve() {
     let memory = vec![0_u64; 1 << 16];
@@ -202,7 +202,7 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
         }
     }
     assert_eq!((refused, heap.counters().probes), (0, 0));
-    // Its twin: a large one looks at smaller ones that share its bin.
+    // Its twin: a large one checks smaller ones that share its bin.
     let one = |heap: &mut Heap<Checked>, size| {
         heap.allocate(Layout::from_size_align(size, 8).unwrap()).unwrap()
     };
@@ -216,8 +216,8 @@ fn small_requests_look_at_no_chunk_that_does_not_serve() {
     assert_eq!(heap.counters().probes, 1);
 }
 
-/// Where it is known how large the chunks of a bin are at most, a list is looked through for nothing once, and again
-/// when a chunk has come that might serve.
+/// Where it is known how large the chunks of a bin are at most, a list is looked through for
+/// nothing once, and again when a chunk has come that might serve.
 #[test]
 fn a_list_is_not_looked_through_for_nothing_again() {
     fn probes<S: toft_arena::Shape<Space = toft_arena::Anywhere>>() -> [u64; 4] {

@@ -1,8 +1,8 @@
-//! A short run of the fuzz target on stable Rust, without cargo-fuzz: random bytes, and the corpus with random
-//! changes, through the same entry.
+//! A short run of the fuzz target on stable Rust, without cargo-fuzz: random bytes, and the corpus
+//! with random changes, through the same entry.
 //!
-//! `TOFT_FUZZ_SECONDS` sets how long it runs (10 without), `TOFT_FUZZ_SEED` where it begins. What fails is
-//! printed with its bytes, which are a corpus file for `cargo fuzz run arena`.
+//! `TOFT_FUZZ_SECONDS` sets how long it runs (10 without), `TOFT_FUZZ_SEED` where it begins. What
+//! fails is printed with its bytes, which are a corpus file for `cargo fuzz run arena`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;

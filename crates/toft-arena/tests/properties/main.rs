@@ -1,5 +1,5 @@
-//! Properties of heaps, sources and locks, against models and by exhaustion; a short run of the fuzzer; what runs under
-//! Miri. `cargo test -p toft-arena --features all --test properties`.
+//! Properties of heaps, sources and locks, against models and by exhaustion; a short run of the
+//! fuzzer; what runs under Miri. `cargo test -p toft-arena --features all --test properties`.
 //!
 //! One program, because each would compile the heap's shapes again.
 

@@ -1,5 +1,5 @@
-//! What runs under Miri, which interprets it and finds undefined behaviour. It also runs without, with more of
-//! the same.
+//! What runs under Miri, which interprets it and finds undefined behaviour. It also runs without,
+//! with more of the same.
 //!
 //! ```sh
 //! MIRIFLAGS=-Zmiri-permissive-provenance cargo +nightly miri test -p toft-arena --lib --test properties
@@ -81,7 +81,7 @@ fn lines() {
     random(9);
 }
 
-/// A block that somebody has turned into a reference to less than all of it.
+/// A block that the program has turned into a reference to less than all of it.
 #[test]
 fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
     // A u64 is aligned to 4 only on some machines of 32 bits.
@@ -90,7 +90,7 @@ fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
     struct Line(#[expect(dead_code, reason = "it is memory")] [u8; 16]);
     let mut memory = vec![Line([0; 16]); 256];
     let start = memory.as_mut_ptr().cast::<u8>();
-    // SAFETY: one allocation, which nobody else uses; blocks are live, and used as what they are.
+    // SAFETY: one allocation, used only here; blocks are live, and used as what they are.
     unsafe {
         let mut heap = Heap::<Narrow>::new(Within::new(start, 4096));
         heap.claim(start, 4096).unwrap();
@@ -112,8 +112,8 @@ fn strict_a_pointer_to_the_object_alone_frees_and_resizes_its_block() {
     }
 }
 
-/// Of the pointers that a caller hands in none is read or written through: here they have no right to anything, so
-/// Miri would say so. What comes back has the right to all of its block.
+/// Of the pointers that a caller hands in none is read or written through: here they have no right
+/// to anything, so Miri would say so. What comes back has the right to all of its block.
 #[test]
 fn strict_pointers_of_callers_serve_as_numbers() {
     fn number(block: NonNull<u8>) -> NonNull<u8> {
@@ -135,7 +135,8 @@ fn strict_pointers_of_callers_serve_as_numbers() {
     // Of 16 bytes also where eight are aligned to four.
     let mut memory = vec![0_u128; SIZE / 16];
     let start = memory.as_mut_ptr().cast::<u8>();
-    // SAFETY: one allocation, used by one heap after the other; blocks are live, and written within their sizes.
+    // SAFETY: one allocation, used by one heap after the other; blocks are live, and written within
+    // their sizes.
     unsafe {
         let mut heap = Heap::<Narrow>::new(Within::new(start, SIZE));
         heap.claim(start, SIZE).unwrap();
@@ -213,7 +214,7 @@ fn threads() {
             scope.spawn(move || {
                 for (turn, sent) in receiver.iter().enumerate() {
                     let block = std::ptr::with_exposed_provenance_mut::<u8>(sent.0);
-                    // SAFETY: sent once by whoever has allocated it.
+                    // SAFETY: sent once by the thread that has allocated it.
                     unsafe {
                         assert_eq!(block.read(), turn as u8);
                         allocator.dealloc(block, sent.1);
@@ -225,7 +226,7 @@ fn threads() {
     const SIZE: usize = 1 << 20;
     let mut memory = vec![0_u64; SIZE / 8];
     let start = memory.as_mut_ptr().cast::<u8>();
-    // SAFETY: one after the other uses the memory, and nobody else does.
+    // SAFETY: one after the other uses the memory, and nothing else does.
     unsafe {
         run(&Shared::<Packed, _, _>::new(Anywhere, Once::new(start, SIZE), Spin::new()));
         run(&Shared::<Checked, _, _>::new(Anywhere, Once::new(start, SIZE), Spin::new()));

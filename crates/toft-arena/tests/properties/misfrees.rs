@@ -1,5 +1,5 @@
-//! For each check of what is handed in a pointer that is wrong, and sees it named; and beside it one that is
-//! right, and says nothing. What was written over is in `corruption.rs`.
+//! For each check of what is handed in a pointer that is wrong, and sees it named; and beside it
+//! one that is right, and says nothing. What was written over is in `corruption.rs`.
 
 use crate::common::words::{blocks, heap, layout, poke};
 use std::alloc::Layout;

@@ -4,8 +4,8 @@ use crate::common::words::{blocks, heap, heap_of, layout};
 use std::ptr::NonNull;
 use toft_arena::{Anywhere, Heap, Shape, Standard, Swift};
 
-/// What is parked is freed when a quarter of the free memory at the end has been used, with the next block that is
-/// freed; and not before.
+/// What is parked is freed when a quarter of the free memory at the end has been used, with the
+/// next block that is freed; and not before.
 #[test]
 fn what_is_parked_goes_back_when_memory_becomes_short() {
     for (used, goes) in [(200_000, false), (300_000, true)] {
@@ -31,7 +31,7 @@ fn what_is_parked_goes_back_when_memory_becomes_short() {
     }
 }
 
-/// After a request that failed so many blocks are not parked: more each time, up to a bound.
+/// After a request that failed, a number of blocks are not parked: more each time, up to a bound.
 #[test]
 fn parking_pauses_longer_each_time_that_a_request_fails() {
     let mut heap = heap_of::<Swift>(1 << 16);
@@ -39,7 +39,7 @@ fn parking_pauses_longer_each_time_that_a_request_fails() {
     while let Ok(block) = heap.allocate(layout(100)) {
         live.push(block);
     }
-    // Frees one block after another until one is parked, and says how many those were.
+    // Frees one block after another until one is parked, and returns the number of those.
     let mut until_parked = |heap: &mut Heap<Swift>| {
         (1..).find(|&freed| {
             let which = freed % live.len();
@@ -59,7 +59,8 @@ fn parking_pauses_longer_each_time_that_a_request_fails() {
     heap.check().unwrap();
 }
 
-/// A block that shrinks to less than half stays where it is, unless memory is short or the shape is careful with it.
+/// A block that shrinks to less than half stays where it is, unless memory is short or the shape is
+/// careful with it.
 #[test]
 fn a_block_that_shrinks_moves_into_a_hole_while_memory_is_short() {
     fn moves<S: Shape<Space = Anywhere>>(used: usize) -> bool {

@@ -307,7 +307,7 @@ fn run<F: Source<Checked>>(
 #[test]
 fn memory_that_the_heap_let_go_of_is_not_taken_for_zero() {
     fn dirty<F: Source<Checked>>(mut arena: Arena<Checked, F>, released: bool) {
-        // SAFETY: live blocks; what the heap lets go of is used by nobody.
+        // SAFETY: live blocks; what the heap lets go of is not used.
         unsafe {
             let first = arena.allocate(layout(100, 8)).unwrap();
             let block = arena.allocate(layout(12_000, 8)).unwrap();

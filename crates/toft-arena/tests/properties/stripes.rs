@@ -1,5 +1,5 @@
-//! An arena in parts, each with a lock of its own: the contract of `GlobalAlloc`, and where memory comes
-//! from when the own part has none.
+//! An arena in parts, each with a separate lock: the contract of `GlobalAlloc`, and where memory
+//! comes from when the own part has none.
 
 use crate::common::contract::{conforms, layout};
 use std::alloc::Layout;
@@ -69,7 +69,7 @@ fn one_stripe_may_have_all_of_the_memory() {
     assert!(blocks.len() > 255, "{}", blocks.len());
     let full: Vec<_> = all.stripes().map(|one| one.survey().unwrap().live_blocks).collect();
     assert_eq!(full, [blocks.len(), 0, 0, 0]);
-    // They lie in one span but for where the memory ends and begins again.
+    // They are in one span but for where the memory ends and begins again.
     assert!(all.survey().spans <= 2, "{:?}", all.survey());
     // SAFETY: freed once.
     blocks.into_iter().for_each(|block| unsafe { all.deallocate_sized(block, small) });
@@ -102,7 +102,8 @@ fn what_one_stripe_has_no_room_for_another_has() {
     is_clean(&all);
 }
 
-/// A request that no stripe has the memory for, but all of them together, is met; unless something lies in the way.
+/// A request that no stripe has the memory for, but all of them together, is met, unless a block is
+/// in the way.
 #[test]
 fn what_stripes_do_not_need_any_more_is_given_back() {
     let (small, large) = (layout(1000, 8), layout(200_000, 8));
@@ -135,7 +136,7 @@ fn what_stripes_do_not_need_any_more_is_given_back() {
     }
 }
 
-/// Threads with stripes of their own, of which each needs more than its share now and then.
+/// Threads with separate stripes, of which each needs more than its share now and then.
 #[test]
 fn parts_go_from_thread_to_thread_while_all_of_them_work() {
     let all = striped::<Checked, Chosen>(1 << 20);
@@ -195,7 +196,7 @@ fn a_stripe_that_is_held_is_passed_over() {
     is_clean(&all);
 }
 
-/// Whoever finds its home taken again and again moves to the next stripe, and stays there.
+/// A thread that finds its home taken again and again moves to the next stripe, and stays there.
 #[test]
 fn who_meets_others_at_home_moves() {
     let all = striped::<Checked, First>(256 << 10);
@@ -231,7 +232,8 @@ fn threads_free_each_others_blocks_of_stripes() {
                 for turn in 0..2000_usize {
                     let size = 16 + turn * 37 % 700;
                     let block = all.allocate(layout(size, 8)).unwrap();
-                    // SAFETY: the block has that many bytes, and is whoever's receives it.
+                    // SAFETY: the block has that many bytes, and belongs to the thread that
+                    // receives it.
                     unsafe { block.as_ptr().write_bytes(thread, 16) };
                     sender.send((block.as_ptr().expose_provenance(), thread)).unwrap();
                     let other = receiver.lock().unwrap().recv().unwrap();

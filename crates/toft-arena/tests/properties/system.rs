@@ -1,4 +1,5 @@
-//! Pages of the system: that what is freed leaves the process, and what happens where the system refuses it.
+//! Pages of the system: that what is freed leaves the process, and what happens where the system
+//! refuses it.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -11,7 +12,8 @@ fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap()
 }
 
-/// How much of the memory behind an address is there. Of these addresses only: other tests run at the same time.
+/// How much of the memory behind an address is there. Of these addresses only: other tests run at
+/// the same time.
 fn resident(start: *mut u8, size: usize) -> usize {
     let start = start.map_addr(|address| address.next_multiple_of(4096));
     let mut pages = vec![0_u8; size / 4096 - 1];
@@ -80,7 +82,7 @@ fn zeros_are_zeros_where_the_system_has_refused() {
     const LARGE: usize = 16 << 20;
     let mut arena = Arena::<Checked, _>::new(Anywhere, Reserved::new(SystemPages, 1 << 28));
     let block = arena.allocate(layout(LARGE, 4096)).unwrap();
-    // SAFETY: a live block; what is locked lies in the part that is given back.
+    // SAFETY: a live block; what is locked is in the part that is given back.
     unsafe {
         block.as_ptr().write_bytes(0xFF, LARGE);
         lock(block.as_ptr().add(LARGE / 2), SystemPages::PAGE);

@@ -1,5 +1,5 @@
-//! The tag of a live block, and the fence of a span, when they were written over: what is believed of them in shapes
-//! that do not look at every pointer. Each with its twin.
+//! The tag of a live block, and the fence of a span, when they were written over: what is believed
+//! of them in shapes that do not check every pointer. Each with its twin.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each is a call on memory that was written over, as the comment above them says"
@@ -54,15 +54,16 @@ fn broken_tags<W: Word, S: Shape<Space = Within<W>>>(make: fn() -> Heap<S>) {
         },
     ];
     for (number, call) in calls.into_iter().enumerate() {
-        // What it becomes of what it is: larger than all, of no size, unaligned, free, up to the block behind's inside,
-        // and up to a block that says that this one is free.
+        // What it becomes of what it is: larger than all, of no size, unaligned, free, up to the
+        // block behind's inside, and up to a block that says that this one is free.
         let changes: [fn(usize) -> usize; 5] =
             [|_| 0x4141_4141, |_| 1, |tag| tag + 4, |tag| tag & !1, |tag| tag + 8];
         for (which, change) in changes.into_iter().enumerate() {
             let mut heap = make();
             let blocks: Vec<_> = (0..4).map(|_| heap.allocate(layout(100)).unwrap()).collect();
             let block = blocks[1];
-            // SAFETY: live blocks; what is behind this one says that it is free, if a tag reaches there.
+            // SAFETY: live blocks; what is behind this one says that it is free, if a tag reaches
+            // there.
             unsafe {
                 blocks[2].as_ptr().write_bytes(3, 100);
                 let was = tag::<W>(block);
@@ -106,7 +107,8 @@ fn a_second_free_has_no_effect() {
     }
 }
 
-/// Of a span that has another above it: nothing behind the fence is read, and the fence is one again.
+/// Of a span that has another above it: nothing behind the fence is read, and the fence is one
+/// again.
 #[cfg(target_os = "linux")]
 #[cfg_attr(miri, ignore = "maps memory that may not be read")]
 #[test]
@@ -125,7 +127,7 @@ fn a_fence_with_a_span_above_it_is_not_taken_for_a_chunk() {
         for (number, call) in calls.into_iter().enumerate() {
             for value in [0, 8] {
                 let mut heap = Heap::<Packed>::new(Anywhere);
-                // SAFETY: a mapping of its own, of which every second part may not be read.
+                // SAFETY: a new mapping, of which every second part may not be read.
                 unsafe {
                     let access = libc::PROT_READ | libc::PROT_WRITE;
                     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -152,7 +154,8 @@ fn a_fence_with_a_span_above_it_is_not_taken_for_a_chunk() {
                     assert_eq!(fence.read(), 1);
                     fence.write(value);
                     call(&mut heap, block);
-                    // Growing needs more than the fence of a further span says that there is, and looks no further.
+                    // Growing needs more than the fence of a further span says that there is, and
+                    // looks no further.
                     let unseen = further && number == 1;
                     assert_eq!(heap.faults().0, u64::from(!unseen), "{further} {value}");
                     if unseen {

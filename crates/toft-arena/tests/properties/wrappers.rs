@@ -1,5 +1,5 @@
-//! Every way to use an arena through a shared reference keeps the contract of `GlobalAlloc`; and locks
-//! exclude. An arena in parts is in `stripes.rs`.
+//! Every way to use an arena through a shared reference keeps the contract of `GlobalAlloc`; and
+//! locks exclude. An arena in parts is in `stripes.rs`.
 
 use crate::common::contract::{conforms, layout};
 use std::alloc::Layout;
@@ -49,7 +49,7 @@ fn every_lock_and_shape_keeps_the_contract() {
 fn interrupts_are_off_while_the_lock_is_held_and_then_as_they_were() {
     thread_local!(static ON: Cell<bool> = const { Cell::new(true) });
     struct Fake;
-    // SAFETY: there are no handlers; the flag says whether there could be.
+    // SAFETY: there are no handlers; the flag is true if there could be.
     unsafe impl Interrupts for Fake {
         type State = bool;
         fn disable() -> bool {
@@ -160,7 +160,8 @@ fn a_large_block_grows_downwards_where_there_is_no_other_room() {
     shared.check().unwrap().unwrap();
 }
 
-/// Two that add to one number without any other order between them; and what `try_hold` says meanwhile.
+/// Two that add to one number without any other order between them; and what `try_hold` says
+/// meanwhile.
 fn excludes(lock: &(impl Exclusive + Sync)) {
     struct Number(std::cell::UnsafeCell<u64>);
     // SAFETY: used under the lock.

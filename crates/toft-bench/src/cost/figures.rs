@@ -265,7 +265,7 @@ pub mod tests {
         let report = tests::report(&[("pair-64", "ns", wild)]);
         let rows = super::rows(&report, &variants.iter().collect::<Vec<_>>(), About::Time);
         assert_eq!(rows[0].ratios[0].unwrap().text(), "(1.73)");
-        // Of a single round nobody knows.
+        // A single round has no interval.
         assert_eq!(rows[0].ratios[1].unwrap().text(), "(1.10)");
         assert!(told(&rows).is_empty(), "a mean of what tells nothing");
     }

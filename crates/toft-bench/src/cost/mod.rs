@@ -19,8 +19,8 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How often instructions are counted: which call sites share a partition is drawn anew in each
-/// process, and now and then decides how full slabs are.
+/// How often instructions are counted: each process draws again which call sites share a
+/// partition, and now and then that decides how full slabs are.
 const COUNTS: usize = 3;
 
 /// What is run and where it is written.
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let timed = Report::read(&timed)?;
     let counted: Vec<Report> =
         counted.iter().map(|path| Report::read(path)).collect::<Result<_, _>>()?;
-    // Read again, because somebody may have written on it meanwhile.
+    // Read again, because the page may have been edited meanwhile.
     let page = page::Page::read(&options.into)?;
     for table in page.write(experiment(), &timed, &counted)? {
         crate::outln!("\n{table}");

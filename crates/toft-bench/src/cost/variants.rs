@@ -101,7 +101,7 @@ impl Variant {
         if words.is_empty() { "default".into() } else { words.join("+") }
     }
 
-    /// Builds the library into a folder of its own in `folder`, as it is shipped but for this.
+    /// Builds the library into a separate folder in `folder`, as it is shipped but for this.
     ///
     /// # Errors
     /// What the compiler says.

@@ -24,7 +24,7 @@ pub const WORKLOAD: HostWorkload = HostWorkload {
 fn run(peer: &Peer, params: &Params, _: &Stage, _: Limits) -> Result<Outcome, String> {
     let program = c"/bin/true";
     let environment = environment(peer)?;
-    // First, since whoever cannot be loaded is seen here.
+    // First, since a library that cannot be loaded is seen here.
     let peak = peak_kib(program, &environment, peer.library.as_deref())?;
     let count = params.get("count", 100);
     let mut times = Vec::new();
@@ -81,8 +81,8 @@ fn wait(pid: libc::pid_t) -> Result<(), String> {
 
 /// The peak resident set of one such process, read from `/proc` while it is stopped at its exit.
 /// `ru_maxrss` would not do: it also counts the image that the process was started from, which is
-/// this program and larger than `true`. The loader goes on when it cannot load a library, so whether
-/// it did is looked for there, too.
+/// this program and larger than `true`. The loader goes on when it cannot load a library, so
+/// whether it did is looked for there, too.
 fn peak_kib(
     program: &std::ffi::CStr,
     environment: &[CString],

@@ -1,6 +1,6 @@
-//! A malloc of arenas: each thread has one, which serves it without a lock. A block that another thread frees goes
-//! onto a stack of its arena, which the owner empties with its next call. The arena of a thread that has ended is the
-//! next one's.
+//! A malloc of arenas: each thread has one, which serves it without a lock. A block that another
+//! thread frees goes onto a stack of its arena, which the owner empties with its next call. The
+//! arena of a thread that has ended is the next one's.
 //!
 //! Every arena has a slot of one reservation of address space, so an address says whose it is.
 
@@ -53,8 +53,8 @@ pub(super) struct Local<S: Shape> {
 pub(super) struct Shared<S: Shape> {
     /// Where the slots begin; 0 where there is not so much address space.
     start: OnceLock<usize>,
-    /// Of each slot its arena, which is never dropped. Written once (`Release`), before any block of the slot is
-    /// handed out; read by whoever frees one (`Acquire`).
+    /// Of each slot its arena, which is never dropped. Written once (`Release`), before any block
+    /// of the slot is handed out; the freeing thread reads it (`Acquire`).
     owners: [AtomicPtr<Own<S>>; SLOTS],
     slots: Mutex<Slots>,
 }
@@ -68,10 +68,10 @@ struct Slots {
 
 /// What belongs to a thread.
 pub(super) struct Own<S: Shape> {
-    /// Used by the thread that has this in `mine`, and by nobody else.
+    /// Used only by the thread that has this in `mine`.
     arena: UnsafeCell<Arena<S, Reserved<Slot>>>,
-    /// The first of the blocks that others have freed; each has the address of the next in its first word. Others
-    /// push with `Release`, the owner takes all with `Acquire`.
+    /// The first of the blocks that others have freed; each has the address of the next in its
+    /// first word. Others push with `Release`, the owner takes all with `Acquire`.
     remote: AtomicPtr<u8>,
 }
 
@@ -122,7 +122,8 @@ thread_local! {
     static LEAVES: Leaves = const { Leaves(RefCell::new(Vec::new())) };
 }
 
-/// What is done when a thread ends, for each allocator that it has used: a function, and the thread's slot.
+/// What is done when a thread ends, for each allocator that it has used: a function, and the
+/// thread's slot.
 struct Leaves(RefCell<Vec<Leave>>);
 
 type Leave = (fn(usize), usize);
@@ -174,7 +175,8 @@ impl<K: Kind> Arenas<K> {
             let near = block.addr().get().wrapping_sub(local.start.get()) < SLOT;
             if near { local.mine.get() } else { null() }
         });
-        // SAFETY: a block of this slot is of this thread's arena, which is no other thread's; live by 1.
+        // SAFETY: a block of this slot is of this thread's arena, which is no other thread's; live
+        // by 1.
         unsafe {
             match mine.as_ref() {
                 Some(own) => (*own.arena.get()).deallocate(block),
@@ -190,8 +192,8 @@ impl<K: Kind> Arenas<K> {
     unsafe fn free_remote(block: NonNull<u8>) {
         let shared = K::shared();
         let slot = (block.addr().get() - shared.start().unwrap_or(0)) / SLOT;
-        // SAFETY: the slot of a block has an owner, which is never dropped; the block has room for a pointer, and
-        // is nobody's until the owner takes it.
+        // SAFETY: the slot of a block has an owner, which is never dropped; the block has room for
+        // a pointer, and is not in use until the owner takes it.
         unsafe {
             let owner = &*shared.owners[slot].load(Acquire);
             let mut first = owner.remote.load(Relaxed);
@@ -310,8 +312,8 @@ impl<S: Shape> Own<S> {
     fn collect(&self) {
         let mut block = self.remote.swap(null_mut(), Acquire);
         while let Some(first) = NonNull::new(block) {
-            // SAFETY: each was pushed once, by whoever freed it, with the next in its first word. The arena is
-            // this thread's alone.
+            // SAFETY: each was pushed once, by the thread that freed it, with the next in its first
+            // word. The arena is this thread's alone.
             unsafe {
                 block = first.cast::<*mut u8>().read();
                 (*self.arena.get()).deallocate(first);

@@ -1,8 +1,9 @@
-//! Allocators that this program has inside itself: its own arena, in all the shapes of the small-bin experiment.
-//! No library is preloaded for them, so they serve the workloads that run inside a process and nothing else.
+//! Allocators that this program has inside itself: its own arena, in all the shapes of the
+//! small-bin experiment. No library is preloaded for them, so they serve the workloads that run
+//! inside a process and nothing else.
 //!
-//! A process learns from [`VARIABLE`] which one it is to use; the peers in `peers/` set it. Calls go through a
-//! table, as those to a library do.
+//! A process learns from [`VARIABLE`] which one it is to use; the peers in `peers/` set it. Calls
+//! go through a table, as those to a library do.
 //!
 //! | file | what |
 //! |---|---|
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Its own blocks, whose bytes nobody else writes, and all of them back: on every allocator.
+    /// Its own blocks, whose bytes nothing else writes, and all of them back: on every allocator.
     #[test]
     fn each_is_a_malloc() {
         for heap in ALL.iter().map(Inside) {

@@ -64,7 +64,7 @@ pub struct Class {
     pub source: String,
     /// How often each case is run.
     pub repeat: usize,
-    /// What Toft has to come to.
+    /// The verdicts that Toft has to reach.
     pub expectations: Vec<Expectation>,
     sizes: Vec<usize>,
     threads: Vec<String>,
@@ -208,7 +208,7 @@ impl Class {
         &self.languages
     }
 
-    /// What a build has to come to in a case, if the program says so.
+    /// The verdict that a build has to reach in a case, if the program states one.
     #[must_use]
     pub fn expectation(&self, build: Build, case: &Case) -> Option<&Expectation> {
         let fits = |expectation: &&Expectation| {
@@ -248,7 +248,8 @@ mod tests {
         assert_eq!(files, known);
     }
 
-    /// The table can be made for every case, and what the default build does is held in all of them.
+    /// The table can be made for every case, and what the default build does is held in all of
+    /// them.
     #[test]
     fn every_case_says_what_the_default_build_has_to_come_to() {
         for class in classes() {

@@ -1,8 +1,9 @@
-//! Working through all cases: on as many processors as there are, with a line that says how far it is, until all is
-//! done or the time is up.
+//! Working through all cases: on as many processors as there are, with a line that says how far it
+//! is, until all is done or the time is up.
 //!
-//! Cases are taken in a scattered order, so that those that take long (an allocator that hangs where another one
-//! aborts) are spread over the whole, and what is done tells how long the rest takes.
+//! Cases are taken in a scattered order, so that those that take long (an allocator that hangs
+//! where another one aborts) are spread over the whole, and what is done tells how long the rest
+//! takes.
 
 use super::programs::Programs;
 use super::trial::{Job, Outcome};
@@ -28,7 +29,7 @@ struct Crew<'a> {
     outcomes: Vec<Mutex<Option<Outcome>>>,
     /// How many of `order` are taken; only ever added to.
     next: AtomicUsize,
-    /// How many are done. It says nothing of their outcomes, which have locks of their own.
+    /// How many are done. It says nothing of their outcomes, which have separate locks.
     done: AtomicUsize,
     before: usize,
     begin: Instant,
@@ -38,7 +39,8 @@ struct Crew<'a> {
     stop: AtomicBool,
 }
 
-/// Tries all jobs that `done` does not have, and keeps each. `None` in the place of a job: the time was up first.
+/// Tries all jobs that `done` does not have, and keeps each. `None` in the place of a job: the time
+/// was up first.
 ///
 /// # Errors
 /// What kept an outcome from being written.
@@ -116,7 +118,8 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Says how far it is, to a terminal on one line that changes, elsewhere on one in ten seconds; and at the end.
+    /// Says how far it is, to a terminal on one line that changes, elsewhere on one in ten seconds;
+    /// and at the end.
     fn tell(&self, (over, ended): &(Mutex<bool>, Condvar)) {
         let terminal = std::io::stderr().is_terminal();
         let pause = Duration::from_secs(if terminal { 1 } else { 10 });
@@ -126,7 +129,7 @@ impl Crew<'_> {
             is_over = waited.unwrap_or_else(PoisonError::into_inner).0;
             let (line, mut stderr) = (self.line(), std::io::stderr().lock());
             let end = if *is_over { "\n" } else { "" };
-            // Nobody who reads it is no reason to stop.
+            // A missing reader is no reason to stop.
             let _ = match terminal {
                 true => write!(stderr, "\r\x1b[K{line}{end}"),
                 false => writeln!(stderr, "{line}"),

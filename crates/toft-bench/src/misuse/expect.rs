@@ -1,4 +1,4 @@
-//! What Toft has to come to in a case of the corpus, and whether it did.
+//! The verdict that Toft has to reach in a case of the corpus, and whether it did.
 
 use super::pattern::pattern;
 use super::verdict::{Ending, Verdict, named};

@@ -1,10 +1,10 @@
-//! The corpus of misuse: each class of it is a small program, with a twin that lacks the fault; all are
-//! run on every allocator that is there, and the table says what each comes to.
+//! The corpus of misuse. Each class is a small program, with a twin that lacks the fault. All are
+//! run on every allocator that is there, and the table has the verdict of each.
 //!
 //! | file | what |
 //! |---|---|
 //! | `class.rs` | the classes and their cases, as the heads of the programs say |
-//! | `expect.rs`, `pattern.rs` | what Toft has to come to, and its exact messages |
+//! | `expect.rs`, `pattern.rs` | the verdicts that Toft has to reach, and its exact messages |
 //! | `programs.rs` | compiling them |
 //! | `verdict.rs` | how a program ended |
 //! | `trial.rs` | running a case: how often, and what that came to |
@@ -49,27 +49,28 @@ pub struct Options {
     /// Classes to run, by number or by a word of their titles; all when not given
     #[arg(long, value_delimiter = ',', value_name = "CLASS")]
     only: Vec<String>,
-    /// Allocators to run it on: names, or name=/path/of/a/library.so; all that are there when not given
+    /// Allocators to run it on: names, or name=/path/of/a/library.so; all that are there when not
+    /// given
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
     /// The hardened build of Toft, in place of the one that is carried or lies beside this program
     #[arg(long, value_name = "LIBRARY")]
     hardened: Option<PathBuf>,
-    /// Seconds of processor time after which a run is given up, and as many in which it does nothing at all; it counts as
-    /// one that did not end
+    /// Seconds of processor time after which a run is given up, and as many in which it does
+    /// nothing at all; it counts as one that did not end
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Begin no case after so many minutes, and end with status 3. What is done is kept, then as after Ctrl-C, and the
-    /// same command goes on from there
+    /// Begin no case after so many minutes, and end with status 3. What is done is kept, then as
+    /// after Ctrl-C, and the same command goes on from there
     #[arg(long, value_name = "MINUTES", default_value_t = 60)]
     minutes: u64,
-    /// Begin anew where an earlier run of the same was stopped
+    /// Start over where an earlier run of the same was stopped
     #[arg(long)]
     again: bool,
     #[command(flatten)]
     samples: Samples,
-    /// Write the table into this page, between its marks, and what it is made of into figures beside
-    /// it
+    /// Write the table into this page, between its marks, and what it is made of into figures
+    /// beside it
     #[arg(long, value_name = "FILE", conflicts_with = "only")]
     page: Option<PathBuf>,
     /// Run nothing, and take what an earlier run wrote with --output

@@ -2,9 +2,9 @@
 
 use regex_lite::Regex;
 
-/// A line is taken literally but for what stands in braces: `{addr}` an address, `{n}` a number,
-/// `{x|y}` one of these words (an empty one is allowed), `{re:...}` a regular expression, and
-/// `{name}` the value that the program itself announced on standard output in a line `name=value`.
+/// A line is taken literally but for what stands in braces. `{addr}` is an address, `{n}` a number,
+/// `{x|y}` one of these words (an empty one is allowed), `{re:...}` a regular expression. `{name}`
+/// is the value that the program itself announced on standard output in a line `name=value`.
 ///
 /// # Errors
 /// When a brace is not closed, a name was not announced, or the expression is none.

@@ -36,8 +36,8 @@ const QUIET: [&str; 5] = [
 pub struct Programs(BTreeMap<(String, String), PathBuf>);
 
 impl Programs {
-    /// Compiles what these classes need into a folder; what is there and was made of the same text by
-    /// the same command stays.
+    /// Compiles what these classes need into a folder; what is there and was made of the same text
+    /// by the same command stays.
     ///
     /// # Errors
     /// The compiler is missing, or what it said.

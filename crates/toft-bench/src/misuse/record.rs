@@ -184,7 +184,7 @@ impl Record {
         }
     }
 
-    /// The same with the counts alone.
+    /// A copy with the counts alone.
     #[must_use]
     pub fn kept(&self) -> Self {
         let mut kept = self.clone();

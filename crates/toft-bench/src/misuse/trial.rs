@@ -13,8 +13,9 @@ use std::mem::discriminant;
 use std::process::Command;
 use std::time::Duration;
 
-/// So many runs of a case that came to the same verdict stand for those that are left of it. What comes in one run of
-/// four is missed by ten in one case of eighteen. The builds of Toft are held to numbers of runs, and get them all.
+/// So many runs of a case that came to the same verdict stand for those that are left of it. What
+/// comes in one run of four is missed by ten in one case of eighteen. The builds of Toft are held
+/// to numbers of runs, and get them all.
 pub const ALIKE: usize = 10;
 
 /// What a case came to on a peer.
@@ -26,7 +27,7 @@ pub struct Tried {
     pub twin: Result<(), String>,
 }
 
-/// The same without what the programs wrote.
+/// The result of a case on a peer, without what the programs wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Every run with the fault.
@@ -68,8 +69,8 @@ fn tells(runs: &[(Ending, End)], ours: bool) -> bool {
 }
 
 impl Job<'_> {
-    /// Runs the program with its fault as often as the class says, or until [`ALIKE`] of them say what the rest would, or
-    /// one does not end; and once without the fault.
+    /// Runs the program with its fault as often as the class says, or until [`ALIKE`] of them say
+    /// what the rest would, or one does not end; and once without the fault.
     #[must_use]
     pub fn run(&self, programs: &Programs, patience: Duration) -> Tried {
         let start = |what: &str| {

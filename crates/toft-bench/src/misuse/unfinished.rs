@@ -1,8 +1,9 @@
-//! What a run of the corpus has done so far, in a file, so that one that is stopped goes on from there.
+//! What a run of the corpus has done so far, in a file, so that one that is stopped goes on from
+//! there.
 //!
-//! The first line says what is run: the programs, the allocators as they lie there, and how. A file whose first line is
-//! another one is another run's. Each line behind it is one case on one allocator, written when it is done; a
-//! line that was cut off by a stop is passed over.
+//! The first line says what is run: the programs, the allocators as they are on disk, and how. A
+//! file whose first line is another one is another run's. Each line after it is one case on one
+//! allocator, written when it is done. A line that was cut off by a stop is passed over.
 
 use super::class::{Class, HEADER, SOURCES};
 use super::trial::{ALIKE, Job, Outcome};
@@ -55,7 +56,8 @@ pub fn plan(classes: &[Class], peers: &[Peer], patience: Duration) -> String {
 }
 
 impl Unfinished {
-    /// The file for a plan in a folder, with what it has; `None` where another process goes through the same plan.
+    /// The file for a plan in a folder, with what it has; `None` where another process goes through
+    /// the same plan.
     ///
     /// # Errors
     /// Names the file and says what is wrong with it.
@@ -173,7 +175,7 @@ mod tests {
         assert!(Unfinished::open(&folder, "a plan").unwrap().is_none());
         let (other, _) = Unfinished::open(&folder, "another").unwrap().unwrap();
         assert_ne!(first.path(), other.path());
-        // One of that name with something else in it begins anew.
+        // One of that name with something else in it is started afresh.
         let path = other.path().to_owned();
         drop(other);
         fs::write(&path, "nonsense\n{}\n").unwrap();

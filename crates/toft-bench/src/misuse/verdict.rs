@@ -14,7 +14,7 @@ pub enum Verdict {
     Late,
     /// It went on, and the misuse had no effect that the program could see.
     Prevented,
-    /// It went on, and somebody's memory or the allocator's was harmed, or shown.
+    /// It went on, and memory of the program or the allocator was harmed, or shown.
     Missed,
 }
 
@@ -100,7 +100,7 @@ pub fn of_fault(end: &End) -> Ending {
     match status.code() {
         Some(PREVENTED) if done => Ending::Judged(Verdict::Prevented, share),
         Some(MISSED) if done => Ending::Judged(Verdict::Missed, share),
-        // What the program relies on does not hold any more, and nobody has said so.
+        // What the program relies on does not hold any more, and the allocator has not said so.
         Some(BROKEN) => {
             let what = announced(end, "broken").unwrap_or("it could not go on");
             Ending::Judged(Verdict::Missed, what.to_owned())

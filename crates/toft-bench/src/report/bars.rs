@@ -1,5 +1,5 @@
-//! Plots of horizontal bars. Names and figures are text of the page, and only the bars are drawn, in
-//! per cent of the room that is left: nothing overlaps, and nothing shrinks on a phone.
+//! Plots of horizontal bars. Names and figures are text of the page, and only the bars are drawn,
+//! in per cent of the room that is left: nothing overlaps, and nothing shrinks on a phone.
 
 use super::Report;
 use super::compare::{Ending, against_best, is_noisy, ranked};

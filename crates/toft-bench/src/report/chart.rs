@@ -1,4 +1,4 @@
-//! Lines over an axis, each named at its end: as a part of a page, or as a file of its own.
+//! Lines over an axis, each named at its end: as a part of a page, or as a separate file.
 
 use super::place::spread;
 use super::scale::{Scale, label};
@@ -11,7 +11,7 @@ const LEFT: f64 = 40.0;
 const RIGHT: f64 = 330.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 258.0;
-/// The room above the drawing in a file of its own.
+/// The room above the drawing in a separate file.
 const HEAD: f64 = 50.0;
 
 /// A line of a chart.
@@ -52,7 +52,7 @@ impl Chart {
         }
     }
 
-    /// A file of its own.
+    /// The chart as a separate file.
     #[must_use]
     pub fn svg(&self) -> String {
         let height = HEIGHT + HEAD;

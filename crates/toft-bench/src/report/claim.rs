@@ -1,5 +1,5 @@
-//! The first claim of a README about speed and memory. It is made of the headline of the recorded run,
-//! so it cannot say more than that shows, and a test makes it again.
+//! The first claim of a README about speed and memory. It is made of the headline of the recorded
+//! run, so it cannot say more than that shows, and a test makes it again.
 
 use super::Report;
 use crate::marks::Marks;

@@ -1,4 +1,4 @@
-//! Ratios to one thing, as a file of its own: a row for each case, a dot with its interval for each
+//! Ratios to one thing, as a separate file: a row for each case, a dot with its interval for each
 //! thing that is compared.
 
 use super::place::text_width;

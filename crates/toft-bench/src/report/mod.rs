@@ -123,8 +123,8 @@ impl Report {
         page::draw(self)
     }
 
-    /// The plot for a README: time and peak memory of every peer over the headline, if there are two
-    /// peers that can be drawn.
+    /// The plot for a README: time and peak memory of every peer over the headline, if there are
+    /// two peers that can be drawn.
     #[must_use]
     pub fn svg(&self) -> Option<String> {
         scatter::picture(self, &Standing::first(&self.measured, &self.peers))

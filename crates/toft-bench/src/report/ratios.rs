@@ -1,4 +1,4 @@
-//! The plot for a README, a file of its own: a row for each case that is about speed, a dot for Toft
+//! The plot for a README, a separate file: a row for each case that is about speed, a dot for Toft
 //! and each fast peer, across the time against the best of the others.
 
 use super::Report;

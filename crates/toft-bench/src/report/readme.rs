@@ -1,5 +1,5 @@
-//! What a recorded run makes of this repository's pages: one small table for the README, and for the
-//! page about speed a table for each group, with a row for each family. Tests make both again.
+//! What a recorded run makes of this repository's pages: one small table for the README, and for
+//! the page about speed a table for each group, with a row for each family. Tests make both again.
 
 use super::Report;
 use super::claim::plural;
@@ -29,7 +29,7 @@ pub const HEADLINE: Marks<'static> = Marks {
 const DIGITS: usize = 4;
 
 /// The run with what the section needs and nothing else: of each sample the figure that says how
-/// fast the case is, its peak, and what says whether the machine was the same.
+/// fast the case is, its peak, and what shows that the machine was the same.
 #[must_use]
 pub fn kept(record: &Record, report: &Report) -> Record {
     let mut kept = record.clone();
@@ -102,8 +102,8 @@ fn product(name: &str) -> &str {
     }
 }
 
-/// Of `tikv-jemalloc-sys 0.7.1+5.3.1 (jemalloc 5.3.1)` the allocator's own version, `5.3.1`; of a package
-/// that says none its own, without its name.
+/// Of `tikv-jemalloc-sys 0.7.1+5.3.1 (jemalloc 5.3.1)` the allocator's own version, `5.3.1`; of a
+/// package that says none its own, without its name.
 fn short(version: &str) -> String {
     let inner = version.split_once('(').map_or(version, |(_, inner)| inner.trim_end_matches(')'));
     inner.split_once(' ').map_or(inner, |(_, version)| version).to_owned()
@@ -329,8 +329,8 @@ mod tests {
         assert!(text.starts_with(PAGE.begin_line) && text.ends_with(PAGE.end));
     }
 
-    /// A case that measured other work than it does now is named and in no table; its twin, with the
-    /// numbers of today, is.
+    /// A case that measured other work than it does now is named and in no table; its twin, with
+    /// the numbers of today, is.
     #[test]
     fn a_case_of_other_numbers_is_left_out() {
         let with = |numbers: &str| {

@@ -11,7 +11,7 @@ const HEIGHT: f64 = 400.0;
 const INSIDE: Area = Area { x0: 48.0, y0: 10.0, x1: 450.0, y1: 356.0 };
 const RADIUS: f64 = 5.0;
 const TEXT: f64 = 12.5;
-/// Of the picture of its own: what stands above the plot, and below it.
+/// Of the separate picture: what stands above the plot, and below it.
 const ABOVE: f64 = 54.0;
 const BELOW: f64 = 22.0;
 
@@ -41,7 +41,8 @@ impl<'a> Dots<'a> {
                 _ => left_out.push(one.name.as_str()),
             }
         }
-        // The label of ours has the first choice of a place, and its dot is drawn last, on the others.
+        // The label of ours has the first choice of a place, and its dot is drawn last, on the
+        // others.
         dots.sort_by_key(|(name, ..)| !is_ours(name));
         (dots.len() > 1).then_some(Self { base: &standing.base, dots, left_out })
     }
@@ -117,8 +118,8 @@ pub(super) fn draw(standing: &Standing) -> Option<Markup> {
     })
 }
 
-/// Draws it as a file of its own, for a README. It has a ground of its own, since a reader's page
-/// may be dark where the system is not.
+/// Draws it as a separate file, for a README. It has its own ground, since a reader's page may be
+/// dark where the system is not.
 pub(super) fn picture(report: &Report, standing: &Standing) -> Option<String> {
     let dots = Dots::of(standing)?;
     let height = ABOVE + HEIGHT + BELOW;

@@ -1,14 +1,15 @@
-//! The small-bin experiment, rerun: what it was worth to send freed small chunks straight to their bins when glibc got
-//! that patch, and what each further idea is worth. `--workload smallbin` is all of it: the workloads of the original,
-//! on the control groups that the arena is compiled for, on glibc, and on any other peer.
+//! The small-bin experiment, rerun: what it was worth to send freed small chunks straight to their
+//! bins when glibc got that patch, and what each further idea is worth. `--workload smallbin` is
+//! all of it: the workloads of the original, on the control groups that the arena is compiled for,
+//! on glibc, and on any other peer.
 //!
 //! | file | what |
 //! |---|---|
 //! | `plan.rs` | which cases, which groups; what was published |
 //! | `tables.rs` | ratios, times and instructions, as tables |
-//! | `bars.rs` | what was asked for, and whether it is met |
+//! | `bars.rs` | what is required, and whether it is met |
 //! | `plots.rs` | the plots |
-//! | `page.rs` | a page of its own; and the page of this repository |
+//! | `page.rs` | a separate page; and the page of this repository |
 
 mod bars;
 mod page;
@@ -22,7 +23,7 @@ pub use plan::{CASES, COUNTED, NAME};
 use crate::peers::{self, Peer};
 use crate::report::Report;
 
-/// Whether the experiment is what was asked for.
+/// Returns true if `workloads` names the experiment.
 ///
 /// # Errors
 /// It was asked for together with other workloads, of which it would be no part.
@@ -34,7 +35,8 @@ pub fn is_asked(workloads: &[String]) -> Result<bool, String> {
     }
 }
 
-/// The control groups, and beside them those that were chosen, or glibc as it is and in two other ways.
+/// The control groups, and beside them those that were chosen, or glibc as it is and in two other
+/// ways.
 ///
 /// # Errors
 /// A peer of the experiment is not there.

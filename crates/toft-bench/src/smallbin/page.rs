@@ -1,5 +1,5 @@
-//! A page of its own, and the page of this repository: its figures stand between marks and are replaced, its
-//! words are left alone.
+//! A separate page, and the page of this repository: its figures stand between marks and are
+//! replaced, its words are left alone.
 
 use super::{NAME, Section, bars, plots, tables};
 use crate::cost::root;
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     let report = Report::read(&json)?;
     let sections = sections(&report);
-    // Read again, because somebody may have written on it meanwhile.
+    // Read again, because the page may have been edited meanwhile.
     write(&path, &filled(&read()?, &sections)?)?;
     for (name, plot) in plots::all(&report) {
         write(&options.into.join(name), &plot)?;

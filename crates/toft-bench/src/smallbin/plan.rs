@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 /// What the experiment is called where workloads are named.
 pub const NAME: &str = "smallbin";
 
-/// The cases that are timed. The second of `simple-malloc` and those after it are rows of the first, for longer.
+/// The cases that are timed. The second of `simple-malloc` and those after it are rows of the
+/// first, for longer.
 pub const CASES: &[&str] = &[
     "uns-filler",
     "uns-filler-16",
@@ -43,7 +44,7 @@ pub const INVERTED: &str = "arena-inverted";
 pub const STANDARD: &str = "arena-standard";
 /// And a chunk that grows stays outside of the bins.
 pub const RUNS: &str = "arena-runs";
-/// The same with a cache of small blocks, as glibc has one.
+/// `RUNS` with a cache of small blocks, as glibc has one.
 pub const PARKING: &str = "arena-parking";
 /// The control group of `PARKING`.
 pub const ORIGINAL_PARKING: &str = "arena-original-parking";
@@ -117,7 +118,8 @@ pub fn simple(scenario: &str, size: usize, count: usize) -> Metric {
     Metric { key, unit: "ns/op", better: Better::Less, about: About::Speed }
 }
 
-/// A row for which the original has published how many times the time of the patched malloc the unpatched one took.
+/// A row for which the original has published how many times the time of the patched malloc the
+/// unpatched one took.
 pub struct Published {
     /// What the tables call it.
     pub name: String,

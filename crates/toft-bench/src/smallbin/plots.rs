@@ -137,7 +137,8 @@ mod tests {
             assert!(!line || svg.matches("<polyline").count() == 4, "{name}: {svg}");
         }
         let variants = &plots[0].1;
-        // Eleven that were published, and what was measured of the one variant that ran: uns_filler and five rows.
+        // Eleven that were published, and what was measured of the one variant that ran: uns_filler
+        // and five rows.
         assert_eq!(variants.matches("<title>").count(), 11 + 6, "{variants}");
         assert!(variants.contains("<title>mod-unlikely-inverted 1.20</title>"), "{variants}");
     }

@@ -1,7 +1,7 @@
 //! Ratios, times and instructions.
 //!
-//! Every ratio is of times, the other's over that of the group that it is about: more than 1 means that the group is
-//! faster. It is taken round by round.
+//! Every ratio is of times, the other's over that of the group that it is about: more than 1 means
+//! that the group is faster. It is taken round by round.
 
 use super::Section;
 use super::plan::{

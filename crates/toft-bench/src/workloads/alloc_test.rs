@@ -1,6 +1,6 @@
 //! A random block of many is replaced, and every byte of it used: written when it is new, looked at
-//! before it goes. Sizes follow a power law up to a power of two, so that each class of sizes is hit
-//! as often as the next. The cost of a block's place in memory is part of the time, that of its
+//! before it goes. Sizes follow a power law up to a power of two, so that each class of sizes is
+//! hit as often as the next. The cost of a block's place in memory is part of the time, that of its
 //! first page fault too.
 
 use super::sizes::{Ring, Sizes};
@@ -69,7 +69,7 @@ impl<H: Heap> Table<H> {
         self.bytes += size as u64;
     }
 
-    /// Looks at a block and frees it.
+    /// Checks a block and frees it.
     ///
     /// # Panics
     /// When it does not hold what was written.

@@ -1,6 +1,6 @@
-//! The driver of ar_malloc's measurements: each thread draws one of its slots at random; an empty
-//! one gets a block, the block of a full one is freed, so that half of the calls are of each kind
-//! and half of the slots are full. The work is fixed, `ops` calls of all threads together, and the
+//! The driver of ar_malloc's measurements. Each thread draws one of its slots at random: an empty
+//! one gets a block, the block of a full one is freed. So half of the calls are of each kind and
+//! half of the slots are full. The work is fixed, `ops` calls of all threads together, and the
 //! result is the time it takes. Three distributions of sizes: uniform, inverse square, and as a
 //! program asked for them. The original does not touch its blocks: `touch=0`.
 

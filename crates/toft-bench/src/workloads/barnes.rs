@@ -81,8 +81,8 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
         .with("energy_drift_percent", drift * 100.0)
 }
 
-/// Two spheres of evenly spread bodies, that move about a little and towards each other. The mass of
-/// all is 1.
+/// Two spheres of evenly spread bodies, that move about a little and towards each other. The mass
+/// of all is 1.
 fn two_spheres(count: usize, seed: u64) -> Mapped<Body> {
     let mut rng = Rng::new(seed);
     let mut bodies = Mapped::<Body>::new(count);
@@ -223,7 +223,8 @@ impl<H: Heap> Tree<H> {
     /// The link is writable and to a live leaf.
     unsafe fn split(&mut self, link: *mut *mut Node, bodies: &[Body], middle: Vector) {
         let cell = self.cell();
-        // SAFETY: the leaf is live until it is freed here, and each part gets at most all its bodies.
+        // SAFETY: the leaf is live until it is freed here, and each part gets at most all its
+        // bodies.
         unsafe {
             let leaf = (*link).cast::<Leaf>();
             for index in (*leaf).bodies {

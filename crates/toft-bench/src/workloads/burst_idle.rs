@@ -1,10 +1,10 @@
 //! A burst and then nothing: threads allocate much and free all of it, and sleep. How much of the
-//! memory is back after a while, although nobody calls any more?
+//! memory is back after a while, although no thread calls any more?
 //!
 //! Sizes are by the inverse square, so that each doubling has the same share of the bytes: 16 bytes
-//! to 256 KiB are 43 % up to 1 KiB, 50 % up to 128 KiB and 7 % above. Every page is touched. Threads
-//! sleep on a word of the workload's own; the thread that looks calls no `malloc` before it has all
-//! its figures. `cross=1` lets each thread free what its neighbour allocated.
+//! to 256 KiB are 43 % up to 1 KiB, 50 % up to 128 KiB and 7 % above. Every page is touched.
+//! Threads sleep on a word of the workload's own; the thread that looks calls no `malloc` before it
+//! has all its figures. `cross=1` lets each thread free what its neighbour allocated.
 
 use super::replace::drain;
 use super::sizes::Sizes;
@@ -40,7 +40,7 @@ const LEFT_AT: u64 = 2000;
 /// Sizes that are drawn ahead: as many as it takes for the large ones to have their share.
 const SIZES: usize = 1 << 20;
 
-/// Runs it, up to the last look at `idle_ms`.
+/// Runs it, up to the last reading at `idle_ms`.
 ///
 /// # Panics
 /// When a thread does not fall asleep.
@@ -92,7 +92,7 @@ pub fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     })
 }
 
-/// How many of the sizes make so many bytes.
+/// How many of the sizes make `bytes` bytes.
 fn count<'a>(sizes: impl Iterator<Item = &'a u32>, bytes: u64) -> usize {
     let mut sum = 0;
     let below = |size: &&u32| {

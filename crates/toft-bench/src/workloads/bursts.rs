@@ -1,10 +1,10 @@
-//! Bursts beside what another thread does: memory is taken, touched and freed, and lies idle until
+//! Bursts beside what another thread does: memory is taken, touched and freed, and is idle until
 //! its turn comes again.
 //!
-//! Each burst has the sizes of one doubling, and the next burst those of the next, so that what a
-//! burst has freed waits for all the others before it is used again: long enough for an allocator
-//! that gives idle memory back by time. Whether it did so is seen by the page faults of the second
-//! and later turns, which an allocator that keeps everything does not have.
+//! Each burst has the sizes of one doubling, and the next burst those of the next. So what a burst
+//! has freed waits for all the others before it is used again: long enough for an allocator that
+//! gives idle memory back by time. Whether it did so is seen by the page faults of the second and
+//! later turns, which an allocator that keeps everything does not have.
 
 use super::replace::drain;
 use crate::heap::{Heap, take};

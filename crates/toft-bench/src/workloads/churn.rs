@@ -1,10 +1,11 @@
 //! The fragmenting load: many blocks of mixed sizes, most of them freed, the rest replaced, and
 //! the question is what the kernel still counts as resident, above what it counted at the start.
 //!
-//! The sizes and the phases are those of btmalloc's `rss`, which reads memory as soon as a phase has
-//! ended and touches only the first byte of a block: `settle_ms=0 touch=1`. The case `churn` gives
-//! allocators time to return memory, with a few calls on which they may look at their clocks; with
-//! `calls=0` nobody calls them. `purge=1` asks them to give back what they can when all is freed.
+//! The sizes and the phases are those of btmalloc's `rss`, which reads memory as soon as a phase
+//! has ended and touches only the first byte of a block: `settle_ms=0 touch=1`. The case `churn`
+//! gives allocators time to return memory, with a few calls on which they may read their clocks;
+//! with `calls=0` there are no calls. `purge=1` asks them to give back what they can when all is
+//! freed.
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};
@@ -129,7 +130,7 @@ impl<H: Heap> Table<H> {
 }
 
 /// Resident memory after a pause in which the program does next to nothing: allocators that give
-/// memory back on a timer get the calls on which they look at it, unless there are to be none.
+/// memory back on a timer get the calls on which they read it, unless there are to be none.
 fn settled<H: Heap>(heap: H, settle: Duration, calls: bool) -> u64 {
     let start = Instant::now();
     while start.elapsed() < settle {

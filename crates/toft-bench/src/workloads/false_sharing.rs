@@ -1,11 +1,11 @@
-//! False sharing, after Berger's two programs: threads that write to small blocks of their own, for
-//! so long that it shows when two of these blocks lie in one cache line. In `cache-thrash` the
-//! allocator itself deals one line out to two threads (active). In `cache-scratch` the main thread
-//! allocates the first block of each, side by side; each thread frees that of its own, and an
-//! allocator that then gives it back to the thread that freed it spreads the line (passive).
+//! False sharing, after Berger's two programs: threads write to their own small blocks, for so long
+//! that it shows when two of these blocks share a cache line. In `cache-thrash` the allocator
+//! itself deals one line out to two threads (active). In `cache-scratch` the main thread allocates
+//! the first block of each, side by side. Each thread frees its first block; an allocator that then
+//! gives it back to the thread that freed it spreads the line (passive).
 //!
 //! How much a shared line costs depends on the machine, and on one whose processors are two halves
-//! of a core it is little. So each thread also looks, once in a round, whether its block lies in
+//! of a core it is little. So each thread also checks, once in a round, whether its block is in
 //! the line of another's, and the share of such rounds is a figure too.
 
 use super::replace::drain;
@@ -27,7 +27,7 @@ pub const SCRATCH: Workload = Workload {
     run: on_any_heap!(scratch),
 };
 
-/// Each thread has blocks of its own only.
+/// Each thread has only its own blocks.
 pub const THRASH: Workload = Workload {
     name: "cache-thrash",
     file: include_str!("../../workloads/cache-thrash.toml"),
@@ -131,7 +131,7 @@ fn phase<H: Heap>(
 /// When another thread counted there, too.
 fn count_up(block: *mut u64, writes: u64) {
     let word = launder(block.cast()).cast::<u64>();
-    // SAFETY: the block is live, as long as a word and aligned as malloc's are, and nobody else's.
+    // SAFETY: the block is live, as long as a word and aligned as malloc's are, and this thread's.
     let counted = unsafe {
         word.write_volatile(0);
         for _ in 0..writes {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(word, 1000);
     }
 
-    /// An allocator that gives neighbouring words to whoever asks: the worst there is.
+    /// An allocator that gives neighbouring words to any thread: the worst there is.
     #[derive(Clone, Copy)]
     struct SideBySide;
     static WORDS: [AtomicUsize; 1 << 12] = [const { AtomicUsize::new(0) }; 1 << 12];

@@ -1,8 +1,8 @@
-//! Forks of a process that has a heap. The kernel copies page tables and mappings for each child, and a
-//! page for each that the child writes to; all of it is freed when the child exits.
+//! Forks of a process that has a heap. The kernel copies page tables and mappings for each child,
+//! and a page for each that the child writes to; all of it is freed when the child exits.
 //!
-//! The heap is that of a small server: some thousand blocks of 48 call sites, of which most ask for one
-//! size. A child exits at once (`work=0`), or allocates `work` blocks and frees them.
+//! The heap is that of a small server: some thousand blocks of 48 call sites, of which most ask for
+//! one size. A child exits at once (`work=0`), or allocates `work` blocks and frees them.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, touched};

@@ -1,5 +1,5 @@
-//! One thread allocates, another frees: pairs of threads, each with a ring of its own between
-//! them, so that the queue costs little and the allocator is what is measured.
+//! One thread allocates, another frees: pairs of threads, each with its own ring between them, so
+//! that the queue costs little and the allocator is what is measured.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
@@ -88,8 +88,8 @@ fn consume<H: Heap>(heap: H, ring: &Ring, ops: usize, batch: usize) -> usize {
 #[repr(align(128))]
 struct Line(AtomicUsize);
 
-/// A ring for one producer and one consumer; each side keeps its last look at the other's index,
-/// so that the shared lines move only when it runs dry.
+/// A ring for one producer and one consumer; each side keeps the other's index as last read, so
+/// that the shared lines move only when it runs dry.
 struct Ring {
     head: Line,
     tail: Line,

@@ -1,12 +1,13 @@
-//! IsoAlloc's comparison with other allocators: arrays of 16 to 65 536 objects, each with every size
-//! from 16 to 42 000, every second object freed at once and the others in the end; through `malloc`,
-//! `calloc` or `realloc`. And its test of threads: three of them, one for each of these entries, that
-//! write each object from end to end, free three of five at once and the others in the end.
+//! IsoAlloc's comparison with other allocators: arrays of 16 to 65 536 objects, each with every
+//! size from 16 to 42 000, every second object freed at once and the others in the end; through
+//! `malloc`, `calloc` or `realloc`. And its test of threads: three of them, one for each of these
+//! entries, that write each object from end to end, free three of five at once and the others in
+//! the end.
 //!
-//! As in the original, what comes from `malloc` and `calloc` is not touched in the first, so that it
-//! measures address space as much as memory; and the array that is largest needs 1.4 GB. The number
-//! `array` leaves out arrays that hold more bytes than that. Random sizes come from a stated seed,
-//! and the figure is wall time instead of processor time, which the runner adds.
+//! As in the original, what comes from `malloc` and `calloc` is not touched in the first, so that
+//! it measures address space as much as memory; and the array that is largest needs 1.4 GB. The
+//! number `array` leaves out arrays that hold more bytes than that. Random sizes come from a stated
+//! seed, and the figure is wall time instead of processor time, which the runner adds.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, launder};
@@ -103,8 +104,8 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     }
 }
 
-/// The length and the size of each array of the sweep. For each length the last is of a random size,
-/// which is drawn also when it is left out: what remains does not depend on `most`.
+/// The length and the size of each array of the sweep. For each length the last is of a random
+/// size, which is drawn also when it is left out: what remains does not depend on `most`.
 fn arrays(mut rng: Rng, most: usize) -> impl Iterator<Item = (usize, usize)> {
     LENGTHS.into_iter().flat_map(move |length| {
         let random = SIZES[rng.below(SIZES.len())] + rng.below(32);
@@ -117,7 +118,7 @@ fn arrays(mut rng: Rng, most: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The same for each thread of the other test.
+/// The lengths and sizes for each thread of the other test.
 fn thread_arrays(most: usize) -> impl Iterator<Item = (usize, usize)> {
     THREAD_LENGTHS.into_iter().flat_map(move |length| {
         let all = THREAD_SIZES.iter().map(move |&size| (length, size));

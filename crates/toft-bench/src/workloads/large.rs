@@ -1,4 +1,4 @@
-//! Large blocks: random replacement where each block has pages of its own, so that the kernel is
+//! Large blocks: random replacement where each block has its own pages, so that the kernel is
 //! part of the cost, or is kept out of it. The published benchmark malloc-large allocates the new
 //! block first, clears all of it, and frees the old one then.
 

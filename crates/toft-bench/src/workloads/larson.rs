@@ -1,6 +1,7 @@
 //! A server, after Larson and Krishnan, as the published benchmark larson does it: the main thread
-//! makes tables of blocks and shuffles them. Each thread replaces blocks of a table for a while, then
-//! ends and leaves the table, with all the blocks in it, to a thread that is started in its place.
+//! makes tables of blocks and shuffles them. Each thread replaces blocks of a table for a while,
+//! then ends and leaves the table, with all the blocks in it, to a thread that is started in its
+//! place.
 //!
 //! Two bytes of a block are written. Slots and sizes are drawn by the same kind of generator as the
 //! original's, because its cost is a good part of the time there.

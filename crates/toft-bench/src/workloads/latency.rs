@@ -1,18 +1,18 @@
-//! How long single calls of `malloc` take, in btmalloc's steady state: all slots are filled once and
-//! emptied; then in each step a slot is drawn, freed when it is live, and a block allocated for it.
-//! Only that allocation is timed, each on its own, and the percentiles are of all of them.
+//! How long single calls of `malloc` take, in btmalloc's steady state: all slots are filled once
+//! and emptied; then in each step a slot is drawn, freed when it is live, and a block allocated for
+//! it. Only that allocation is timed, each on its own, and the percentiles are of all of them.
 //!
 //! The clock is `Instant`, which on Linux is the kernel's monotonic clock, read without a system
-//! call. The processor's own counter would have to be calibrated, which adds an error of its own, is
+//! call. The processor's own counter would have to be calibrated, which adds another error. It is
 //! not ordered with the code around it unless fences are added, and is another instruction on each
-//! kind of processor; and it is no finer, since the kernel's clock is made of it. (On some virtual
+//! kind of processor. It is no finer, since the kernel's clock is made of it. (On some virtual
 //! machines it advances in steps of 10 ns; then so do these percentiles, and only the means tell
 //! smaller differences.) What two readings cost is part of every sample, is the same on all peers,
-//! and is measured on intervals with nothing in them: `clock_ns` is their median and `clock_mean_ns`
-//! their mean, and `clock_p9999_ns` says how much of the tail is the machine's.
+//! and is measured on intervals with nothing in them. `clock_ns` is their median and
+//! `clock_mean_ns` their mean, and `clock_p9999_ns` says how much of the tail is the machine's.
 //!
 //! With `bursts=N`, N other threads allocate and free bursts of other sizes as long as this lasts,
-//! each size only now and then, so that there is always memory that has lain idle and goes back.
+//! each size only now and then, so that there is always idle memory that is being returned.
 //! `every_ns` is then the pace of the steps: it makes a run last as long on every peer.
 
 use super::bursts::Bursts;
@@ -104,8 +104,8 @@ enum Measured {
     Bursts(u64),
 }
 
-/// Fills `samples`, one step for each, of which none begins sooner than `every` after the one before
-/// ought to have begun.
+/// Fills `samples`, one step for each, of which none begins sooner than `every` after the one
+/// before ought to have begun.
 #[inline(never)]
 fn sample<H: Heap>(
     heap: H,

@@ -1,8 +1,8 @@
 //! The live blocks of a workload that knows the size and the alignment of each, on a heap that may
 //! run out of memory. A process's malloc does not run out before the machine does, so such a
-//! workload may be given a budget: of the bytes that it may ask for, and what would be live beyond
-//! them is refused without asking the heap. On an arena the budget is the size of the arena, and
-//! the arena refuses earlier.
+//! workload may be given a budget of bytes to ask for. What would be live beyond the budget is
+//! refused without asking the heap. On an arena the budget is the size of the arena, and the arena
+//! refuses earlier.
 
 use crate::heap::{Heap, launder};
 use crate::mapped::{Mapped, Plain};

@@ -1,4 +1,4 @@
-//! Threads that each replace blocks of their own: what an allocator does when nothing is shared.
+//! Threads that each replace their own blocks: what an allocator does when nothing is shared.
 
 use super::replace::{Shape, drain, filled, replace};
 use super::{Workload, on_any_heap};

@@ -1,7 +1,7 @@
 //! After glibc's bench-malloc-tcache: a ring of slots; a block is allocated into one slot and the
 //! block of the next is freed. A cache of a thread answers every call as long as it takes the size
 //! and as many blocks as are freed in a row, which is `burst`: glibc's program frees one at a
-//! time, up to 1024 bytes. Larger sizes and longer bursts show what lies behind the cache.
+//! time, up to 1024 bytes. Larger sizes and longer bursts show what is beyond the cache.
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};

@@ -1,8 +1,8 @@
-//! After glibc's bench-malloc-thread: each thread replaces blocks in slots of its own, all threads
+//! After glibc's bench-malloc-thread: each thread replaces blocks in its own slots, all threads
 //! through the same sequence of slots and sizes. The sizes follow an inverse-square law: half of
 //! them are below 8 bytes, and 3 of 100 are beyond 128. The published form writes every byte of a
-//! block (`fill=1`), runs until an alarm, and keeps the slots of all threads beside each other; this
-//! one does a fixed number of replacements.
+//! block (`fill=1`), runs until an alarm, and keeps the slots of all threads beside each other;
+//! this one does a fixed number of replacements.
 
 use super::replace::drain;
 use super::sizes::Sizes;
@@ -23,7 +23,7 @@ pub const WORKLOAD: Workload = Workload {
 
 /// Draws of a slot, in a ring.
 const SLOT_DRAWS: usize = 4096;
-/// Draws of a size, in a ring. It is no multiple of the other, so slots and sizes meet anew.
+/// Draws of a size, in a ring. It is no multiple of the other, so slots and sizes pair differently.
 const SIZE_DRAWS: usize = 8000;
 
 fn run<H: Heap>(heap: H, params: &Params) -> Outcome {

@@ -1,9 +1,9 @@
 //! btmalloc's micro benchmark: one size at a time, in four patterns. The pattern `churn` is the
 //! workload `pair`, the others are those of `batch`, so this file only says which is which.
 //!
-//! Unlike btmalloc's own, the random order is made outside of the time, and a first batch goes before
-//! it, since what the kernel takes for a page would be most of a block's time. An allocator that
-//! gives its pages back after each batch pays for them again.
+//! Unlike btmalloc's own, the random order is made outside of the time, and a first batch goes
+//! before it, since what the kernel takes for a page would be most of a block's time. An allocator
+//! that gives its pages back after each batch pays for them again.
 
 use super::{Workload, batch, on_any_heap, pair};
 use crate::heap::Heap;

@@ -58,7 +58,7 @@ use crate::params::Params;
 pub enum On {
     /// The process's own `malloc`.
     Libc(Libc),
-    /// The same, counted and slowed.
+    /// The process's own `malloc`, counted and slowed.
     Probe(Probe),
     /// One that this program has inside itself.
     Inside(Inside),

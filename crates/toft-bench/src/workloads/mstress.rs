@@ -1,10 +1,11 @@
 //! After the published benchmark mstress: objects that outlive the code that made them. Each thread
-//! makes objects of mixed sizes, keeps a third of them to its end, frees others at random, and swaps
-//! some with what another thread left in a shared table. All threads end, and new ones take over.
+//! makes objects of mixed sizes, keeps a third of them to its end, frees others at random, and
+//! swaps some with what another thread left in a shared table. All threads end, and new ones take
+//! over.
 //!
-//! Every object is written from end to end, and read before it is freed. The main thread is the first
-//! of the threads, and later threads do more than earlier ones. The time is that of the program: it
-//! includes the start and the end of the threads.
+//! Every object is written from end to end, and read before it is freed. The main thread is the
+//! first of the threads, and later threads do more than earlier ones. The time is that of the
+//! program: it includes the start and the end of the threads.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
@@ -79,7 +80,8 @@ impl<'a, H: Heap> Thread<'a, H> {
         self.rng.below(100) <= percent
     }
 
-    /// An object of up to `1 << below` words, in rare cases of a hundred to ten thousand times that.
+    /// An object of up to `1 << below` words, in rare cases of a hundred to ten thousand times
+    /// that.
     fn object(&mut self, below: u32) -> *mut u8 {
         let mut words = 1 << self.rng.below(below as usize);
         if self.chance(1) {

@@ -1,12 +1,12 @@
 //! Talloc's microbenchmark: what single calls take while the memory fills up and stays under
 //! pressure. Blocks of 64 to 65 535 bytes, of alignments of 8 to 2048, until a budget of live bytes
-//! is spent (on an arena: until it is full). After each attempt, with more than ten blocks live, one
-//! time in ten, seven random ones are freed.
+//! is spent (on an arena: until it is full). After each attempt, with more than ten blocks live,
+//! one time in ten, seven random ones are freed.
 //!
 //! Each call of the heap is timed by itself, before the block is touched. Allocations, those before
-//! the first refusal, and frees are sorted each: octile number i is the sample at i eighths; the mean
-//! stands beside them, and for allocations the usual percentiles. What the budget refuses is no
-//! sample; what the heap refuses is. The clock's own cost is in each sample, and in `clock_ns`.
+//! the first refusal, and frees are sorted each: octile number i is the sample at i eighths; the
+//! mean stands beside them, and for allocations the usual percentiles. What the budget refuses is
+//! no sample; what the heap refuses is. The clock's own cost is in each sample, and in `clock_ns`.
 
 use super::live::{Block, Live, alignment};
 use super::{Workload, on_any_heap};

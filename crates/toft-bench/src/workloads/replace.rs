@@ -75,7 +75,7 @@ pub fn filled<H: Heap>(heap: H, shape: Shape, rng: &mut Rng) -> Mapped<*mut u8> 
 pub fn replace<H: Heap>(heap: H, slots: &mut [*mut u8], shape: Shape, rng: &mut Rng, ops: u64) {
     for _ in 0..ops {
         let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
-        // SAFETY: the slot holds a live block, which nobody else frees.
+        // SAFETY: the slot holds a live block, which no other code frees.
         unsafe { heap.free(slots[index]) };
         slots[index] = take(heap, size);
     }
@@ -95,7 +95,7 @@ fn replace_at_sites<H: Heap>(
         let (index, size) = rng.slot_and_size(slots.len(), shape.low, shape.high);
         // A size belongs to its site, as in programs, where a site mostly allocates one type.
         let site = sites[(size / 16) % SITES];
-        // SAFETY: the slot holds a live block, which nobody else frees.
+        // SAFETY: the slot holds a live block, which no other code frees.
         unsafe { heap.free(slots[index]) };
         slots[index] = site(heap, size);
     }

@@ -1,11 +1,11 @@
 //! After rpmalloc's own benchmark, in the form that mimalloc-bench gives it. In each loop a thread
-//! frees some of its blocks, frees what others have sent, allocates some in their place, and in one
-//! of so many loops allocates a batch for another thread. Blocks are replaced at a fixed stride, so
-//! they die in another order than they were made.
+//! frees some of its blocks, frees what others have sent, and allocates some in their place. Now
+//! and then, in one of a fixed number of loops, it allocates a batch for another thread. Blocks are
+//! replaced at a fixed stride, so they die in another order than they were made.
 //!
-//! Two of three blocks below a page are from `aligned_alloc` and filled; all others are from `calloc`,
-//! and a byte of each page is written. The program is short: fresh pages are much of its time. Its
-//! figure is operations, frees included, in a second of a thread.
+//! Two of three blocks below a page are from `aligned_alloc` and filled; all others are from
+//! `calloc`, and a byte of each page is written. The program is short: fresh pages are much of its
+//! time. Its figure is operations, frees included, in a second of a thread.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, launder};
@@ -334,8 +334,8 @@ mod tests {
         assert!((60..=70).contains(&heap.most()), "{}", heap.most());
     }
 
-    /// The published program, counted, has a mean of 2772 bytes, and frees 122 211 of 382 849 blocks in
-    /// another thread, the tables of the batches included.
+    /// The published program, counted, has a mean of 2772 bytes, and frees 122 211 of 382 849
+    /// blocks in another thread, the tables of the batches included.
     #[test]
     fn what_it_asks_for_is_what_the_published_program_asks_for() {
         let [mean, passed] =

@@ -71,8 +71,8 @@ fn outcome(params: &Params, threads: usize, seconds: f64) -> Outcome {
 
 fn free_all<'a, H: Heap>(heap: H, blocks: impl Iterator<Item = &'a *mut u8>) {
     for block in blocks {
-        // SAFETY: the tables of a thread hold live blocks, each in one place, and whoever calls
-        // this forgets them.
+        // SAFETY: the tables of a thread hold live blocks, each in one place, and the caller
+        // forgets them.
         unsafe { heap.free(*block) };
     }
 }

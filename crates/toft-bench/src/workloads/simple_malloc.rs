@@ -4,8 +4,8 @@
 //!
 //! Three scenarios, in glibc's order: the main thread before there was another thread, a thread,
 //! and the main thread after that thread has ended. `scenario`, `size` and `count` are numbers of a
-//! case; 0 stands for all of them. A case over several reports the geometric mean as `ns`, and
-//! each of them as `ns_SCENARIO_SIZE_COUNT`. As with glibc's program, each size has a process of its
+//! case; 0 stands for all of them. A case over several reports the geometric mean as `ns`, and each
+//! of them as `ns_SCENARIO_SIZE_COUNT`. As with glibc's program, each size has a process of its
 //! own: blocks of another size, left in a cache, keep the heap's end from being given back, and
 //! hide what that costs. Other than glibc's program, this one touches the blocks.
 
@@ -112,7 +112,7 @@ fn in_a_process_of_its_own(body: impl FnOnce() -> Spans) -> Spans {
     assert!(child >= 0, "no process");
     if child == 0 {
         let mut ends = Ends(1);
-        // Less than a pipe holds, so nobody waits for the other.
+        // Less than a pipe holds, so neither process waits for the other.
         if body().iter().flatten().all(|span| write.write_all(&span.to_ne_bytes()).is_ok()) {
             ends.0 = 0;
         }
@@ -121,7 +121,7 @@ fn in_a_process_of_its_own(body: impl FnOnce() -> Spans) -> Spans {
     }
     drop(write);
     let mut status = 0;
-    // SAFETY: the child is ours, nobody else waits for it, and the status is a live local.
+    // SAFETY: the child is ours, no other code waits for it, and the status is a live local.
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!((ended, status), (child, 0), "the process of a size failed");
     let mut spans = Spans::default();

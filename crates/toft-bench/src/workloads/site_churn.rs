@@ -1,13 +1,13 @@
 //! Ten thousand call sites whose sizes change and which come and go: what does it cost in address
 //! space and page tables, when an address never gets another owner?
 //!
-//! The sites are pieces of code made when the workload starts, so that each call of `malloc` has a
-//! return address of its own. Live blocks are replaced in rounds. In each round only some sites
-//! allocate, a window that moves over all of them; each time that it has passed over all, every site
-//! goes on to the next doubling of its size. After as many passes as there are doublings, which is
-//! half of the rounds of the full case, each site has had every size: from then on nothing is new,
-//! and an allocator whose use of addresses is bounded by its sites and sizes grows no more. In the end
-//! all is freed and the allocator is asked to give back what it can.
+//! The sites are pieces of code made when the workload starts, so that each call of `malloc` has
+//! its own return address. Live blocks are replaced in rounds. In each round only some sites
+//! allocate, a window that moves over all of them; each time that it has passed over all, every
+//! site goes on to the next doubling of its size. After as many passes as there are doublings,
+//! which is half of the rounds of the full case, each site has had every size. From then on nothing
+//! is new: an allocator whose use of addresses is bounded by its sites and sizes grows no more. In
+//! the end all is freed and the allocator is asked to give back what it can.
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};

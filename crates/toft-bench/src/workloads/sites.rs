@@ -1,5 +1,5 @@
 //! Many call sites: an allocator that keys on the return address sees each of these functions as
-//! a place of its own.
+//! a separate place.
 
 use crate::heap::{Heap, take};
 

@@ -68,7 +68,7 @@ pub enum Call {
     /// An alignment and a size.
     Aligned(usize, usize),
     /// The number of the block, in the order of allocation, and its first byte, which is 0 in a
-    /// block that nobody wrote to.
+    /// block that was not written to.
     Free(usize, u8),
     /// A null pointer.
     FreeNull,

@@ -24,8 +24,8 @@ pub const WORKLOAD: Workload = Workload {
     run: on_any_heap!(run),
 };
 
-/// How far the order of the sizes is turned from round to round: a prime, so that it does not repeat
-/// soon.
+/// How far the order of the sizes is turned from round to round: a prime, so that it does not
+/// repeat soon.
 const TURN: usize = 7919;
 
 /// Runs it.

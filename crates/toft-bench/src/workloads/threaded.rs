@@ -2,9 +2,9 @@
 //! `malloc` or `free` by what the slot that it draws holds. In the second, half of the threads
 //! allocate and the other half free, and all of them share one queue under one mutex.
 //!
-//! That queue is most of the second kind's time, as its authors say; [`super::handover`] is the same
-//! with a ring for each pair of threads. An operation is a single call here, as in btmalloc's own
-//! figures. Threads are started and joined outside of the time, which those include.
+//! That queue is most of the second kind's time, as its authors say; [`super::handover`] is the
+//! same with a ring for each pair of threads. An operation is a single call here, as in btmalloc's
+//! own figures. Threads are started and joined outside of the time, which those include.
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};
@@ -79,7 +79,7 @@ fn shared<H: Heap>(heap: H, params: &Params) -> Outcome {
             queue.leave();
         } else {
             while let Some(block) = queue.get() {
-                // SAFETY: each block was put in once, and what is taken out is nobody else's.
+                // SAFETY: each block was put in once, and what is taken out is this thread's alone.
                 unsafe { heap.free(block) };
                 freed += 1;
             }

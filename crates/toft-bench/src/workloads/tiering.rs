@@ -1,12 +1,12 @@
 //! Cold blocks beside hot ones, after btmalloc: many blocks are written and then left alone, the
-//! kernel is asked to page them out, and a few small blocks are replaced over and over. Does the work
-//! on the hot blocks bring back pages of the cold ones, and how many pages are they on at all?
+//! kernel is asked to page them out, and a few small blocks are replaced over and over. Does the
+//! work on the hot blocks bring back pages of the cold ones, and how many pages are they on at all?
 //!
-//! btmalloc pages out by itself; here the workload does it for every allocator, with
-//! `MADV_PAGEOUT` on each page that holds a byte of a cold block. Without swap the kernel has nowhere
-//! to put such pages (`swap_mb` is 0 then) and the resident sizes before and after tell nothing. What
-//! remains is what the allocator answers for: the pages that the blocks are spread over (`span_mb`),
-//! and how many hot blocks live on such a page (`shared_blocks`).
+//! btmalloc pages out by itself; here the workload does it for every allocator, with `MADV_PAGEOUT`
+//! on each page that holds a byte of a cold block. Without swap the kernel has nowhere to put such
+//! pages (`swap_mb` is 0 then) and the resident sizes before and after tell nothing. What remains
+//! is what the allocator answers for: the pages that the blocks are spread over (`span_mb`), and
+//! how many hot blocks live on such a page (`shared_blocks`).
 
 use super::replace::drain;
 use super::{Workload, on_any_heap};
@@ -84,8 +84,8 @@ fn mark(index: usize) -> u8 {
     index as u8
 }
 
-/// Pages, as disjoint ranges in ascending order, none next to another. The table holds the start and
-/// the end of each range in turn.
+/// Pages, as disjoint ranges in ascending order, none next to another. The table holds the start
+/// and the end of each range in turn.
 struct Pages {
     ranges: Mapped<usize>,
     len: usize,

@@ -1,13 +1,13 @@
 //! The case that a small bin cannot help with, after the experiment with glibc's small bins: small
-//! chunks that nobody freed, but that remained when a larger free chunk was split. glibc puts them
+//! chunks that were not freed, but remained when a larger free chunk was split. glibc puts them
 //! into its unsorted list, and the next request of another size has to sort them.
 //!
 //! A round makes `remainders` holes between live blocks, each of another size in turn, then
 //! asks for a little less than each hole, which leaves a small piece of it. Holes and requests are
-//! larger than what a thread's cache takes, and so are the blocks between the holes: at the end of a
-//! round all of it merges into one free block, below a block that stays, and the next round begins as
-//! this one did. Few remainders in a round are the experiment's `little`, many its `many`; its
-//! constants are not known, these are our own.
+//! larger than what a thread's cache takes, and so are the blocks between the holes. At the end of
+//! a round all of it merges into one free block, below a block that stays, and the next round
+//! begins as this one did. Few remainders in a round are the experiment's `little`, many its
+//! `many`; its constants are not known, these are our own.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};

@@ -3,9 +3,9 @@
 //! for sizes that no small chunk serves, so that glibc walks the list and sorts it. An allocator
 //! that takes freed small blocks straight to their place has nothing to walk.
 //!
-//! Of each of the small sizes `cache + 2 * filler + 1` blocks are allocated. When all are there, of each
-//! size `cache` blocks are freed, which fills a thread's cache of that size; then every second of
-//! the others, whose neighbours stay alive so that nothing is merged.
+//! Of each of the small sizes `cache + 2 * filler + 1` blocks are allocated. When all are there, of
+//! each size `cache` blocks are freed, which fills a thread's cache of that size; then every second
+//! of the others, whose neighbours stay alive so that nothing is merged.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take};
@@ -130,7 +130,8 @@ mod tests {
             .iter()
             .filter_map(|call| if let Call::Free(number, _) = call { Some(*number) } else { None })
             .collect();
-        // Of the eight of each size: the first three into the cache, then two with live ones around.
+        // Of the eight of each size: the first three into the cache, then two with live ones
+        // around.
         let expected = (0..CHUNKS).flat_map(|class| [0, 1, 2, 4, 6].map(|at| class * 8 + at));
         assert!(freed.iter().copied().eq(expected), "{freed:?}");
         assert_eq!(calls[missed + 1], Call::Malloc(missing(1)));

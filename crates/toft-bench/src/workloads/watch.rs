@@ -1,5 +1,5 @@
 //! A heap for the tests of the workloads: the process's `malloc`, and what was asked of it. Unlike
-//! [`Probe`](crate::heap::Probe) each has counts of its own, so that tests may run side by side.
+//! [`Probe`](crate::heap::Probe) each has its own counts, so that tests may run side by side.
 
 use crate::heap::{Heap, Libc};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

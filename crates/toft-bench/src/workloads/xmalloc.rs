@@ -1,7 +1,7 @@
-//! After Lever and Boreham, as the published benchmark xmalloc-test does it: half of the threads only
-//! allocate, the others only free what they are given, a batch of 4096 at a time. Batches wait on a
-//! stack that all threads share. The published program runs for seconds; this one makes a fixed
-//! number of batches.
+//! After Lever and Boreham, as the published benchmark xmalloc-test does it: half of the threads
+//! only allocate, the others only free what they are given, a batch of 4096 at a time. Batches wait
+//! on a stack that all threads share. The published program runs for seconds; this one makes a
+//! fixed number of batches.
 
 use super::{Workload, on_any_heap};
 use crate::heap::{Heap, take, take_filled};

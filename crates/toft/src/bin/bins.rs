@@ -8,19 +8,20 @@
 //!
 //! The slab is kept as its distance from a slab of nothing that lies before the bins. Fresh memory
 //! is therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
-//! needs no null check. The address of the next slot is worked out one call ahead: malloc returns it
-//! without waiting for the multiplication, and so does what its caller does with it. The hardened build takes
-//! any claimed slot. It draws the number of the one that comes next a call ahead, too, so that its memory is fetched
-//! meanwhile: by a generator of the bin's own, which the heap's dice begin anew at each claim (`draw.rs`).
+//! needs no null check. The address of the next slot is worked out one call ahead: malloc returns
+//! it without waiting for the multiplication, and so does what its caller does with it. The
+//! hardened build takes any claimed slot. It draws the number of the next one a call ahead, too, so
+//! that its memory is fetched meanwhile. Each bin has a generator, which the heap's dice seed again
+//! at each claim (`draw.rs`).
 //!
 //! Invariants:
 //! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
-//! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or when
-//!   another heap takes it over.
-//! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Where slots are
-//!   handed out in random order, it is the state of a generator, and the number of a claimed slot; or of
-//!   another one of the claim's group, and then nothing is taken before `refill`.
-//! - B4 nobody writes to the slab of nothing.
+//! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or
+//!   when another heap takes it over.
+//! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Where slots
+//!   are handed out in random order, it is the state of a generator, and the number of a claimed
+//!   slot; or of another one of the claim's group, and then nothing is taken before `refill`.
+//! - B4 the slab of nothing is never written.
 //! - B5 each slab of a list but the first knows the one before it.
 
 use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
@@ -40,7 +41,8 @@ struct Bin {
 }
 
 impl Bin {
-    /// Where slots are handed out in random order: the state of a generator, and the slot that comes next.
+    /// Where slots are handed out in random order: the state of a generator, and the slot that
+    /// comes next.
     #[inline(always)]
     fn halves(&self) -> &[AtomicU32; 2] {
         // SAFETY: eight bytes, aligned to eight; in such a build they are used in no other way.
@@ -61,16 +63,16 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// The bins that lie behind `head`.
+    /// The bins that follow `head`.
     ///
     /// # Safety
     /// 1. The bins live for ever, begin as zero, and there is one for each index used.
-    /// 2. The caller holds the heap: nobody else uses its bins for as long as this value is used. Or it
-    ///    asks for nothing but `draws_from`.
+    /// 2. The caller holds the heap: only the caller uses its bins for as long as this value is
+    ///    used. Or it calls only `draws_from`.
     /// 3. The bins contain nothing but what this type writes.
     #[inline(always)]
     pub unsafe fn behind(head: &BinsHead) -> Bins {
-        // From its address, so that what lies behind it may be used too.
+        // From its address, so that what follows it may be used too.
         Bins { head: core::ptr::with_exposed_provenance((&raw const *head).expose_provenance()) }
     }
 
@@ -97,8 +99,8 @@ impl Bins {
         self.slab_of(self.bin(index))
     }
 
-    /// Whether a slab is the bin's current one. Any thread; to others than the holder of the heap, a
-    /// hint.
+    /// Whether a slab is the bin's current one. Any thread; to others than the holder of the heap,
+    /// a hint.
     pub fn draws_from(self, index: usize, slab: &Slab) -> bool {
         self.bin(index).slab.load(Relaxed) == address_of(slab).wrapping_sub(self.nothing())
     }
@@ -111,8 +113,9 @@ impl Bins {
         let bin = self.bin(index);
         let word = if address == 0 { 0 } else { address.wrapping_sub(self.nothing()) };
         if RANDOM_ORDER {
-            // In this order, because a signal handler in between must not take a slot by the number that another slab's
-            // claim has left: who comes has no claim, or the one that goes has none.
+            // In this order, because a signal handler in between must not take a slot by the number
+            // that another slab's claim has left: who comes has no claim, or the one that goes has
+            // none.
             let [_, next] = bin.halves();
             let comes = slab_at(address).map_or(0, Slab::first_of_claim);
             next.store(comes, Relaxed);
@@ -159,8 +162,8 @@ impl Bins {
         Some(address)
     }
 
-    /// Hands out any of the claimed slots, if there is one, and has the memory of the one that comes next
-    /// fetched: it was freed long ago. The fast path of the hardened build's malloc.
+    /// Hands out any of the claimed slots, if there is one, and has the memory of the one that
+    /// comes next fetched: it was freed long ago. The fast path of the hardened build's malloc.
     #[inline(always)]
     pub fn take(self, index: usize) -> Option<Taken<'static>> {
         let bin = once(self.bin(index));
@@ -191,7 +194,8 @@ impl Bins {
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
             let [_, next] = bin.halves();
-            // Before the claim can be seen: a signal handler that comes before `draw` takes a slot of it, or none.
+            // Before the claim can be seen: a signal handler that comes before `draw` takes a slot
+            // of it, or none.
             let any = slab.claimed() != 0
                 || slab.refill(self.dice().throw(), |_| next.store(slab.first_of_claim(), Relaxed));
             if any {
@@ -202,8 +206,8 @@ impl Bins {
         slab.refill(0, |first| bin.next.store(first, Relaxed))
     }
 
-    /// A slot at `address` was just freed: where its slab is the current one, and the slot lies before
-    /// what is claimed, it is the next to be handed out.
+    /// A slot at `address` was just freed: where its slab is the current one, and the slot lies
+    /// before what is claimed, it is the next to be handed out.
     #[inline(always)]
     pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
         if !RANDOM_ORDER && self.draws_from(index, slab) {
@@ -232,10 +236,10 @@ impl Bins {
         }
     }
 
-    /// The current slab's claim is used up: claims more from it, or from the next slab that has free
-    /// slots; slabs without are taken off. `wake` maps the pages of a dormant slab, or asks for one
-    /// that was set aside, and says whether it may be used. False when the bin has nothing left that
-    /// can be used now.
+    /// The current slab's claim is used up: claims more from it, or from the next slab that has
+    /// free slots; slabs without are taken off. `wake` maps the pages of a dormant slab, or asks
+    /// for one that was set aside, and returns true if it may be used. Returns false when the bin
+    /// has nothing left that can be used now.
     pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);
@@ -245,7 +249,7 @@ impl Bins {
             if self.refill(index) {
                 return true;
             }
-            // Nobody but its owner wakes it: what `refill` has seen of that is still so.
+            // Only its owner wakes it: what `refill` has seen of that is still so.
             if !slab.is_awake() {
                 if wake(slab) {
                     continue;
@@ -312,8 +316,8 @@ impl Bins {
         None
     }
 
-    /// Makes B3 true of every bin, and I2 of the slab that it draws from, where a thread may have been stopped in the middle of
-    /// `pop` or `take`.
+    /// Makes B3 true of every bin, and I2 of the slab that it draws from, where a thread may have
+    /// been stopped in the middle of `pop` or `take`.
     pub fn look_again(self, partitions: usize) {
         for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
             let slab = self.current(index);

@@ -1,13 +1,15 @@
-//! How far it is to the next allocation that is told to a probe, in bytes: random, and on average what was asked for, so
-//! that each byte that is allocated is as likely as any other to be the one.
+//! The distance to the next allocation that is reported to a probe, in bytes. It is random, with
+//! the requested average, so that each allocated byte is equally likely to be chosen.
 //!
-//! The bytes between two are drawn from an exponential distribution: the chosen bytes are then a Poisson process over
-//! all that are allocated, and what they stand for adds up, on average, to what was allocated.
+//! The bytes between two are drawn from an exponential distribution. The chosen bytes are then a
+//! Poisson process over all that are allocated: on average, what they stand for adds up to what was
+//! allocated.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
-/// The distance of one heap. Its holder only; a signal handler that comes in between may draw the same.
+/// The distance of one heap. Its holder only; a signal handler that comes in between may draw the
+/// same.
 #[derive(Debug)]
 pub struct Distance {
     /// Bytes up to the chosen one, which is the last of them; zero before the first was drawn.
@@ -19,7 +21,7 @@ pub struct Distance {
 /// Most numbers that are drawn for one block: a larger one has about as many as it should.
 const DRAWS_MOST: u64 = 64;
 
-/// log2 has so many bits behind the point.
+/// Fraction bits of log2.
 const BITS: u32 = 24;
 /// The natural logarithm of 2, with as many.
 const LN_2: u64 = 11_629_080;
@@ -30,8 +32,8 @@ impl Distance {
         Distance { left: AtomicU64::new(0), random: AtomicU64::new(0) }
     }
 
-    /// Passes a block of so many bytes; says how many chosen bytes it has. They are `mean` apart, one at least; `seed`
-    /// tells heaps apart.
+    /// Passes a block of `bytes`; returns the number of chosen bytes it has. They are `mean` apart,
+    /// at least one; `seed` tells heaps apart.
     pub fn pass(&self, bytes: usize, mean: usize, seed: usize) -> u64 {
         let (mut bytes, mean, mut chosen) = (bytes as u64, mean as u64, 0);
         let mut left = match self.left.load(Relaxed) {
@@ -52,7 +54,8 @@ impl Distance {
         chosen
     }
 
-    /// How many of `count` slots of `size` bytes come before the one that has the next chosen byte; those are passed.
+    /// How many of `count` slots of `size` bytes come before the one that has the next chosen byte;
+    /// those are passed.
     pub fn pass_slots(&self, count: usize, size: usize) -> usize {
         let left = self.left.load(Relaxed);
         let before = left.saturating_sub(1) / (size as u64).max(1);
@@ -61,8 +64,9 @@ impl Distance {
         passed as usize
     }
 
-    /// The chosen byte is owed to a slot for which a claim was cut: says where in it. What else the thread allocates until
-    /// then has distances of its own; else it would be chosen in that slot's place.
+    /// The chosen byte is owed to a slot for which a claim was cut: returns where in it. Until then
+    /// the thread's other allocations draw separate distances; else one would be chosen in that
+    /// slot's place.
     pub fn owe(&self) -> u64 {
         let left = self.left.load(Relaxed);
         self.left.store(0, Relaxed);
@@ -97,7 +101,8 @@ impl Default for Distance {
     }
 }
 
-/// log2 of a number from 1 to 2, which is given with 63 bits behind the point: squared again and again.
+/// log2 of a number from 1 to 2, which is given with 63 bits behind the point: squared again and
+/// again.
 fn log2_of_mantissa(mut x: u64) -> u64 {
     let mut log = 0;
     for _ in 0..BITS {
@@ -131,8 +136,8 @@ mod tests {
         }
     }
 
-    /// As an exponential distribution has them: the mean, and how many are longer than so many means. Each bound is
-    /// six standard deviations away.
+    /// As an exponential distribution has them: the mean, and the share that is longer than `means`
+    /// means. Each bound is six standard deviations away.
     #[test]
     fn distances_are_exponential() {
         let (distance, count) = (Distance::new(), 200_000);
@@ -148,7 +153,8 @@ mod tests {
         }
     }
 
-    /// Whatever the sizes, chosen bytes stand for what passes: in slots of a claim, alone, and as one huge block.
+    /// Whatever the sizes, chosen bytes stand for what passes: in slots of a claim, alone, and as
+    /// one huge block.
     #[test]
     fn what_is_chosen_adds_up() {
         let distance = Distance::new();

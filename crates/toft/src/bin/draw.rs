@@ -1,5 +1,5 @@
-//! Which of the claimed slots the hardened build takes: any, by a generator of the bin's own; and the memory of the one that
-//! comes next is fetched meanwhile.
+//! Which of the claimed slots the hardened build takes: any, by a generator of the bin's own; and
+//! the memory of the one that comes next is fetched meanwhile.
 
 use crate::slab::{GROUP_SLOTS, Slab};
 
@@ -19,7 +19,7 @@ pub struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// Has more of a large slot fetched ahead: malloc will look at all of it.
+    /// Has more of a large slot fetched ahead: malloc will read all of it.
     #[inline(always)]
     pub fn fetch_ahead(&self) {
         FURTHER_LINES.iter().for_each(|&line| prefetch(self.next.wrapping_add(line)));
@@ -28,13 +28,15 @@ impl Taken<'_> {
 
 /// Bytes of a slot of which one line is fetched ahead.
 pub const FETCHED_BY_LINES: usize = 128;
-/// Of larger slots more lines than the first are fetched ahead; the processor sees by these that more will be read.
+/// Of larger slots more lines than the first are fetched ahead; the processor sees by these that
+/// more will be read.
 const FURTHER_LINES: [usize; 3] = [64, 128, 192];
 
-/// Multiplier of a generator of 32 bits, of which the highest are used; each claim begins it anew.
+/// Multiplier of a generator of 32 bits, of which the highest are used; each claim seeds it again.
 pub(super) const GENERATOR: u32 = 747796405;
 
-/// The slot of one of the bits that are set, the first from a random place on, in the group of another slot.
+/// The slot of one of the bits that are set, the first from a random place on, in the group of
+/// another slot.
 #[inline(always)]
 pub(super) fn draw_from(bits: u64, random: u32, slot: u32) -> u32 {
     const GROUP: u32 = GROUP_SLOTS as u32;
@@ -49,7 +51,8 @@ fn lowest(bits: u64) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let number: u64;
-        // SAFETY: changes a register. On old processors that leaves it as it is, where no bit is set.
+        // SAFETY: changes a register. On old processors that leaves it as it is, where no bit is
+        // set.
         unsafe {
             core::arch::asm!("tzcnt {0}, {1}", lateout(reg) number, in(reg) bits,
                 options(pure, nomem, nostack));
@@ -60,7 +63,7 @@ fn lowest(bits: u64) -> u32 {
     bits.trailing_zeros()
 }
 
-/// The same reference, worked out once: the compiler would work it out again for each of several uses.
+/// `reference`, worked out once: the compiler would work it out again for each of several uses.
 #[inline(always)]
 pub(super) fn once<T>(reference: &'static T) -> &'static T {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

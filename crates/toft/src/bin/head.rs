@@ -1,5 +1,5 @@
-//! What lies before the bins of a heap: the slab of nothing that empty bins draw from, and what every malloc reads or its
-//! holder keeps beside them.
+//! What lies before the bins of a heap: the slab of nothing that empty bins draw from, and what
+//! every malloc reads or its holder keeps beside them.
 
 use super::Distance;
 use super::bins::BIN_WORDS;
@@ -11,16 +11,17 @@ use crate::sync::AtomicUsize;
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct BinsHead {
-    /// What an empty bin's current slab is. It never has a claim, and nobody writes to it.
+    /// The current slab of an empty bin. It never has a claim, and is never written.
     pub(super) nothing: Slab,
     /// A small request's class in words, by `(size + 15) / 16`.
     small: [u8; SMALL_STEPS],
     /// Thrown by the holder of the heap.
     dice: Dice,
-    /// To the next allocation that is told of.
+    /// The distance to the next allocation that is reported.
     distance: Distance,
-    /// Where the call of the program lies that this thread is in, as far as that is known: its return address's address,
-    /// and its frame pointer. Zeros otherwise, and of a call that did not say so.
+    /// Where the call of the program lies that this thread is in, as far as that is known: its
+    /// return address's address, and its frame pointer. Zeros otherwise, and of a call that did not
+    /// say so.
     call: [AtomicUsize; 2],
 }
 
@@ -47,7 +48,7 @@ impl BinsHead {
         &self.call
     }
 
-    /// How far it is to the next allocation that is told of. Holder only.
+    /// The distance to the next allocation that is reported. Holder only.
     #[inline]
     pub fn distance(&self) -> &Distance {
         &self.distance

@@ -30,8 +30,8 @@ use counters::Counters;
 
 pub(super) use find::Found;
 
-/// A whole allocator. Never changes after it is built, but for what its parts point to, so the
-/// process's own one lies in read-only memory.
+/// A whole allocator. After it is built only what its parts point to changes: the process's
+/// allocator is in read-only memory.
 #[derive(Debug)]
 pub struct Allocator<O> {
     /// What every free reads.
@@ -133,18 +133,18 @@ impl<O> Allocator<O> {
 }
 
 impl<O: Os> Allocator<O> {
-    /// The same allocator with a pool of sampled blocks.
+    /// Adds a pool of sampled blocks.
     pub(super) fn with_guarded(self, guarded: Guarded) -> Allocator<O> {
         Allocator { guarded, ..self }
     }
 
-    /// The same allocator, that follows these hints. Before it is used.
+    /// Makes the allocator follow these hints. Call it before the allocator is used.
     pub(super) fn with_hints(self, hints: Hints) -> Allocator<O> {
         self.sites.reserve(hints.groups());
         Allocator { hints, ..self }
     }
 
-    /// The same allocator, which may have a thread of its own.
+    /// Permits the allocator to have a separate thread.
     ///
     /// # Safety
     /// 1. It is put where it stays for as long as the process lives, before it is used.
@@ -162,8 +162,8 @@ impl<O: Os> Allocator<O> {
         &self.os
     }
 
-    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has none yet.
-    /// Remembered in `heap`, which the caller holds.
+    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
+    /// none yet. Remembered in `heap`, which the caller holds.
     #[inline]
     pub(super) fn row(&self, heap: &Heap, site: usize) -> usize {
         if !self.sites.is_exact() {
@@ -179,7 +179,7 @@ impl<O: Os> Allocator<O> {
     #[inline(never)]
     fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
         let number = match self.learn(heap, site, None) {
-            // Whoever knows where the call came from has looked through it.
+            // A caller that knows the call's place has looked through the wrapper already.
             STEP_FIRST.. => self.sites.shared_number(site),
             number => number,
         };
@@ -191,12 +191,12 @@ impl<O: Os> Allocator<O> {
         self.wrappers.count() + self.watch.count()
     }
 
-    /// Those of them that nobody has named: what they had handed out before is counted as theirs.
+    /// The number of unnamed wrappers among them: their earlier blocks are counted as their own.
     pub fn found_wrappers(&self) -> usize {
         self.watch.count()
     }
 
-    /// Where everything lies.
+    /// The addresses of all parts.
     pub fn layout(&self) -> Layout {
         let metadata = self.counters.addr();
         let (data, span, large_span) = (self.base, self.span, self.large_span);
@@ -229,7 +229,7 @@ impl<O: Os> Allocator<O> {
         &self.samples
     }
 
-    /// Bytes of empty slabs that are nobody's and may still be resident.
+    /// Bytes of empty unowned slabs that may still be resident.
     pub fn kept_slab_bytes(&self) -> usize {
         self.pool.kept_bytes()
     }
@@ -256,8 +256,8 @@ impl<O: Os> Allocator<O> {
         bytes
     }
 
-    /// Verifies every slab, the large blocks, and every heap's lists. For tests and the fuzzer: no other thread may be
-    /// using the allocator.
+    /// Verifies every slab, the large blocks, and every heap's lists. For tests and the fuzzer: no
+    /// other thread may be using the allocator.
     pub fn check(&self) -> Result<(), Violation> {
         let mut result = Ok(());
         self.for_each_slab(|slab| {

@@ -1,10 +1,11 @@
-//! Slots whose pages have gone back, in the hardened build: malloc looks at what is in memory of them, and does not
-//! bring the rest there.
+//! Slots whose pages are not resident, in the hardened build: malloc checks only the resident
+//! pages, and does not bring in the rest.
 //!
-//! To read a page that is away costs a fault, and the program's first write to it another. Of smaller slots each page is
-//! got for writing at once (`harden/wipe`); who asks for more often uses the beginning only. There the kernel is asked
-//! which pages are in memory, and what is not is discarded once more, so that it reads as zero whatever happens. Where there is
-//! swap every byte is looked at all the same: what was written after a free may be there.
+//! Reading a page that is away costs a fault, and the program's first write to it another. Smaller
+//! slots get each page for writing at once (`harden/wipe`); a program that requests more often uses
+//! the beginning only. For larger slots malloc asks the kernel which pages are resident. It
+//! discards the others again, so that they read as zero in any case. Where there is swap, malloc
+//! checks every byte all the same: a write after a free may be there.
 
 use super::Allocator;
 use crate::harden::{PAGE_LEAST, is_zero, touch};
@@ -12,8 +13,9 @@ use crate::os::seccomp::Calls;
 use crate::os::{Os, PIECE_BYTES};
 
 impl<O: Os> Allocator<O> {
-    /// Whether a slot is zero, of which some pages may be away, as far as that can be told without bringing them; those
-    /// are zero from here on. No, where it is not, or nothing can be told: then every byte is to be looked at.
+    /// Whether a slot is zero, of which some pages may be away, as far as that can be told without
+    /// bringing them; those are zero from here on. No, where it is not, or nothing can be told:
+    /// then every byte is to be looked at.
     #[cold]
     #[inline(never)]
     pub(super) fn is_zero_or_away(&self, address: usize, bytes: usize) -> bool {
@@ -25,8 +27,8 @@ impl<O: Os> Allocator<O> {
         // What shares a page with another slot is in memory most often, and will be used soon.
         let edges = [(address, first), (end, address + bytes)];
         let sound = edges.iter().filter(|(from, to)| from < to).all(|&(from, to)| {
-            // SAFETY: (1) a part of a slot that malloc has taken and not given to anybody yet; both ends are multiples
-            // of 16; (2) the processor was asked.
+            // SAFETY: (1) a part of a slot that malloc has taken and not given to anybody yet; both
+            // ends are multiples of 16; (2) the processor was asked.
             unsafe {
                 touch(from, to - from);
                 is_zero(from, to - from, self.long_vectors)
@@ -44,7 +46,7 @@ impl<O: Os> Allocator<O> {
         sound
     }
 
-    /// The same, of whole pages of a slot, so many as are asked about at once.
+    /// Whether whole pages of a slot are zero or away, as many as one query of the kernel covers.
     fn is_piece_zero(&self, start: usize, len: usize) -> bool {
         let (mut zero, mut seen) = (true, start);
         let known = self.permit(Calls::RESIDENT).is_some_and(|_permit| {

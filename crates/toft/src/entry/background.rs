@@ -5,8 +5,9 @@
 //!            '--- the system says no ---> Refused     '--- a sweep finds nothing to do ----------^
 //! ```
 //!
-//! The thread sweeps, sleeps for the decay time, and sweeps again, for as long as there is something
-//! to wait for; then it looks more and more rarely. A program that stays small never has it.
+//! The thread sweeps, sleeps for the decay time, and sweeps again, for as long as there is
+//! something to wait for; then it looks more and more rarely. A program that stays small never has
+//! it.
 
 use super::compact::Passes;
 use super::{Allocator, Which};
@@ -22,10 +23,10 @@ use crate::thread::{Heap, Seat};
 const LARGE_PROGRAM: usize = 16 << 20;
 /// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
 const SETTLED: u32 = 8;
-/// A tick is so many milliseconds, more or less.
+/// Milliseconds in a tick, more or less.
 const TICK: u32 = 25;
-/// The share of a processor that looking may take, as a divisor; what it takes is estimated, because
-/// clocks tell how long the processor was elsewhere, too.
+/// The share of a processor that looking may take, as a divisor; what it takes is estimated,
+/// because clocks tell how long the processor was elsewhere, too.
 const SHARE: u32 = 20;
 const SLABS_IN_A_MILLISECOND: u32 = 5_000;
 /// Milliseconds between two sweeps, at least.
@@ -35,7 +36,7 @@ const REST_LEAST: u32 = 1_000;
 const REST_MOST: u32 = 64_000;
 
 impl<O: Os> Allocator<O> {
-    /// On slow paths: sees to it that what lies idle goes back. Costs little where nothing is due.
+    /// On slow paths: returns idle memory to the OS. Costs little where nothing is due.
     pub fn tend(&self, heap: &Heap, seat: &Seat) {
         let left = self.leave_to_thread();
         if left && !self.reclaimer.is_blind() {
@@ -50,7 +51,8 @@ impl<O: Os> Allocator<O> {
         self.large.decay(&self.os, ticks);
     }
 
-    /// The same, where a large block was freed. Where none has pages nobody need be woken for them.
+    /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
+    /// thread.
     pub(super) fn tend_large(&self) {
         if self.large.kept_bytes() != 0 && !self.leave_to_thread() {
             self.large.decay(&self.os, self.decay_ticks());
@@ -61,16 +63,16 @@ impl<O: Os> Allocator<O> {
         self.options.decay / TICK
     }
 
-    /// Whether the calls of the program have nothing to do. Wakes the thread, or starts it, where that
-    /// is due.
+    /// Whether the calls of the program have nothing to do. Wakes the thread, or starts it, where
+    /// that is due.
     fn leave_to_thread(&self) -> bool {
         match self.options.reclaim {
             Reclaim::Auto | Reclaim::Thread => {}
             Reclaim::Calls => return false,
             Reclaim::Off => return true,
         }
-        // A thread cannot reach the slabs of running threads any more, and to start one takes calls that
-        // the filter may not know.
+        // A thread cannot reach the slabs of running threads any more, and to start one takes calls
+        // that the filter may not know.
         if self.filter().is_installed() {
             return false;
         }
@@ -116,7 +118,8 @@ impl<O: Os> Allocator<O> {
         self.os.ticks().wrapping_sub(self.reclaimer.forked_at()) >= SETTLED
     }
 
-    /// A slab has got pages: where the program has grown much since the last sweep, it is time for one.
+    /// A slab has got pages: where the program has grown much since the last sweep, it is time for
+    /// one.
     #[inline]
     pub(super) fn note_growth(&self) {
         if self.reclaimer.life() == Life::Awake && self.pool.bytes() >= self.reclaimer.limit() {
@@ -124,12 +127,12 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Starts the thread, unless another thread does. Says whether there is one.
+    /// Starts the thread, unless another thread does. Returns true if there is one.
     #[cold]
     #[inline(never)]
     fn start_thread(&self) -> bool {
-        // A child that runs in its parent's memory must not: the thread would end with it. What is not known
-        // yet may be later, and what is refused once is refused for good.
+        // A child that runs in its parent's memory must not: the thread would end with it. What is
+        // not known yet may be later, and what is refused once is refused for good.
         if !self.for_ever || self.os.process() != self.reclaimer.process() {
             return false;
         }
@@ -144,7 +147,8 @@ impl<O: Os> Allocator<O> {
         }
         self.prepare_to_compact();
         let this = (&raw const *self).expose_provenance();
-        // Without barriers the slabs of running threads are left to their calls, as some containers have it.
+        // Without barriers the slabs of running threads are left to their calls, as some containers
+        // have it.
         self.reclaimer.set_blind(!self.barrier());
         // A filter that is installed from here on is for the calling thread first.
         let started = self.permit(Calls::RECLAIMER).is_some_and(|_permit| {
@@ -163,8 +167,8 @@ impl<O: Os> Allocator<O> {
         self.filter().permit(&self.os, calls, self.options.reclaim == Reclaim::Thread)
     }
 
-    /// Finds out what a filter allows that the program was started under, where that is not known; says whether it
-    /// is known what may be called. Not on a fast path: it creates a child.
+    /// Finds out what an inherited filter of system calls allows, unless that is known. Returns
+    /// true if the permitted calls are known. Not on a fast path: it creates a child.
     #[cold]
     #[inline(never)]
     pub fn probe_filter(&self) -> bool {
@@ -225,15 +229,15 @@ impl<O: Os> Allocator<O> {
             } else if self.reclaimer.change(Life::Awake, Life::Asleep) {
                 self.os.sleep_on(word, 0, rest.min(self.rest_most()));
                 rest = if word.load(Relaxed) != 0 { REST_LEAST } else { (2 * rest).min(REST_MOST) };
-                // Who has woken it has said so already.
+                // The waking thread has made this change already.
                 self.reclaimer.change(Life::Asleep, Life::Awake);
             }
             word.swap(0, AcqRel);
         }
     }
 
-    /// Sends out what has been cold for `TOFT_COLD` seconds, if it is that long since it was done last:
-    /// at `looked`. Says when it was.
+    /// Sends out what has been cold for `TOFT_COLD` seconds, if it is that long since the last
+    /// time, at `looked`. Returns the time of the last scan.
     fn look_for_cold(&self, looked: u32) -> u32 {
         let (now, cold) = (self.os.ticks(), self.options.cold);
         let ticks = u64::from(cold) * 1000 / u64::from(TICK);

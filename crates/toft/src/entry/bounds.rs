@@ -1,5 +1,5 @@
-//! Whether a function that copies or fills stays within the block that it begins in: for `libtoft_checked.so`,
-//! which has `memcpy` and its like in front of the C library's.
+//! Whether a function that copies or fills stays within the block that it begins in: for
+//! `libtoft_checked.so`, which has `memcpy` and its like in front of the C library's.
 
 use super::allocator::Found;
 use super::misuse::{Line, head};
@@ -9,8 +9,8 @@ use crate::os::Os;
 use crate::policy::WIPE;
 
 impl<O: Os> Allocator<O> {
-    /// Names an access of `bytes` bytes at `address` that does not stay within one live block; says whether it does.
-    /// What is not of this allocator is none of its business, and what lies between guard pages names itself.
+    /// Names an access of `bytes` bytes at `address` that leaves its live block. Returns true if it
+    /// stays within. Ignores foreign addresses, and guarded blocks, whose faults name themselves.
     pub fn stays_within(&self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
         if bytes == 0 || !self.may_be_block(address) || self.is_being_cleared(address, bytes) {
             return true;
@@ -40,8 +40,9 @@ impl<O: Os> Allocator<O> {
         false
     }
 
-    /// Whether this may be the hardened build itself, which clears what was just freed by that very `memset`: whole
-    /// slots, or pages of them counted from their start, which a program has no reason to.
+    /// Whether this may be the hardened build itself, which clears what was just freed by that very
+    /// `memset`: whole slots, or pages of them counted from their start, which a program has no
+    /// reason to.
     fn is_being_cleared(&self, address: usize, bytes: usize) -> bool {
         if !WIPE {
             return false;

@@ -1,12 +1,13 @@
-//! Live data that nobody uses goes out to swap: on demand, or when it has been cold for
-//! `TOFT_COLD` seconds. It is still there, and comes back when it is touched.
+//! Sends unused live data out to swap: on demand, or when it has been cold for `TOFT_COLD` seconds.
+//! It is still there, and the kernel brings it in when it is touched.
 //!
-//! Two looks: the first takes note of what there is, the second sends out what nothing has happened
-//! to since. By slab and large block: whether anything was allocated or freed there. By page:
-//! whether it was written to. Reading is not to be seen: [`Warmth`] tells what is done about that.
+//! There are two scans: the first notes what there is, the second sends out what nothing has
+//! happened to since. For each slab and large block: whether anything was allocated or freed there.
+//! For each page: whether it was written to. Reads are not visible: [`Warmth`] tells what is done
+//! about that.
 //!
-//! Paging out changes no contents, whoever has the pages by then: so nothing is held meanwhile, and a
-//! slab that is given back or compacted between look and call costs nothing but the call.
+//! Paging out changes no contents, whichever owner the pages have by then. So nothing is held
+//! meanwhile. A slab that is given back or compacted between scan and call costs only the call.
 
 use super::{Allocator, Which};
 use crate::large::{Block, BlockState};
@@ -19,7 +20,7 @@ use crate::sync::Ordering::Relaxed;
 /// Ranges of pages that are found and sent out with one pair of calls.
 const RANGES: usize = 32;
 
-/// One look at everything.
+/// One scan of everything.
 struct Look<'a, O> {
     all: &'a Allocator<O>,
     /// What tells of pages.
@@ -49,10 +50,10 @@ struct Run {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Sends live data out that nothing has happened to since the last call of this, and takes note of
-    /// the rest for the next one. Says how many bytes went: none where there is no swap, where the
-    /// kernel does not tell of pages, where there may be a filter of system calls, or while another
-    /// thread is at it. Any thread.
+    /// Sends out live data that nothing has happened to since the last call of this, and notes the
+    /// rest for the next one. Returns the number of bytes sent out. That is 0 where there is no
+    /// swap, where the kernel does not tell of pages, where there may be a filter of system calls,
+    /// or while another thread is at it. Any thread.
     pub fn page_out_cold(&self) -> usize {
         // A child that runs in its parent's memory has other descriptors.
         if self.os.process() != self.reclaimer.process() {
@@ -77,8 +78,8 @@ impl<O: Os> Allocator<O> {
         bytes
     }
 
-    /// Opens what tells of pages. Every call about it is an unusual one, with a permit of its own: a look
-    /// may take long.
+    /// Opens what tells of pages. Each unusual call about it takes a separate permit: a scan may
+    /// take long.
     pub(super) fn open_pages(&self) -> Option<u32> {
         let _permit = self.permit(Calls::COLD)?;
         self.os.open_pages().ok()
@@ -91,13 +92,14 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Has the kernel note writes to all slabs and large blocks. Says whether it does, of each.
+    /// Has the kernel note writes to all slabs and large blocks. Returns which of the two it notes.
     fn note_writes(&self, looking: &Looking) -> Noted {
         let kept = looking.watch();
         let alive =
             |watch: &u32| self.permit(Calls::COLD).is_some_and(|_permit| self.os.is_watch(*watch));
         let watch = kept.load(Relaxed).checked_sub(1).filter(alive);
-        // The first time, or the program has closed all descriptors: then nothing is noted any more.
+        // The first time, or the program has closed all descriptors: then nothing is noted any
+        // more.
         let open = || {
             let _permit = self.permit(Calls::COLD)?;
             self.os.open_watch().ok()
@@ -117,9 +119,9 @@ impl<O: Os> Allocator<O> {
             }
         };
         let mut noted = Noted::default();
-        // Who compacts has a watch of its own on slabs, and the kernel allows one only.
+        // Compaction has its own watch on slabs, and the kernel allows only one.
         if !self.options.compact {
-            // The addresses of a slab without pages may be somebody else's.
+            // The addresses of a slab without pages may have another mapping by now.
             let there = |slab: &Slab| !slab.is_dormant();
             self.small.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
             self.medium.for_each_range(there, |start, bytes| each(start, bytes, &mut noted.slabs));
@@ -133,7 +135,7 @@ impl<O: Os> Allocator<O> {
         noted
     }
 
-    /// Finds pages, and says how many bytes they are.
+    /// Finds pages, and returns their number of bytes.
     pub(super) fn find_pages(
         &self,
         pages: u32,

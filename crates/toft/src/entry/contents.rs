@@ -1,12 +1,14 @@
-//! What was left in slots that nobody has, verified while their threads go on: who writes there has a pointer to what
-//! was freed.
+//! Verifies what was left in free slots while their threads go on. A write there comes from a
+//! pointer to a freed block.
 //!
-//! Such a slot has the pattern of `TOFT_FILL=free`, or is zero where its pages have gone; without the pattern there is
-//! nothing to compare. In the hardened build it is zero, which is looked at in `verify_slots.rs` and `verify_others.rs`.
+//! Such a slot has the pattern of `TOFT_FILL=free`, or is zero where its pages are gone. Without
+//! the pattern there is nothing to compare. In the hardened build the slot is zero, and
+//! `verify_slots.rs` and `verify_others.rs` check it.
 //!
-//! A slot may be handed out, written and freed while it is looked at. So its state is read before and after its bytes,
-//! which the kernel reads (the page may go); and a byte counts as overwritten only when it is found so for a fifth of a second,
-//! look after look. Nobody has a slot between the pattern and its state: the first is there before the second says so.
+//! A slot may be handed out, written and freed during the check. So its state is read before and
+//! after its bytes, which the kernel reads (the page may go). A byte counts as overwritten only if
+//! every check finds it so for a fifth of a second. The pattern is written before the state says
+//! free.
 
 use super::damage::Damage;
 use super::extent::Extent;
@@ -21,8 +23,8 @@ use crate::slab::{Rest, Slab};
 const PIECE: usize = 4096;
 
 impl<O: Os> Allocator<O> {
-    /// Looks into all slots that nobody has, and names the first byte that was overwritten; says whether there is
-    /// none. Nothing, where the kernel may not read for us.
+    /// Checks all free slots, and names the first byte that was overwritten. Returns true if there
+    /// is none, or if the kernel may not read for us.
     pub(super) fn verify_contents(&self, extent: &Extent<'_>) -> bool {
         let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
         if HARDENED || !filled || !super::start::calls_are_looked_at() {
@@ -44,7 +46,7 @@ impl<O: Os> Allocator<O> {
         sound
     }
 
-    /// A slot of a slab that nobody has, and its byte that was overwritten.
+    /// A free slot of a slab, and its first overwritten byte.
     fn overwritten(&self, slab: &Slab) -> Option<(usize, usize)> {
         let (size, end) = (slab.size(), slab.slots() * slab.size());
         let mut at = 0;
@@ -58,7 +60,8 @@ impl<O: Os> Allocator<O> {
                 for slot in
                     (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes))
                 {
-                    // So it seems. The state was asked after the bytes here, and will be before them as well.
+                    // So it seems. The state was asked after the bytes here, and will be before
+                    // them as well.
                     let looks_bad = || {
                         let mut bytes = [0u8; PIECE];
                         let bad = is_left(slab, slot)
@@ -78,8 +81,8 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    /// Whether the bytes of a slot among those that were read at an offset are not what they must be, now that they
-    /// were read.
+    /// Whether the bytes of a slot among those that were read at an offset are not what they must
+    /// be, now that they were read.
     fn is_bad(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
         self.place_of(slab, slot, at, bytes).is_some() && is_left(slab, slot)
     }

@@ -1,5 +1,5 @@
-//! Naming what the hardened build finds wrong with a block: what was written where nobody may write,
-//! and a size that is not the block's.
+//! Names what the hardened build finds wrong with a block: a write outside live blocks, and a size
+//! that is not the block's.
 
 use super::misuse::{Line, head, tier};
 use super::{Allocator, Call};
@@ -16,9 +16,9 @@ pub(super) enum Damage {
     Before,
     /// The byte of this number of a free block was.
     AfterFree(usize),
-    /// The block was freed as one of so many bytes.
+    /// The block was freed with this size in bytes.
     Size(usize),
-    /// The byte of this number of a slot that nobody gets was.
+    /// The byte of this number of a reserved slot was.
     Reserved(usize),
 }
 
@@ -60,7 +60,7 @@ impl<O: Os> Allocator<O> {
 }
 
 impl<O: Os> Allocator<O> {
-    /// A large block was freed as one of so many bytes.
+    /// A large block was freed with a size of `given` bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn large_size_differs(
@@ -79,7 +79,7 @@ impl<O: Os> Allocator<O> {
         self.conclude(&mut line);
     }
 
-    /// A block of no bytes was freed as one of so many.
+    /// A zero-size block was freed with another size.
     #[cold]
     #[inline(never)]
     pub(super) fn nothing_size_differs(&self, address: usize, given: usize, call: Call) {

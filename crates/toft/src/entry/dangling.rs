@@ -1,12 +1,16 @@
-//! Dangling pointers, on demand: words that lead into blocks which were freed. `toft_dangling`, `TOFT_DANGLING`.
+//! Dangling pointers, on demand: words that lead into blocks which were freed. `toft_dangling`,
+//! `TOFT_DANGLING`.
 //!
-//! All memory that the program can write to is looked through: its data, stacks, other mappings, and every live block.
-//! A word that leads into a slot that was freed and not handed out again, into a freed large block, or into a freed
-//! guarded block, is named, with the block or the mapping that holds it. It need not be wrong: it may be never used
-//! again. And it need not be a pointer: it may be a number, or what an earlier call has left on a stack or an earlier owner in a
-//! block. One kind of word that is right is told apart: the end of a live block, which is where the next one begins.
+//! All memory that the program can write to is looked through: its data, stacks, other mappings,
+//! and every live block. A word that leads into a slot that was freed and not handed out again,
+//! into a freed large block, or into a freed guarded block, is named, with the block or the mapping
+//! that holds it. It need not be wrong: it may be never used again. And it need not be a pointer:
+//! it may be a number, or what an earlier call has left on a stack or an earlier owner in a block.
+//! One kind of word that is right is told apart: the end of a live block, which is where the next
+//! one begins.
 //!
-//! Nothing is stopped, nothing is remembered, and nothing ends the process. Memory is read by the kernel ([`peek`]).
+//! Nothing is stopped, nothing is remembered, and nothing ends the process. Memory is read by the
+//! kernel ([`peek`]).
 
 use super::allocator::Found;
 use super::detail::BlockFacts;
@@ -47,8 +51,9 @@ struct Look {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Looks for words that lead into freed blocks, names them, and says how many there are. The calling thread's stack
-    /// counts from `here`, where the library's own frames end; at the program's end it does not count.
+    /// Finds words that lead into freed blocks, names them, and returns their number. The calling
+    /// thread's stack counts from `here`, where the library's own frames end; at the program's end
+    /// it does not count.
     #[cold]
     #[inline(never)]
     pub fn sweep_for_dangling(&self, here: Option<usize>) -> usize {
@@ -141,8 +146,8 @@ impl<O: Os> Allocator<O> {
         (word.wrapping_sub(facts.begin) < facts.size).then_some(facts)
     }
 
-    /// Whether a word that leads to the start of a slot is rather the end of the live block before it: a word near by leads
-    /// into that.
+    /// Whether a word that leads to the start of a slot is rather the end of the live block before
+    /// it: a word near by leads into that.
     fn is_an_end(&self, words: &[usize; WORDS], number: usize, size: usize) -> bool {
         let Some(&end) = words.get(number) else { return false };
         let begin = end.wrapping_sub(size);
@@ -215,7 +220,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Every so many allocations that are looked at.
+    /// Sweeps each time the given number of allocations has been checked.
     pub(super) fn dangling_now_and_then(&self, looked_at: usize) {
         let every = self.options.dangling;
         if every > 1 && looked_at.is_multiple_of(every) {

@@ -1,6 +1,7 @@
-//! The rest of a report, behind its first line: who called, which block it is, where it was allocated and
-//! freed. As text to stderr, and as a line of JSON to the file that `TOFT_REPORT_FILE` names. Code is named by
-//! file, offset and build-id: `toft explain` makes functions and lines of that.
+//! The rest of a report, behind its first line: who called, which block it is, where it was
+//! allocated and freed. As text to stderr, and as a line of JSON to the file that
+//! `TOFT_REPORT_FILE` names. Code is named by file, offset and build-id: `toft explain` makes
+//! functions and lines of that.
 
 use super::Allocator;
 use super::allocator::Found;
@@ -39,8 +40,8 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_more(&self, line: &Line, stack: Option<&Stack>) {
-        // Another's rights: nothing of how the program is laid out. And of an allocator that is not the
-        // process's own this process knows nothing.
+        // Another's rights: nothing of how the program is laid out. And of an allocator that is not
+        // the process's own this process knows nothing.
         if !self.for_ever || self.hide_addresses {
             return;
         }
@@ -55,7 +56,7 @@ impl<O: Os> Allocator<O> {
         if self.misuses_are_fatal() {
             self.filter().nothing_follows(&self.os);
         }
-        // Who asks for the file, or for everything, says that the filter allows it.
+        // By `full` or a file the user states that an inherited filter allows it.
         let trusted = self.options.report == Report::Full || self.options.report_file.is_some();
         self.probe_filter();
         let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, trusted) else { return };

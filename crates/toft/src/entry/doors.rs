@@ -1,10 +1,11 @@
-//! The calls of `process.rs` behind a door: where `TOFT_PKEY` is on, the allocator's tables can be written to while
-//! one of them lasts, by its thread, and else by nobody. Hardened build only, so that the other one has not an
-//! instruction of it: there these are the calls themselves.
+//! Protection-key gate for the calls in `process.rs`. Where `TOFT_PKEY` is on, only the calling
+//! thread can write to the allocator's tables, and only during a call. Hardened build only; in the
+//! other build these are the calls themselves, without an extra instruction.
 //!
-//! A thread that was there before the key, and a signal handler, can at first not even read the tables: so every call
-//! goes through the door, those that only look as well. A handler that interrupts a call inside finds the door
-//! closed, opens and closes it for itself, and the call goes on inside: the kernel keeps its register.
+//! A thread that is older than the key, and a signal handler, can at first not even read the
+//! tables. So every call goes through the gate, also one that only reads. A handler that interrupts
+//! a call finds the gate closed, and opens and closes it for itself. The interrupted call then goes
+//! on inside: the kernel keeps its register.
 
 #[cfg(not(feature = "hardened"))]
 pub use super::process::*;

@@ -1,14 +1,15 @@
-//! The process's environment: read when the allocator starts, and kept as it would be without this library for the
-//! programs that the process starts.
+//! The process's environment: read when the allocator starts, and kept as it would be without this
+//! library for the programs that the process starts.
 //!
 //! ```text
 //! the kernel's vector, on the stack   argc | argv ... 0 | environment ... 0 | auxiliary vector ... 0 0
 //! ```
 //!
-//! The vector is never moved: runtimes (Go's) look for the auxiliary vector after the environment. `environ` is pointed
-//! at a copy of the whole vector that lacks the hidden variables; main's `envp` is what `environ` is when libc calls main,
-//! so the auxiliary vector is found after it, too. In the kernel's own vector a hidden variable becomes an empty string.
-//! No variable's text is changed: `/proc/PID/environ` shows what the process was started with.
+//! The vector is never moved: runtimes (Go's) look for the auxiliary vector after the environment.
+//! `environ` is pointed at a copy of the whole vector that lacks the hidden variables; main's
+//! `envp` is what `environ` is when libc calls main, so the auxiliary vector is found after it,
+//! too. In the kernel's own vector a hidden variable becomes an empty string. No variable's text is
+//! changed: `/proc/PID/environ` shows what the process was started with.
 
 use crate::os::process;
 use core::ffi::CStr;
@@ -101,7 +102,8 @@ fn seen(variable: &[u8]) -> Seen<'_> {
     }
 }
 
-/// Where this library stands in a list. Under another name it is taken to be the first, where `toft run` puts it.
+/// Where this library stands in a list. Under another name it is taken to be the first, where `toft
+/// run` puts it.
 fn own_entry(list: &[u8]) -> (usize, usize) {
     let mut first = None;
     let mut start = 0;
@@ -116,8 +118,9 @@ fn own_entry(list: &[u8]) -> (usize, usize) {
     first.unwrap_or((0, list.len()))
 }
 
-/// Takes this library out of `LD_PRELOAD`, and every option out of the environment, as far as programs that this process
-/// starts can see them. Where there is no memory for the copy, nothing is changed.
+/// Takes this library out of `LD_PRELOAD`, and every option out of the environment, as far as
+/// programs that this process starts can see them. Where there is no memory for the copy, nothing
+/// is changed.
 ///
 /// # Safety
 /// 1. `argc` and `argv` are what the kernel put on the stack, with what follows them.
@@ -130,16 +133,16 @@ pub(super) unsafe fn hide_from_children(argc: usize, argv: Strings) {
     }
 }
 
-/// Hides variables in the kernel's vector, and returns the environment of a copy of it that has those of `current`
-/// instead: a constructor that ran earlier may have set some.
+/// Hides variables in the kernel's vector, and returns the environment of a copy of it that has
+/// those of `current` instead: a constructor that ran earlier may have set some.
 ///
 /// # Safety
 /// 1. As for [`hide_from_children`].
 /// 2. As for [`hide_from_children`].
 /// 3. `current` is ended by null, as [`places`] wants it.
 unsafe fn hide(argc: usize, argv: Strings, current: Strings) -> Option<Strings> {
-    // SAFETY: duty 1: the environment follows the arguments and their null, the auxiliary vector the environment. (1) of
-    // `places` and `text`: duties 1 and 3; no string is changed at all.
+    // SAFETY: duty 1: the environment follows the arguments and their null, the auxiliary vector
+    // the environment. (1) of `places` and `text`: duties 1 and 3; no string is changed at all.
     unsafe {
         let initial = argv.add(argc + 1);
         let auxiliary = initial.add(places(initial).count() + 1).cast::<[usize; 2]>();

@@ -1,9 +1,10 @@
-//! How far a verification goes: over all of the heap, or for a bounded time. It counts the parts that were covered.
+//! How far a verification goes: over all of the heap, or for a bounded time. It counts the parts
+//! that were covered.
 
 use core::cell::Cell;
 
-/// Where a verification ends, and how many parts it has covered. A part is a slab, a large block or a quarantine,
-/// contents included.
+/// Where a verification ends, and how many parts it has covered. A part is a slab, a large block or
+/// a quarantine, contents included.
 pub struct Extent<'a> {
     clock: Option<Clock<'a>>,
     covered: Cell<usize>,

@@ -1,10 +1,10 @@
-//! The handler of SIGSEGV, there where `TOFT_GUARDED` is on: an access to the pool that must not be is named, and
-//! any other is the business of whoever handled the signal before.
+//! The handler of SIGSEGV, where `TOFT_GUARDED` is on. It names a bad access to the pool; any other
+//! fault goes to the earlier handler of the signal.
 //!
-//! The program may set a handler of its own at any time, instead of ours. So each sampled block puts ours back
-//! and remembers the program's, which is called for what is not ours. Where that in turn calls whom it has
-//! found before itself, us, the one that was there first of all is next: a handler that the kernel has called
-//! begins at the kernel's own frame, and one that was called by a function does not.
+//! The program may replace our handler at any time. So each sampled block puts ours back and
+//! remembers the program's, which is called for faults that are not ours. If that in turn calls
+//! ours, which it found before itself, the first handler of all is next. A handler called by the
+//! kernel begins at the kernel's frame; one called by a function does not.
 
 use super::Call;
 use super::doors::inside;
@@ -47,8 +47,8 @@ fn ours() -> usize {
     on_fault as *const () as usize
 }
 
-/// Puts the handler in place for the first time. It is there if the C library has allocated during the start, as musl's
-/// `pthread_atfork` does.
+/// Puts the handler in place for the first time. It is there if the C library has allocated during
+/// the start, as musl's `pthread_atfork` does.
 pub(super) fn begin(guarded: &Guarded) {
     stay_in_place(guarded);
     let (handler, flags) = guarded.chained(false);
@@ -107,8 +107,8 @@ unsafe extern "C" fn fault(
     }
 }
 
-/// What the kernel does without a handler: as soon as this one returns, the instruction faults again, or a signal
-/// that was sent comes again.
+/// What the kernel does without a handler: as soon as this one returns, the instruction faults
+/// again, or a signal that was sent comes again.
 pub(super) fn end_by_default(signal: c_int, sent: bool) {
     // SAFETY: a structure of integers, of which zero is the default.
     unsafe {
@@ -122,7 +122,7 @@ pub(super) fn end_by_default(signal: c_int, sent: bool) {
     }
 }
 
-/// Names an access that must not be; says whether it was one.
+/// Names a bad access. Returns true if it was one.
 fn is_named(address: usize, context: *mut c_void) -> bool {
     let allocator = allocator();
     let Some(access) = allocator.guarded.access(address) else { return false };
@@ -168,8 +168,8 @@ fn is_named(address: usize, context: *mut c_void) -> bool {
     true
 }
 
-/// The page was to be read before it was written, and the watcher has shut it: names the one who reads it. Who writes it
-/// goes on.
+/// An access to a page that the watcher has shut, because a read would come before its first write.
+/// Names a reader; a writer goes on.
 fn is_unset(slot: &Slot, address: usize, context: *mut c_void) -> bool {
     let allocator = allocator();
     let at = Registers::of(context);
@@ -227,13 +227,15 @@ impl Registers {
     }
 }
 
-/// Whether an instruction of aarch64 that accesses memory writes to it. Atomic operations, which do both, write.
+/// Whether an instruction of aarch64 that accesses memory writes to it. Atomic operations, which do
+/// both, write.
 #[cfg(any(test, target_arch = "aarch64"))]
 fn stores(code: u32) -> bool {
     let bits = |low: u32, count: u32| code >> low & ((1 << count) - 1);
     let vector = bits(26, 1) == 1;
     match bits(27, 3) {
-        // One register. Two bits tell: of vectors the lower one; of others only 00 stores, the rest extend the sign.
+        // One register. Two bits tell: of vectors the lower one; of others only 00 stores, the rest
+        // extend the sign.
         0b111 if bits(24, 1) == 0 && bits(21, 1) == 1 && bits(10, 2) == 0 && !vector => true,
         0b111 if vector => bits(22, 1) == 0,
         0b111 => bits(22, 2) == 0,

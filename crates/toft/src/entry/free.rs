@@ -134,8 +134,8 @@ impl<O: Os> Allocator<O> {
         if heap.owns(slab) {
             return self.free_flagged_mine(heap, slab, slot, address, call);
         }
-        // A wild pointer may lie in a slab that its owner is just opening, and then the slot was
-        // found with half of the numbers.
+        // A wild pointer may point into a slab that its owner is just opening. Then the slot was
+        // found from incomplete numbers.
         if VALIDATE && !slab.has_slot_at(slot, address) {
             return self.misused(call, address);
         }
@@ -168,7 +168,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// What is not plainly live was freed already, or a probe was told of it.
+    /// A slot that is not plainly live was freed already, or a probe knows of it.
     #[cold]
     #[inline(never)]
     fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
@@ -182,8 +182,8 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn credit_spent(&self, heap: &Heap, slab: &Slab) {
-        // A signal handler that came between the state and the credit may have emptied the slab and let
-        // go of it.
+        // A signal handler that came between the state and the credit may have emptied the slab and
+        // let go of it.
         if !heap.owns(slab) {
             return;
         }

@@ -17,8 +17,9 @@ use core::ffi::c_void;
 /// ```
 ///
 /// Errors: a request that cannot be met returns null, as `GlobalAlloc` asks. A block that is freed
-/// twice, or was never allocated, is named on stderr and ends the process. Statistics, leaks and profiles that the
-/// environment asks for are written when the program ends, but not when it aborts.
+/// twice, or was never allocated, is named on stderr and ends the process. Statistics, leaks and
+/// profiles that the environment asks for are written when the program ends, but not when it
+/// aborts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toft;
 
@@ -70,15 +71,17 @@ unsafe extern "C" fn realloc_entry(address: usize, size: usize, site: usize) -> 
 
 /// What runs before main and when the program ends, by `exit` or by main's return.
 ///
-/// libc runs what lies in these sections: nothing has to be registered, so nothing is allocated for it. They are in each
-/// program that allocates here, once, and not in one that merely has this crate; nor in `libtoft.so`, which has its own.
+/// libc runs the functions in these sections: nothing is registered, so nothing is allocated for
+/// it. Each program that allocates here has them once. A program that merely has this crate has
+/// none; nor has `libtoft.so`, which has its own.
 #[unsafe(link_section = ".init_array")]
 static ON_START: extern "C" fn() = started;
 #[unsafe(link_section = ".fini_array")]
 static ON_END: extern "C" fn() = ended;
 
-/// In the constants of each program that allocates here, so that `toft run` knows one without symbols. The linker leaves
-/// it out of all others: only the functions that allocate refer to it, and they are left out, too.
+/// In the constants of each program that allocates here, so that `toft run` knows one without
+/// symbols. The linker leaves it out of all others: only the functions that allocate refer to it,
+/// and they are left out, too.
 static MARK: [u8; 34] = *b"toft::Toft is the global allocator";
 
 extern "C" fn started() {
@@ -89,7 +92,8 @@ extern "C" fn ended() {
     process::linked_at_exit();
 }
 
-/// Keeps all three where it is called from. No instruction: the mark is kept by a relocation that changes nothing.
+/// Keeps all three where it is called from. No instruction: the mark is kept by a relocation that
+/// changes nothing.
 #[inline(always)]
 fn with_start_and_end() {
     // SAFETY: a comment.
@@ -106,9 +110,10 @@ fn with_start_and_end() {
 }
 
 impl Toft {
-    /// Allocates as `GlobalAlloc::alloc` does, with a number of the program's own in place of the call site: blocks
-    /// of one token are of one partition, wherever they are asked for, and where sites are exact no other token and
-    /// no call site has it (below 2^47). Null where there is no memory. Freed by `dealloc`.
+    /// Allocates as `GlobalAlloc::alloc` does, with a number that the program chooses in place of
+    /// the call site. Blocks of one token are in one partition, wherever they are requested. Where
+    /// sites are exact, no other token and no call site has it (below 2^47). Null where there is no
+    /// memory. Freed by `dealloc`.
     ///
     /// ```
     /// use std::alloc::{GlobalAlloc, Layout};
@@ -133,7 +138,8 @@ impl Toft {
     }
 }
 
-// SAFETY: blocks are live, distinct, aligned and large enough until they are freed; nothing unwinds.
+// SAFETY: blocks are live, distinct, aligned and large enough until they are freed; nothing
+// unwinds.
 unsafe impl GlobalAlloc for Toft {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         with_start_and_end();

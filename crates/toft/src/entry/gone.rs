@@ -10,8 +10,8 @@ use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
 impl<O: Os> Allocator<O> {
-    /// Takes back the block at `address` for ever, or names what is wrong with it. What it held is gone when this
-    /// returns, and so are the pages on which there is nothing else.
+    /// Takes back the block at `address` for ever, or names what is wrong with it. What it held is
+    /// gone when this returns, and so are the pages on which there is nothing else.
     #[cold]
     #[inline(never)]
     pub fn free_for_good(&self, address: usize) {
@@ -47,18 +47,20 @@ impl<O: Os> Allocator<O> {
         all.fetch_add(bytes, Relaxed);
     }
 
-    /// The slot is this call's alone from here on, and nobody's afterwards.
+    /// Wipes a slot that belongs to this call alone from here on, and is never used again.
     fn wipe_gone(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         self.verify_at_free(slab, slot, address, call);
-        // SAFETY: (1) the slot of a block that was live, which the program has given back; (2) the processor was asked.
+        // SAFETY: (1) the slot of a block that was live, which the program has given back; (2) the
+        // processor was asked.
         unsafe { wipe(address, slab.size(), self.long_vectors) };
-        // Where slabs share pages, another's blocks may lie there.
+        // Where slabs share pages, another slab's blocks may be there.
         if self.options.compact {
             return;
         }
         let (start, len) = slab.pages_gone(slot, self.os.page_size());
         if len != 0 {
-            // SAFETY: (1) every slot with bytes there is gone for good. What cannot be given back is zero.
+            // SAFETY: (1) every slot with bytes there is gone for good. What cannot be given back
+            // is zero.
             let _ = unsafe { self.os.discard(slab.base() + start, len) };
         }
     }

@@ -1,4 +1,5 @@
-//! What is done to blocks on slow paths where the environment asks for it: sampling, patterns, verifying.
+//! What is done to blocks on slow paths where the environment asks for it: sampling, patterns,
+//! verifying.
 
 use super::Allocator;
 use super::Call;
@@ -17,26 +18,29 @@ use crate::thread::Heap;
 const FRESH: u8 = 0xA5;
 pub(super) const STALE: u8 = 0xDF;
 
-/// How many allocations one look at chance stands for.
+/// How many allocations one chance of sampling stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stands {
     /// For itself.
     Alone,
-    /// For the claim that it begins: the others will be had without a look.
+    /// For the claim that it begins: the others are served without a check.
     ForItsClaim,
-    /// As `calloc` comes here: a small one for its claim, another for itself. What it holds has to stay.
+    /// As `calloc` comes here: a small one for its claim, another for itself. What it holds has to
+    /// stay.
     Zeroed,
 }
 
 fn fill(address: usize, bytes: usize, byte: u8) {
     let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: callers own the block: it was allocated a moment ago, or is live and about to be freed.
+    // SAFETY: callers own the block: it was allocated a moment ago, or is live and about to be
+    // freed.
     unsafe { target.write_bytes(byte, bytes) };
 }
 
 impl<O: Os> Allocator<O> {
-    /// A block was allocated where that is slow anyway: by chance it is another one, between guard pages, or it is
-    /// filled, or a heap is verified. The block is as large as the first, zero, and aligned as asked for.
+    /// A block was allocated where that is slow anyway: by chance it is another one, between guard
+    /// pages, or it is filled, or a heap is verified. The block is as large as the first, zero, and
+    /// aligned as asked for.
     #[inline]
     pub(super) fn sample(
         &self,
@@ -69,7 +73,7 @@ impl<O: Os> Allocator<O> {
         address
     }
 
-    /// What is to be done every so many allocations.
+    /// What is due after a number of allocations.
     fn now_and_then(&self, heap: &Heap) {
         let number = self.looked_at().fetch_add(1, Relaxed) + 1;
         self.verify_now_and_then(heap, number);
@@ -120,7 +124,7 @@ impl<O: Os> Allocator<O> {
         if !self.guarded.chooses(of) {
             return address;
         }
-        // The hardened build knows what was asked for, and the fault comes closer.
+        // The hardened build knows the requested size, so the fault is closer to the block's end.
         let bytes =
             if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
@@ -136,7 +140,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Frees a sampled block; says no where none begins there.
+    /// Frees a sampled block; returns false where none begins there.
     pub(super) fn free_guarded(&self, address: usize) -> bool {
         let permit = self.filter().permit(&self.os, Calls::REPORT, false);
         self.guarded.free(address, permit.is_some(), false)

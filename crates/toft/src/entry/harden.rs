@@ -1,17 +1,17 @@
 //! Where the hardened build does more: when a block comes, when it goes, when it is resized.
 //!
 //! ```text
-//! hand_over   a slot was taken for malloc: is it still zero?  remember what was asked for, arm the canary
-//! take_back   a block is freed: claim it, look at its canary and at the byte before it, clear it
+//! hand_over   a slot was taken for malloc: is it still zero?  remember the size, arm the canary
+//! take_back   a block is freed: claim it, check its canary and the byte before it, clear it
 //! wait        it goes into the quarantine of the thread that frees it, and another leaves that
 //! release     what leaves becomes free: in its slab, or as a mark for the thread that owns the slab
 //!
-//! Beside reserved slots (`reserved.rs`) take_back and release look at those, too.
+//! Beside reserved slots (`reserved.rs`) take_back and release check those, too.
 //! ```
 //!
-//! Each free goes this way, whoever calls it: there is no cache in front of it. Every byte of a slot
-//! that is not in use is zero; that is what `hand_over` relies on. Whoever gives pages back leaves those where
-//! that is not so (`slab/written.rs`). The usual way is in `hot.rs`.
+//! Each free goes this way, from any caller: there is no cache in front of it. Every byte of a free
+//! slot is zero; `hand_over` relies on that. A thread that gives pages back leaves those that are
+//! not zero (`slab/written.rs`). The fast path is in `hot.rs`.
 
 use super::allocator::Found;
 use super::damage::Damage;
@@ -50,7 +50,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Looks at a slot that malloc has taken, where nobody ever had it, its pages may have gone, or it is not zero.
+    /// Checks a slot that malloc has taken if it is new, not zero, or its pages may have gone.
     #[inline(never)]
     pub(super) fn look_closely(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize) {
         if is_untouched(heap, slab, slot, address) {
@@ -76,8 +76,8 @@ impl<O: Os> Allocator<O> {
         address: usize,
         call: Call,
     ) {
-        // From here on the slot is this call's alone. A wild pointer may lie in a slab that its owner is
-        // just opening, and then the slot was found with half of the numbers.
+        // From here on the slot is this call's alone. A wild pointer may point into a slab that its
+        // owner is just opening. Then the slot was found from incomplete numbers.
         let own = heap.owns(slab);
         let taken = if own {
             slab.take_own(slot)
@@ -99,7 +99,7 @@ impl<O: Os> Allocator<O> {
         self.wait(heap, slab, slot);
     }
 
-    /// Looks at the canary of a live block.
+    /// Checks the canary of a live block.
     #[inline(always)]
     pub(super) fn verify_canary(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         let (asked, bytes) = (slab.block_bytes(slot), slab.size());
@@ -112,7 +112,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Looks at what is kept beside a live block that its program gives back.
+    /// Checks what is kept beside a live block that its program gives back.
     #[inline(always)]
     pub(super) fn verify_at_free(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         if CANARY {
@@ -122,21 +122,22 @@ impl<O: Os> Allocator<O> {
         self.look_beside(slab, slot, call);
     }
 
-    /// Looks at the last byte of the slot before a live block's: it belongs to no block.
+    /// Checks the last byte of the slot before a live block's: it belongs to no block.
     #[inline(always)]
     pub(super) fn verify_before(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slot == 0 || !slab.was_handed_out(slot - 1) {
             return;
         }
-        // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live block.
+        // SAFETY: (1) the end of a slot of the same slab, whose pages are mapped as it has a live
+        // block.
         if !unsafe { self.canary(slab, slot - 1).fits_last_byte(address) } {
             self.damaged(call, slab, slot, Damage::Before);
         }
     }
 
-    /// Puts what was freed into the quarantine of the thread that has freed it. One that has no heap, or
-    /// a signal handler that has interrupted a change of its own, borrows another. Where even that cannot
-    /// be had, there is no memory, and what is in quarantine would be released anyway.
+    /// Puts a freed slot into the quarantine of the freeing thread. A thread without a heap borrows
+    /// one, and so does a signal handler that has interrupted a change of its heap. Where no heap
+    /// can be had, there is no memory, and what is in quarantine would be released anyway.
     #[inline(never)]
     pub(super) fn wait(&self, heap: &Heap, slab: &Slab, slot: usize) {
         if !QUARANTINE {
@@ -183,8 +184,8 @@ impl<O: Os> Allocator<O> {
     #[inline(always)]
     fn find_writes(&self, slab: &Slab, slot: usize, address: usize) {
         let bytes = slab.size();
-        // SAFETY: (1) a slot that nobody has: malloc has taken it and not given it to anybody. Who writes to it is
-        // the mistake that is looked for.
+        // SAFETY: (1) malloc has taken the slot and not handed it out. A write to it by the program
+        // is the mistake that is looked for.
         unsafe {
             if is_zero(address, bytes, self.long_vectors) {
                 return;
@@ -210,7 +211,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The same, of a slot of another thread's slab.
+    /// Frees a slot of another thread's slab.
     #[inline(never)]
     fn release_others(&self, heap: &Heap, slab: &Slab, slot: usize) {
         match mark_remote(slab, slot) {
@@ -246,9 +247,9 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// A block is about to be freed as one of `size` bytes at a multiple of `align`: names it, where a
-    /// request for that would have come to another class, and a large block where the size is another at
-    /// all. Says whether it may be freed.
+    /// Checks a block that is about to be freed as one of `size` bytes at a multiple of `align`.
+    /// Names it if such a request has another class, or, for a large block, another size. Returns
+    /// true if it may be freed.
     pub fn size_fits(&self, address: usize, size: usize, align: usize, call: Call) -> bool {
         if !CHECK_SIZES {
             return true;
@@ -283,8 +284,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Lets everything leave the quarantines: of `heap`, with the seat where the caller has it, of threads
-    /// that have ended, and of running ones.
+    /// Lets everything leave the quarantines: of `heap`, with the seat where the caller has it, of
+    /// threads that have ended, and of running ones.
     pub(super) fn empty_quarantines(&self, heap: Option<&Heap>, seat: Option<&Seat>) {
         if !QUARANTINE {
             return;
@@ -304,8 +305,8 @@ impl<O: Os> Allocator<O> {
         for first in (0..self.heaps.count()).step_by(BATCH as usize) {
             self.empty_others(releaser, seat, first);
         }
-        // Another thread was at it, and may have given it up because this one sits: as two do that run out of memory at
-        // the same moment.
+        // Another thread was at it, and may have given it up because this one sits: as two do that
+        // run out of memory at the same moment.
         if late && let Some(heap) = mine {
             let own = if seat.is_none() { heap.sit() } else { None };
             if let Some(seat) = seat.or(own.as_ref()) {
@@ -314,8 +315,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The quarantines of running threads, of some numbers: shut, a barrier, and then those are emptied
-    /// whose holder is not in the middle of something.
+    /// The quarantines of running threads, of some numbers: shut, a barrier, and then those are
+    /// emptied whose holder is not in the middle of something.
     fn empty_others(&self, releaser: &Heap, seat: Option<&Seat>, first: u32) {
         let mut shut = 0u64;
         let numbers = || first..self.heaps.count().min(first + BATCH);
@@ -341,8 +342,9 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The quarantine of a heap that the caller holds. Not where another thread is emptying it: that one may have begun
-    /// before the caller sat down, and what both took would be released twice. Says whether it was done.
+    /// Empties the quarantine of a heap that the caller holds. Not where another thread is emptying
+    /// it: that thread may have begun before the caller sat down, and both would release the same
+    /// slots. Returns true if it was done.
     fn empty_own(&self, heap: &Heap, seat: &Seat) -> bool {
         let mine = heap.quarantine().shut();
         if mine {
@@ -356,7 +358,8 @@ impl<O: Os> Allocator<O> {
         heap.quarantine().empty(|entry| self.release_entry(releaser, seat, entry));
     }
 
-    /// Lets everything leave the quarantine of a heap that the caller holds, and does nothing else. For tests.
+    /// Lets everything leave the quarantine of a heap that the caller holds, and does nothing else.
+    /// For tests.
     #[cfg(feature = "fake-os")]
     pub fn release_quarantine(&self, heap: &Heap) {
         if let Some(seat) = heap.sit() {
@@ -364,7 +367,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// In the child of a fork: nobody is about any quarantine.
+    /// In the child of a fork no thread is emptying a quarantine.
     pub(super) fn reopen_quarantines(&self) {
         if QUARANTINE {
             self.heaps.all().for_each(|heap| heap.quarantine().open());
@@ -376,13 +379,13 @@ impl<O: Os> Allocator<O> {
 #[inline(always)]
 fn slab_of(entry: usize) -> &'static Slab {
     debug_assert!(entry >= SLAB_BYTES);
-    // SAFETY: `wait` makes entries, from a slab and a slot, of which the number is less than a descriptor has bytes;
-    // descriptors live for ever.
+    // SAFETY: `wait` makes entries, from a slab and a slot, of which the number is less than a
+    // descriptor has bytes; descriptors live for ever.
     unsafe { &*core::ptr::with_exposed_provenance(entry & !(SLAB_BYTES - 1)) }
 }
 
-/// Whether nobody has ever had a medium slot, and its memory is as the system has given it: it need
-/// not be looked at, which would touch its pages.
+/// Whether a medium slot was never handed out, and its memory is as the system has given it. Such a
+/// slot needs no check, which would touch its pages.
 #[inline(always)]
 fn is_untouched(heap: &Heap, slab: &Slab, slot: usize, address: usize) -> bool {
     !slab.class().is_small()

@@ -1,8 +1,8 @@
-//! The usual way of the hardened build's malloc and free: a slot that this thread has at hand, and a block of its
-//! own, in one piece of straight code for each. `harden.rs` does the same for everything else, and
-//! says what each step is for; whatever is unusual here goes there, by a last call, so that the usual way saves no
-//! registers. What is looked at here may say too often that something is wrong, and never too seldom: there it is looked
-//! at again.
+//! The fast path of the hardened build's malloc and free: a slot that this thread has at hand, and
+//! a block of this thread, in one piece of straight code for each. `harden.rs` does the same for
+//! everything else, and explains each step. Unusual cases go there, by a last call, so that the
+//! fast path saves no registers. A check here may raise false alarms, but misses nothing:
+//! `harden.rs` checks again.
 
 use super::{Allocator, Call};
 use crate::bin::{FETCHED_BY_LINES, Taken, address_of};
@@ -17,7 +17,7 @@ impl<O: Os> Allocator<O> {
     /// A small slot that is claimed already, for one byte or more. `None`: there is another way.
     #[inline(always)]
     pub(super) fn malloc_small(&self, heap: &Heap, size: usize, site: usize) -> Option<*mut u8> {
-        // Of no bytes there are none here: zero wraps round.
+        // Zero-size blocks are not handed out here: zero wraps round.
         if size.wrapping_sub(1) >= SMALL_MAX - SLACK_MIN {
             return None;
         }
@@ -25,21 +25,22 @@ impl<O: Os> Allocator<O> {
         Some(self.hand_over_in::<SMALL>(heap, taken, taken.bytes - size))
     }
 
-    /// The same of either tier.
+    /// Takes a claimed slot of either tier.
     #[inline]
     pub(super) fn malloc_slot(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = heap.take(slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
-    /// The same, where more have to be claimed first.
+    /// Takes a slot of either tier after claiming more.
     #[inline]
     pub(super) fn malloc_refill(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         let taken = self.take_after_refill(heap, slot_bin(heap, size, site)?)?;
         Some(self.hand_over(heap, taken, taken.bytes - size))
     }
 
-    /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes one.
+    /// Claims more slots from a bin's current slab, arms what is reserved among them, and takes
+    /// one.
     #[inline]
     pub(super) fn take_after_refill(&self, heap: &Heap, index: usize) -> Option<Taken<'static>> {
         let taken = heap.take_after_refill(index)?;
@@ -49,13 +50,14 @@ impl<O: Os> Allocator<O> {
         Some(taken)
     }
 
-    /// Makes a slot of any class that was taken a block of so many bytes, which are less; says where it is.
+    /// Turns a taken slot of any class into a block with `slack` bytes less; returns its address.
     #[inline]
     pub(super) fn hand_over(&self, heap: &Heap, taken: Taken<'_>, slack: usize) -> usize {
         self.hand_over_in::<MEDIUM>(heap, taken, slack).expose_provenance()
     }
 
-    /// The same, of a class that the tier has, or a smaller one. Pointers, so that the unusual way is a last call.
+    /// As [`Self::hand_over`], for classes up to `TIER`. Pointers, so that the slow path is a last
+    /// call.
     #[inline(always)]
     fn hand_over_in<const TIER: TierNumber>(
         &self,
@@ -69,7 +71,8 @@ impl<O: Os> Allocator<O> {
             if TIER == MEDIUM && slab.may_be_away(slot) {
                 return self.hand_over_closely(heap, slab, slot, slack);
             }
-            // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor was asked.
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody; (2) the processor
+            // was asked.
             let look = || unsafe {
                 if TIER == SMALL {
                     is_zero_small(address, bytes, long)
@@ -77,8 +80,8 @@ impl<O: Os> Allocator<O> {
                     is_zero(address, bytes, long)
                 }
             };
-            // A slot that nobody ever had may have no page yet, and one whose pages have gone has none: such are looked at in
-            // another way.
+            // A slot that was never handed out may have no page yet, and a discarded one has none:
+            // such slots are checked in another way.
             let zero = slab.is_there(slot)
                 && if bytes <= FETCHED_BY_LINES {
                     look()
@@ -94,7 +97,7 @@ impl<O: Os> Allocator<O> {
         core::ptr::with_exposed_provenance_mut(address)
     }
 
-    /// The same, where nobody ever had the slot, or it is not zero.
+    /// Hands over a slot that was never handed out, or is not zero.
     #[inline(never)]
     fn hand_over_closely(&self, heap: &Heap, slab: &Slab, slot: usize, slack: usize) -> *mut u8 {
         let address = slab.base() + slot * slab.bytes();
@@ -103,18 +106,19 @@ impl<O: Os> Allocator<O> {
         core::ptr::with_exposed_provenance_mut(address)
     }
 
-    /// Remembers what was asked for, and arms the canary.
+    /// Remembers the requested size, and arms the canary.
     #[inline(always)]
     fn dress(&self, slab: &Slab, slot: usize, address: usize, (bytes, slack): (usize, usize)) {
         slab.set_slack(slot, slack);
         if CANARY {
-            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is zero.
+            // SAFETY: (1) a slot that malloc has taken and not given to anybody yet, and that is
+            // zero.
             unsafe { Canary::arm_zeroed(slab.word(slot), address + bytes, slack) };
         }
     }
 
-    /// Frees a small block of this thread's own of which `fits` says yes, told what was asked for. No: there is
-    /// another way, and nothing was done.
+    /// Frees a small block of this thread if `fits` accepts its requested size. False: nothing was
+    /// done, and there is another way.
     #[inline(always)]
     pub(super) fn free_own_small(
         &self,
@@ -126,7 +130,7 @@ impl<O: Os> Allocator<O> {
         self.free_own::<SMALL>(&self.small, heap, address, call, fits)
     }
 
-    /// The same of a medium block.
+    /// Frees a medium block of this thread under these conditions.
     #[inline(always)]
     pub(super) fn free_own_medium(
         &self,
@@ -163,15 +167,16 @@ impl<O: Os> Allocator<O> {
             return false;
         }
         if CANARY {
-            // The byte before a page is looked at only where it is known to be of a slot that somebody had.
+            // The byte before a page is checked only where it is known to be of a slot that was
+            // handed out.
             let at_page = (address as u32).is_multiple_of(PAGE_LEAST as u32);
             if at_page && (slot == 0 || !slab.was_handed_out(slot - 1)) {
                 return self.free_closely(heap, slab, slot, address, call);
             }
             let word = slab.word(slot);
-            // SAFETY: (1) the byte before the slot of a live block that the program has given back: on the same
-            // page, or in a slot of a slab that has a live block, so that its pages are mapped but for walls, and those
-            // nobody ever had.
+            // SAFETY: (1) the byte before the slot of a live block that the program has given back.
+            // It is on the same page, or in a slot of a slab that has a live block. The pages of
+            // that slab are mapped but for walls, and for slots never handed out.
             let before = unsafe { Canary::last_byte_differs(slab.word_before(word), address) };
             if before | slab.may_be_beside_armed(slot) != 0 {
                 return self.free_closely(heap, slab, slot, address, call);
@@ -199,9 +204,9 @@ impl<O: Os> Allocator<O> {
         true
     }
 
-    /// Frees a block that was taken back and of which something may be wrong: with the bytes behind it, or before
-    /// it; or there is a reserved slot beside it. Each is looked at, and what is wrong is named. Yes:
-    /// it is done.
+    /// Frees a block that was taken back and of which something may be wrong: with the bytes behind
+    /// it, or before it; or there is a reserved slot beside it. Each is looked at, and what is
+    /// wrong is named. Yes: it is done.
     #[inline(never)]
     fn free_closely(
         &self,

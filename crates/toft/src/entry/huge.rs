@@ -1,9 +1,9 @@
-//! Huge pages for what is dense and has been for some time; for nothing else, and from the reclaimer's
-//! thread only (decision 0022).
+//! Huge pages for what is dense and has been for some time; for nothing else, and from the
+//! reclaimer's thread only (decision 0022).
 //!
-//! A range of a huge page is *dense* where nearly all of it is live slots, or pages in memory of a live
-//! large block. What is huge and becomes sparse later gives its pages back like any other: the slabs'
-//! mappings are advised against huge pages, so the system puts none together again.
+//! A range of a huge page is *dense* where nearly all of it is live slots, or pages in memory of a
+//! live large block. What is huge and becomes sparse later gives its pages back like any other: the
+//! slabs' mappings are advised against huge pages, so the system puts none together again.
 
 use super::Allocator;
 use crate::bin::slab_at;
@@ -15,7 +15,7 @@ use crate::sync::Ordering::Relaxed;
 
 /// Bytes of a huge page that may be anything else than live, as a divisor.
 const SPARE: usize = 16;
-/// Looks at which a range must have been dense.
+/// Scans at which a range must have been dense.
 const LOOKS: u8 = 4;
 /// Huge pages that are tried in one look, at most: each costs half a millisecond.
 const TRIED_MOST: usize = 64;
@@ -24,7 +24,7 @@ const PAUSE: u32 = 40;
 /// Stands for: it was made huge, or the attempt has failed.
 const DONE: u8 = u8::MAX;
 
-/// What comes of a look at everything.
+/// The results of one scan of everything.
 #[derive(Default)]
 struct Look {
     /// Huge pages made, and tried.
@@ -34,14 +34,15 @@ struct Look {
     pending: bool,
 }
 
-/// The range that slabs in address order lie in.
+/// A range of addresses with slabs in address order.
 #[derive(Default)]
 struct Window {
     start: usize,
     live: usize,
     /// Whether a slab there shares pages with others, or has none.
     broken: bool,
-    /// The first slab of it, as an address, or zero; it remembers for how many looks it has been dense.
+    /// The first slab of it, as an address, or zero; it remembers for how many looks it has been
+    /// dense.
     first: usize,
 }
 
@@ -61,7 +62,7 @@ impl<O: Os> Allocator<O> {
         (now, look.pending)
     }
 
-    /// One look. Says how many huge pages it has made.
+    /// Scans once. Returns the number of huge pages made.
     pub fn make_dense_huge(&self) -> usize {
         let mut look = Look::default();
         self.look_at_all(&mut look);
@@ -80,7 +81,7 @@ impl<O: Os> Allocator<O> {
                 window = Window { start, first, ..Window::default() };
             }
             window.live += slab.live_slots() * slab.size();
-            // The addresses of a slab without pages may be somebody else's.
+            // The addresses of a slab without pages may have another mapping by now.
             window.broken |= slab.is_shared() || slab.is_dormant();
         });
         self.at_window(pages, &window, look);
@@ -90,7 +91,7 @@ impl<O: Os> Allocator<O> {
 
     fn at_window(&self, pages: u32, window: &Window, look: &mut Look) {
         let Some(first) = slab_at(window.first) else { return };
-        // What is free counts as not there, where somebody counts.
+        // Where a limit counts memory, free memory counts as absent.
         let spare = if self.limit.is_set() { 0 } else { HUGE / SPARE };
         if window.live < HUGE - spare || window.broken {
             first.dense.store(0, Relaxed);
@@ -113,7 +114,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Says whether it could be done.
+    /// Returns true if the range was made huge.
     fn make_huge(&self, start: usize, small_pages: bool, look: &mut Look) -> bool {
         look.tried += 1;
         let made = self

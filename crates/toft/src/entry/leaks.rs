@@ -1,9 +1,9 @@
 //! Leaks at exit, by call site: `TOFT_LEAKS`.
 //!
-//! A leak is a block that nobody can free any more: when the program ends, no pointer to it or into it is found
-//! in what the program can still reach (`reach.rs`). With `TOFT_LEAKS=all` it is every block that was not freed.
-//! Each call site has one line, the largest first. The table of sites is as large as it has to be: there is no
-//! site that is left out.
+//! A leak is a block that can no longer be freed: when the program ends, no pointer to it or into
+//! it is found in what the program can still reach (`reach.rs`). With `TOFT_LEAKS=all` it is every
+//! block that was not freed. Each call site has one line, the largest first. The table of sites is
+//! as large as it has to be: there is no site that is left out.
 
 use super::Allocator;
 use super::reach::Reach;
@@ -29,7 +29,8 @@ struct Leak {
 struct Table {
     leaks: &'static mut [Leak],
     len: usize,
-    /// Blocks for which there was no room: other threads have allocated meanwhile, from new call sites.
+    /// Blocks for which there was no room: other threads have allocated meanwhile, from new call
+    /// sites.
     missed: usize,
     /// Blocks that can still be reached, and their bytes.
     reachable: (usize, usize),
@@ -46,7 +47,8 @@ impl Table {
         allocator.large().for_each(|_| count += 1);
         let address = process::scratch(count.checked_mul(size_of::<Leak>())?)?;
         let first: *mut Leak = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: so many bytes were mapped a moment ago, for nobody else and for ever; zero is a `Leak`.
+        // SAFETY: these bytes were mapped a moment ago, for this table alone and for ever; zero is
+        // a `Leak`.
         let leaks = unsafe { core::slice::from_raw_parts_mut(first, count) };
         Some(Table { leaks, len: 0, missed: 0, reachable: (0, 0) })
     }
@@ -141,7 +143,8 @@ impl Table {
 /// Where a report of leaks goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// To whoever started the program and names the call sites by the list of mappings that follows.
+    /// To the process that started the program and names the call sites by the list of mappings
+    /// below.
     Starter(i32),
     /// To stderr, and to the file of reports.
     Person,
@@ -152,7 +155,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_leaks(&self, to: To) {
-        // Who asks for this says that an inherited filter allows it.
+        // By this option the user states that an inherited filter allows it.
         let permit = self.filter().permit(&self.os, Calls::REPORT, true);
         let wanted = self.options.leaks == Leaks::Lost;
         // Looking at memory that may go is an unusual call.
@@ -239,7 +242,7 @@ fn write_json(
     w.field("reachable_bytes", table.reachable.1 as u64);
     w.field("reachable_blocks", table.reachable.0 as u64);
     if let Some(now) = resident {
-        // What was looked at lies in the first; of the second nobody knows how it was come by.
+        // The scan covers the first; the origin of the second is unknown.
         w.field("resident", now.slabs + now.large);
         w.field("other_resident", now.brk + now.other);
     }

@@ -11,10 +11,10 @@
 //!           5. the request is refused
 //! ```
 //!
-//! Only growth is asked about: a slab that gets pages, one that is called back, a large block. What a
-//! count has said stays said: in the counters, until malloc draws from the slab again. A slab that has
-//! been counted is passed by until something is freed there, so that to refuse once more is a look at
-//! each descriptor.
+//! Only growth is checked: a slab that gets pages, one that is called back, a large block. A count
+//! remains valid, in the counters, until malloc draws from the slab again. A slab that has been
+//! counted is passed by until something is freed there. So a second refusal costs a check of each
+//! descriptor.
 
 use super::{Allocator, Which};
 use crate::os::seccomp::Calls;
@@ -29,7 +29,7 @@ use core::cell::Cell;
 /// something.
 const TRIES: u32 = 2;
 
-/// What counting the slabs that can be had at once has come to.
+/// The result of counting the slabs that can be had at once.
 struct Counted {
     /// Bytes of slabs of running threads in which something has changed.
     others: usize,
@@ -57,15 +57,16 @@ impl<O: Os> Allocator<O> {
         self.pool.bytes() + self.large.counted_bytes() + metadata
     }
 
-    /// A promise of so many bytes if they can be had as things are.
+    /// Promises `bytes` bytes if they can be had as things are.
     #[inline]
     pub(super) fn promise(&self, bytes: usize) -> Result<Promise<'_>, usize> {
         self.profile_when_grown(bytes);
         self.limit.promise(bytes, || self.counted_bytes())
     }
 
-    /// The same, with whatever can be done about it, or nothing where the caller, who asks for a `bin`,
-    /// is `done` after some step without it. The caller has the heap's seat, or can do without.
+    /// Promises `bytes` bytes after freeing what is needed. Returns `None` if that is not enough,
+    /// or if the caller's request for a `bin` is `done` earlier. The caller has the heap's seat, or
+    /// can do without.
     #[cold]
     #[inline(never)]
     pub(super) fn promise_hard(
@@ -94,7 +95,8 @@ impl<O: Os> Allocator<O> {
                     return None;
                 }
             }
-            // In the child of a handler that forks, others could have what is to be given back here.
+            // In the child of a handler that forks, others could have what is to be given back
+            // here.
             let _undisturbed = self.shut_out_signals();
             for _ in 0..TRIES {
                 let counted = self.count_at_hand(heap, seat);
@@ -135,20 +137,21 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    /// No signal handler runs in the calling thread while this lives; where that is not usual, one may.
+    /// No signal handler runs in the calling thread while this lives; where that is not usual, one
+    /// may.
     pub(super) fn shut_out_signals(&self) -> Option<Undisturbed<'_, O>> {
         let _permit = self.permit(Calls::SIGNALS)?;
         Some(Undisturbed { os: &self.os, before: self.os.shut_out_signals() })
     }
 
-    /// Whether there may be room for so many bytes when so many others do not count any more.
+    /// Whether there may be room for `bytes` bytes when `less` bytes do not count any more.
     fn may_come_to(&self, bytes: usize, less: usize) -> bool {
         let counted = self.counted_bytes().saturating_sub(less);
         counted.saturating_add(bytes) <= self.limit.bytes()
     }
 
-    /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that costs
-    /// nothing, and a program that has room waits until there are more.
+    /// Lists the slabs of a bin that have a free slot, of a heap that the caller holds: to use that
+    /// costs nothing, and a program that has room waits until there are more.
     pub(super) fn list_bin(&self, heap: &Heap, seat: &Seat, bin: usize) {
         self.for_each_slab(|slab| {
             if heap.owns(slab)
@@ -162,7 +165,7 @@ impl<O: Os> Allocator<O> {
         });
     }
 
-    /// The turn, after whoever has it; nothing where that takes long.
+    /// Takes the turn, after its present holder; `None` where that takes long.
     fn take_turn(&self) -> Option<Turn<'_>> {
         let turn = Cell::new(None);
         wait_for(&self.os, || {
@@ -174,8 +177,8 @@ impl<O: Os> Allocator<O> {
         turn.take()
     }
 
-    /// Counts what has changed in slabs of the heap, if the caller holds it, and of threads that have
-    /// ended: their free pages go.
+    /// Counts what has changed in slabs of the heap, if the caller holds it, and of threads that
+    /// have ended: their free pages go.
     fn count_at_hand(&self, heap: &Heap, seat: Option<&Seat>) -> Counted {
         let mut counted = Counted { others: 0, all: true };
         let Some(_turn) = self.take_turn() else {
@@ -186,7 +189,7 @@ impl<O: Os> Allocator<O> {
             self.collect(heap, seat);
         }
         self.for_each_slab(|slab| {
-            // Nobody else's claim can be taken away.
+            // The claim of another thread cannot be taken away.
             if slab.is_counted() && slab.claimed() == 0 {
                 return;
             }
@@ -231,8 +234,8 @@ impl<O: Os> Allocator<O> {
         if slab.is_dormant() { slab.slot_bytes() } else { slab.untouched_bytes(page) }
     }
 
-    /// Counts what has changed in slabs of running threads, but for the heap's. Says whether no slab was
-    /// passed by that another time might not be.
+    /// Counts what has changed in slabs of running threads, other than `heap`'s. Returns true if no
+    /// slab was passed by that another attempt might count.
     fn count_others(&self, heap: &Heap) -> bool {
         let Some(_turn) = self.take_turn() else { return false };
         if !self.barrier() {
@@ -283,10 +286,10 @@ impl<O: Os> Allocator<O> {
         self.limit.figures()
     }
 
-    /// Makes a slab of the caller's usable, if the limit and the system allow that: calls it back where it
-    /// was set aside, maps its pages where it is dormant.
+    /// Makes a slab of the caller's usable, if the limit and the system allow that: calls it back
+    /// where it was set aside, maps its pages where it is dormant.
     pub(super) fn wake(&self, slab: &Slab) -> bool {
-        // From here on nobody takes bytes of it off; and nobody draws from it, because its owner is here.
+        // From here on no thread uncounts its bytes; its owner is here, so no thread draws from it.
         slab.call_back();
         let bytes = slab.count_again();
         let Ok(_promise) = self.promise(bytes) else {
@@ -309,7 +312,8 @@ impl<O: Os> Allocator<O> {
         true
     }
 
-    /// Gives the pages of an empty slab of a heap that the caller holds back, and its address space.
+    /// Gives the pages of an empty slab of a heap that the caller holds back, and its address
+    /// space.
     pub(super) fn release_own(&self, slab: &Slab) {
         self.pool.release(&self.os, slab, true);
         if slab.is_awake() {
@@ -318,7 +322,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Ticks between two looks at the group, and milliseconds after which it is looked whether that is
+/// Ticks between two checks of the group, and milliseconds between two checks of whether that is
 /// due: about a second.
 const LOOK: u32 = 40;
 const SLICE: u32 = 1000;
@@ -339,8 +343,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Sleeps for so many milliseconds, unless the reclaimer is woken or the group becomes short of
-    /// memory. The reclaimer's thread.
+    /// Sleeps for the given milliseconds, unless the reclaimer is woken or the group becomes short
+    /// of memory. The reclaimer's thread.
     pub(super) fn sleep_and_look(&self, milliseconds: u32) {
         let word = self.reclaimer.word();
         let mut left = milliseconds;

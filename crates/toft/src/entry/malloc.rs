@@ -28,8 +28,8 @@ pub(super) fn room(size: usize) -> usize {
 impl<O: Os> Allocator<O> {
     /// `size` bytes for the call site `site`; `None` when there is no memory.
     ///
-    /// The usual way: class by one table load, partition by two multiplications, slab and slot by one
-    /// load each. No atomic read-modify-write, no lock, no search.
+    /// The usual way: class by one table load, partition by two multiplications, slab and slot by
+    /// one load each. No atomic read-modify-write, no lock, no search.
     #[inline(always)]
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         if HARDENED && size == 0 {
@@ -70,7 +70,8 @@ impl<O: Os> Allocator<O> {
         heap.pop(index).or_else(|| self.allocate_slow(heap, class, site))
     }
 
-    /// As `allocate`, with every byte zero. Pages that nobody has written are not written here.
+    /// Allocates like `allocate`, with every byte zero. Does not write pages that were never
+    /// written.
     #[inline]
     pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         if WIPE {
@@ -85,7 +86,7 @@ impl<O: Os> Allocator<O> {
         let address = self.allocate(heap, size, site)?;
         if size > SMALL_MAX {
             // The slot came from the current slab of the bin, or, on a slow path with a borrowed
-            // heap, from another: ask the slab that it lies in.
+            // heap, from another: ask the slab that contains it.
             let slab = self.medium.slab_at(address);
             if slab.is_some_and(|slab| heap.owns(slab) && slab.handed_out_zero(address)) {
                 return Some(address);
@@ -177,7 +178,7 @@ impl<O: Os> Allocator<O> {
         if self.adopt(heap, index, self.pool.take(partition, class)) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 5. from here on the program grows: what has been set aside comes first, where that is so
+        // 5. from here on the program grows: slabs that were set aside come first, if there are any
         let bytes = slot_bytes(class);
         let mut promise = self.promise(bytes).ok();
         if promise.is_none() {
@@ -195,7 +196,7 @@ impl<O: Os> Allocator<O> {
         if self.adopt(heap, index, clean) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 6. address space that nobody has had
+        // 6. address space that was never used
         let slab = match self.new_slab(heap, index, site) {
             Some(slab) => slab,
             // 7. what can be had back where there is no more
@@ -243,8 +244,8 @@ impl<O: Os> Allocator<O> {
     /// Collects what other threads have freed into a heap that the caller holds.
     pub(super) fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
         let twice = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
-        // A thread that others free for is about to need what they have freed: it keeps such slabs,
-        // and what is not needed lies idle.
+        // A thread that other threads free for is about to need what they have freed: it keeps such
+        // slabs, and what is not needed stays idle.
         let pressure = self.pressure().is_on();
         heap.collect(seat, twice, |slab| {
             if pressure {
@@ -277,18 +278,18 @@ impl<O: Os> Allocator<O> {
     fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
-        // How many another bin had filled says nothing of this one.
+        // The row that another bin had filled tells nothing about this one.
         slab.row.store(0, Relaxed);
         self.note_growth();
         // Racing threads that free a slot twice may leave its bit behind.
         slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
-        // While it was nobody's, nobody has looked.
+        // While the slab was unowned, no thread has checked it.
         self.verify_reserved(slab, Call::Malloc);
         heap.bins().list(index, slab);
         true
     }
 
-    /// A block of its own extent, and how many of its first bytes may be other than zero.
+    /// Allocates a block with a separate extent; returns also how many first bytes may be nonzero.
     #[cold]
     #[inline(never)]
     pub fn allocate_large(
@@ -320,9 +321,9 @@ impl<O: Os> Allocator<O> {
         Some((address, dirty))
     }
 
-    /// Whether a large block of so many bytes, which the system has refused, could be had if all was given back that is
-    /// mapped. Otherwise the request is impossible, and says nothing about how much memory there is: unless it is of a
-    /// size that any system has.
+    /// Whether a large block of `size` bytes, refused by the system, could be had if everything
+    /// mapped was given back. Otherwise the request is impossible, and tells nothing about how much
+    /// memory there is, unless any system has that size.
     #[cold]
     fn may_be_met(&self, size: usize) -> bool {
         let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
@@ -339,10 +340,10 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The system has no more: gives back what nobody uses, of large blocks, of this heap and of
-    /// orphans, and asks every other thread to do the same as its slabs become empty. That is
-    /// address space too, for where the limit is on address space; the addresses themselves stay
-    /// with their partitions.
+    /// The system has no more: gives back unused memory of large blocks, of this heap and of
+    /// orphans. Asks every other thread to do so as its slabs become empty. That is address space
+    /// too, for where the limit is on address space; the addresses themselves stay with their
+    /// partitions.
     #[cold]
     fn relieve(&self, heap: &Heap, seat: Option<&Seat>) {
         self.pressure().refused();
@@ -370,8 +371,8 @@ impl<O: Os> Allocator<O> {
         });
     }
 
-    /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a slab is
-    /// rarely full, and what is given back must not be put together again.
+    /// Addresses of slabs were mapped: there the system makes no huge pages by itself, because a
+    /// slab is rarely full, and what is given back must not be put together again.
     pub(super) fn keep_small(&self, address: usize, len: usize) {
         if self.small_pages
             && len != 0
@@ -390,8 +391,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Gives back the pages of all free large blocks and of empty slabs that are nobody's; says how
-    /// many bytes.
+    /// Gives back the pages of all free large blocks and of empty unowned slabs; returns the bytes.
     pub(super) fn drop_kept(&self) -> usize {
         self.large.drop_kept(&self.os) + self.pool.drop_some(&self.os, usize::MAX, false)
     }
@@ -399,6 +399,7 @@ impl<O: Os> Allocator<O> {
 
 fn clear(address: usize, size: usize) {
     let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: the block was allocated a moment ago with at least `size` bytes, for nobody else yet.
+    // SAFETY: the block was allocated a moment ago with at least `size` bytes, and not handed out
+    // yet.
     unsafe { target.write_bytes(0, size) };
 }

@@ -1,5 +1,6 @@
-//! Naming a bad call: one line, from a fixed buffer, what else is known (`detail.rs`), and then the end or
-//! going on. A further check has its own line: [`head`], what it saw, [`Allocator::conclude`].
+//! Naming a bad call: one line, from a fixed buffer, what else is known (`detail.rs`), and then the
+//! end or going on. A further check has its own line: [`head`], what it saw,
+//! [`Allocator::conclude`].
 
 use super::Allocator;
 use super::allocator::Found;
@@ -9,7 +10,8 @@ use crate::report::Stack;
 use crate::slab::{Slab, SlotState};
 use crate::sync::Ordering::Relaxed;
 
-/// Which call was given a bad pointer. No more than a number: free's fast path hands it on in a register.
+/// Which call was given a bad pointer. No more than a number: free's fast path hands it on in a
+/// register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `free`, `cfree`, and deletes.
@@ -121,7 +123,7 @@ pub(super) struct Subject {
     pub(super) what: &'static str,
     pub(super) call: &'static str,
     pub(super) address: usize,
-    /// Where the block begins that it is about, if `address` may lie outside of it.
+    /// Where the block in question begins, if `address` may be outside of it.
     pub(super) block: Option<usize>,
     /// Whether a library that belongs to this one has called (`libtoft_checked.so`).
     pub(super) companion: bool,
@@ -170,7 +172,7 @@ impl Line {
         self.raw(digits.get(first..).unwrap_or(&[]))
     }
 
-    /// Appends an address, unless addresses are nobody's business.
+    /// Appends an address, unless addresses are hidden.
     #[inline(never)]
     pub fn address(&mut self, address: usize) -> &mut Line {
         self.text("0x");
@@ -321,13 +323,13 @@ impl<O: Os> Allocator<O> {
         line.text("; call site ").address(slab.site()).text(")");
     }
 
-    /// The end of every report, whatever it is of: the line, the rest as `TOFT_REPORT` has it, and the end of
-    /// the process.
+    /// The end of every report, whatever it is of: the line, the rest as `TOFT_REPORT` has it, and
+    /// the end of the process.
     pub(super) fn conclude(&self, line: &mut Line) {
         self.conclude_with(line, None);
     }
 
-    /// The same, where the stack of what happened is known, because it was no call.
+    /// Concludes with a known stack, where what happened was no call.
     pub(super) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
         if !self.options.in_silence {
             self.os.report(line.end());

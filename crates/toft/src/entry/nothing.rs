@@ -10,8 +10,8 @@ use crate::thread::Heap;
 const ALIGN: usize = 16;
 
 impl<O: Os> Allocator<O> {
-    /// A block of no bytes, at a multiple of `align`. At what is aligned to more than a block usually is,
-    /// a large block begins, which has no pages either.
+    /// Allocates a zero-size block at a multiple of `align`. An alignment above the usual one gets
+    /// a large block, which has no pages either.
     #[cold]
     #[inline(never)]
     pub fn allocate_nothing(&self, heap: &Heap, align: usize, site: usize) -> Option<usize> {
@@ -21,7 +21,7 @@ impl<O: Os> Allocator<O> {
         self.nothing.allocate(&self.os).ok()
     }
 
-    /// Frees a block of no bytes, or names what is wrong with it.
+    /// Frees a zero-size block, or names what is wrong with it.
     pub(super) fn free_nothing(&self, place: Place, address: usize, call: Call) {
         let freed = match place {
             Place::Block(number) => self.nothing.free(number),
@@ -32,7 +32,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Whether the program has a block of no bytes.
+    /// Whether a zero-size block is live.
     pub(super) fn has_nothing(&self, place: Place) -> bool {
         matches!(place, Place::Block(number) if self.nothing.is_live(number))
     }
@@ -47,7 +47,7 @@ impl<O: Os> Allocator<O> {
     ) {
         match place {
             Place::Block(number) if self.nothing.is_in_use(number) => {
-                // Whether it was ever handed out nobody remembers.
+                // It is not recorded whether it was ever handed out.
                 head(line, "double free", call, address);
                 line.text("this 0-byte block is already free (of no bytes)");
             }

@@ -1,4 +1,4 @@
-//! Heaps that no thread has: to be had for good, for one call, or for a look.
+//! Heaps that no thread has: to be had for good, for one call, or for a scan.
 
 use super::{Allocator, Call};
 use crate::os::{Error, Os};
@@ -25,8 +25,8 @@ impl<O: Os> Allocator<O> {
         self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
     }
 
-    /// The seat of a heap that the caller holds and whose thread has ended. In the middle of a change, if it is taken: then
-    /// the heap is made whole.
+    /// The seat of a heap that the caller holds and whose thread has ended. In the middle of a
+    /// change, if it is taken: then the heap is made whole.
     pub(super) fn seat_left<'a>(&self, orphan: &'a Heap) -> Seat<'a> {
         orphan.sit().unwrap_or_else(|| self.mend(orphan))
     }

@@ -1,7 +1,9 @@
-//! Before a fork: what slabs share is made private again, so that a child never writes to its parent's memory.
+//! Before a fork: what slabs share is made private again, so that a child never writes to its
+//! parent's memory.
 //!
-//! Nothing is held across the fork but a number that keeps others from sharing anew. What the forking thread
-//! waits for is a batch of slabs that another thread compacts just now, which waits for nobody.
+//! Only a number is held across the fork, which keeps other threads from sharing again. The forking
+//! thread waits at most for a batch of slabs that another thread compacts just now. That thread
+//! waits for no other.
 
 use super::Allocator;
 use super::compact::copy_slot;
@@ -40,7 +42,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Nobody will tell of forks.
+    /// Forks will not be announced.
     pub(super) fn never_compact(&self) {
         self.groups.fork_begins();
     }
@@ -52,7 +54,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Makes all that is shared private; says whether it could.
+    /// Makes everything shared private; returns true if it could.
     fn make_private(&self, entry: &Entry) -> bool {
         if entry.is_empty() {
             return true;
@@ -84,8 +86,8 @@ impl<O: Os> Allocator<O> {
                     copy_slot(slab, slot, address, bytes, to);
                 }
             };
-            // SAFETY: (1) a view of a store; writers are stopped before `copy` asks what is needed, so that
-            // what malloc hands out after that has not been written to.
+            // SAFETY: (1) a view of a store; writers are stopped before `copy` asks what is needed,
+            // so that what malloc hands out after that has not been written to.
             if unsafe { self.os.unshare(sharing, address, bytes, copy) }.is_err() {
                 return false;
             }

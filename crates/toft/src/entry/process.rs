@@ -89,7 +89,7 @@ extern "C" fn malloc_hardened(size: usize, site: usize) -> Pointer {
     }
 }
 
-/// The same path for the medium tier, kept apart so that each is straight code.
+/// The path for the medium tier, kept apart so that each is straight code.
 #[inline(never)]
 extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
     if size > MEDIUM_MAX {
@@ -103,10 +103,10 @@ extern "C" fn malloc_medium(size: usize, site: usize) -> Pointer {
     }
 }
 
-/// The claim of a bin is used up; or each site has a row of its own, and row 0, where malloc has looked in
-/// vain, is empty for ever. Then the index in it is the class's, and this is the way of every malloc.
+/// The claim of a bin is used up. Or each site has a separate row: then row 0, where malloc has
+/// looked in vain, is empty for ever. Its index is the class's, and every malloc takes this way.
 ///
-/// Without a frame of its own, for that.
+/// Has no frame, for that.
 #[inline(never)]
 extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
     let heap = current_heap();
@@ -123,9 +123,10 @@ extern "C" fn malloc_slow(index: usize, site: usize) -> Pointer {
     }
 }
 
-/// A site that this thread does not remember, or one of a wrapper: then the caller's return address is needed.
-/// Those who have come here have no frames, so that the call's own is on top of the stack, or, where a form of
-/// `operator new` has called, behind the four words that it has put there.
+/// A site that this thread does not remember, or one of a wrapper: then the caller's return address
+/// is needed. Those who have come here have no frames, so that the call's own is on top of the
+/// stack, or, where a form of `operator new` has called, behind the four words that it has put
+/// there.
 #[unsafe(naked)]
 extern "C" fn malloc_through(_index: usize, _site: usize) -> Pointer {
     #[cfg(target_arch = "x86_64")]
@@ -137,7 +138,8 @@ extern "C" fn malloc_through(_index: usize, _site: usize) -> Pointer {
 extern "C" fn malloc_through_at(index: usize, site: usize, stack: usize, frame: usize) -> Pointer {
     const NEW: usize = 4 * size_of::<usize>();
     let top = [stack, stack.wrapping_add(NEW)].into_iter().find(|&stack| {
-        // SAFETY: words of this thread's stack, which is longer than the frames of those who have called us.
+        // SAFETY: words of this thread's stack, which is longer than the frames of those who have
+        // called us.
         stack > NEW && unsafe { Place { stack, frame }.site() } == site
     });
     let heap = current_heap();
@@ -154,11 +156,11 @@ extern "C" fn malloc_through_at(index: usize, site: usize, stack: usize, frame: 
     }
 }
 
-/// The call site of a call whose return address lies at `stack`, with the frame pointer that it came with: that
-/// address, or, where it is in a wrapper, the return address of whoever called the wrapper.
+/// The call site of a call whose return address is at `stack`, with the frame pointer that it came
+/// with: that address, or, where it is in a wrapper, the return address of the wrapper's caller.
 ///
 /// # Safety
-/// 1. `stack` is where the return address of a call lies that has not returned.
+/// 1. At `stack` is the return address of a call that has not returned.
 pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
     let place = Place { stack, frame };
     // SAFETY: (1) the caller's.
@@ -169,13 +171,13 @@ pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
     }
 }
 
-/// Where it is said whether calls other than malloc are to ask [`site_behind`]: 64 bits, so many bytes from the
-/// beginning of [`GLOBAL`], not zero then. For the shims.
+/// Offset in bytes, from the beginning of [`GLOBAL`], of a 64-bit word. It is not zero if calls
+/// other than malloc must ask [`site_behind`]. For the shims.
 pub use super::start::{GLOBAL, LOOKS_THROUGH};
 pub use super::thread_exit::give_exit_key;
 
-/// Usually the current slab has more. Kept short, because a program that replaces blocks at random comes here
-/// every few calls.
+/// Usually the current slab has more. Kept short, because a program that replaces blocks at random
+/// comes here every few calls.
 #[inline(never)]
 extern "C" fn malloc_refill(index: usize, site: usize, heap: &Heap) -> Pointer {
     match heap.pop_after_refill(index) {
@@ -194,8 +196,9 @@ extern "C" fn malloc_sampled(address: usize, site: usize) -> Pointer {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// `says_where!(name --> body)`: a call that goes on to a body, and adds where the program's call lies and what its frame
-/// pointer is. Those who have come here have no frames by then, as far as the compiler likes: who uses it looks.
+/// `says_where!(name --> body)`: a call that goes on to a body, and adds the place of the program's
+/// call and its frame pointer. Callers have no frames by then, as far as the compiler likes: users
+/// of the place check it.
 macro_rules! says_where {
     ($(#[$doc:meta])* $name:ident($($argument:ident),*) --> $body:ident, $stack:literal, $frame:literal, $arm:literal) => {
         $(#[$doc])*
@@ -212,7 +215,7 @@ macro_rules! says_where {
 }
 
 says_where! {
-    /// A claim was begun, and somebody wants to know of allocations.
+    /// A claim was begun, and a probe or the sampler follows allocations.
     malloc_told(_address, _site, _index) --> malloc_told_at, "rcx", "r8", "mov x3, xzr\nmov x4, xzr"
 }
 
@@ -246,7 +249,7 @@ extern "C" fn malloc_slower(index: usize, site: usize) -> Pointer {
 }
 
 says_where! {
-    /// The same, where somebody wants to know of allocations.
+    /// As `malloc_slower`, where a probe or the sampler follows allocations.
     malloc_slower_told(_index, _site) --> malloc_slower_told_at, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr"
 }
 
@@ -259,7 +262,7 @@ extern "C" fn malloc_slower_told_at(
     from_call(stack, frame, || malloc_slower_untold(index, site))
 }
 
-/// Runs with the heap knowing where the program's call stands, for who keeps its stack.
+/// Runs with the heap knowing the place of the program's call, for keeping its stack.
 #[inline]
 fn from_call(stack: usize, frame: usize, body: impl FnOnce() -> Pointer) -> Pointer {
     with_heap(|_, heap| {
@@ -290,7 +293,7 @@ extern "C" fn malloc_large(size: usize, site: usize) -> Pointer {
 }
 
 says_where! {
-    /// The same, where somebody wants to know of allocations.
+    /// As `malloc_large`, where a probe or the sampler follows allocations.
     malloc_large_told(_size, _site) --> malloc_large_told_at, "rdx", "rcx", "mov x2, xzr\nmov x3, xzr"
 }
 

@@ -1,11 +1,12 @@
-//! Which blocks can still be reached, by a conservative look: any word that could be a pointer to a block or
-//! into it counts as one.
+//! Which blocks can still be reached, by a conservative look: any word that could be a pointer to a
+//! block or into it counts as one.
 //!
-//! The look begins with all memory of the process that can be written to and is not the allocator's: the
-//! data of the program and its libraries, stacks, thread-local storage, mappings of the program's own. Stacks
-//! of other threads are looked at as a whole, the calling thread's from where it is; registers are not. What
-//! is found is looked through in turn. It may find too much (a number that looks like a pointer, a word that
-//! a function has left behind on the stack), never too little, but for pointers that are kept in another form.
+//! The look begins with all memory of the process that can be written to and is not the
+//! allocator's: the data of the program and its libraries, stacks, thread-local storage, mappings
+//! of the program's own. Stacks of other threads are looked at as a whole, the calling thread's
+//! from where it is; registers are not. What is found is looked through in turn. It may find too
+//! much (a number that looks like a pointer, a word that a function has left behind on the stack),
+//! never too little, but for pointers that are kept in another form.
 //!
 //! Nothing is stopped: what other threads do meanwhile is seen or not. Memory is read by the kernel
 //! ([`peek`]), because they may unmap it.
@@ -26,7 +27,8 @@ const UNIT: usize = 64;
 /// Marks for all blocks, and the blocks that are yet to be looked through.
 #[derive(Debug)]
 pub(super) struct Reach {
-    /// Where the marks are of the descriptors from `first` to `end`; zero at first, and most never touched.
+    /// Where the marks are of the descriptors from `first` to `end`; zero at first, and most never
+    /// touched.
     marks: usize,
     first: usize,
     end: usize,
@@ -34,12 +36,13 @@ pub(super) struct Reach {
     pending: usize,
     room: usize,
     len: usize,
-    /// The large block that was found last: several words often lie in one.
+    /// The large block that was found last: several words often point into one.
     last: (usize, usize),
 }
 
 impl Reach {
-    /// Marks whatever can be reached; `None` where there is no memory for that, or no leave to look.
+    /// Marks whatever can be reached; `None` where there is no memory for that, or no leave to
+    /// look.
     pub(super) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
         if !can_peek() {
             return None;
@@ -73,11 +76,12 @@ impl Reach {
         Some((core::ptr::with_exposed_provenance_mut(self.marks + word * 4), 1 << (slot % 32)))
     }
 
-    /// Whether a block can be reached, by the address of its descriptor and its slot (0, if it is large).
+    /// Whether a block can be reached, by the address of its descriptor and its slot (0, if it is
+    /// large).
     pub(super) fn is_marked(&self, descriptor: usize, slot: usize) -> bool {
         let Some((word, bit)) = self.mark_of(descriptor, slot) else { return false };
-        // SAFETY: a word for each descriptor of the range was mapped; for a slab eight, and a slot has a number
-        // below 256. Nobody else writes.
+        // SAFETY: a word for each descriptor of the range was mapped; for a slab eight, and a slot
+        // has a number below 256. No other thread writes.
         unsafe { *word & bit != 0 }
     }
 
@@ -93,7 +97,7 @@ impl Reach {
         if self.len < self.room {
             let place = self.pending + self.len * 2 * WORD;
             let place: *mut [usize; 2] = core::ptr::with_exposed_provenance_mut(place);
-            // SAFETY: there is room for so many pairs, and nobody else writes.
+            // SAFETY: there is room for this pair, and no other thread writes.
             unsafe { *place = [begin, bytes] };
             self.len += 1;
         }
@@ -142,8 +146,8 @@ impl Reach {
                 }
                 return;
             }
-            // Those are looked at as a whole: what is freed there cannot be read; and nothing lies in blocks of
-            // no bytes.
+            // Those are scanned as a whole: what is freed there cannot be read; and zero-size
+            // blocks have no contents.
             Found::Guarded(_) | Found::Nothing(_) | Found::Foreign => return,
         };
         if slot < slab.slots() && slab.state(slot) == SlotState::Live {
@@ -159,9 +163,9 @@ pub(super) fn can_peek() -> bool {
     peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
 }
 
-/// Every mapping that can be written to, but for the allocator's windows, the tables of guarded blocks and the ranges
-/// `but`; with its line of the kernel's list. The calling thread's stack begins at `here`: what lies below is left from
-/// calls that are over.
+/// Every mapping that can be written to, but for the allocator's windows, the tables of guarded
+/// blocks and the ranges `but`; with its line of the kernel's list. The calling thread's stack
+/// begins at `here`: what lies below is left from calls that are over.
 pub(super) fn for_each_root<O: Os>(
     allocator: &Allocator<O>,
     but: [(usize, usize); 2],

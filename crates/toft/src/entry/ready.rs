@@ -15,15 +15,15 @@ const ROW: usize = 4;
 /// The share of what a bin has filled in a row that may be readied in vain, as a divisor.
 const SHARE: usize = 16;
 
-/// Bytes to be readied of a slab with so many bytes of slots, after a row of so many like it.
+/// Bytes to prefault of a slab with `used` bytes of slots, after a row of `row` slabs like it.
 fn worth(used: usize, row: usize, page: usize) -> usize {
     let bytes = used.min(used.saturating_mul(row) / SHARE).min(MOST) & !(page - 1);
     if row < ROW || bytes < LEAST { 0 } else { bytes }
 }
 
 impl<O: Os> Allocator<O> {
-    /// A bin goes on in a slab that nobody has had, after a row of so many that it has filled. If they
-    /// are many, it will fill this one.
+    /// A bin goes on in a new slab, after a row of `row` slabs that it has filled. If they are
+    /// many, it will fill this one.
     #[inline]
     pub(super) fn get_ready(&self, slab: &Slab, row: u8) {
         if self.options.ready {
@@ -48,7 +48,7 @@ impl<O: Os> Allocator<O> {
         {
             return;
         }
-        // Filters look at the advice, too.
+        // Filters check the advice, too.
         let Some(_permit) = self.permit(Calls::POPULATE.and(Calls::HUGE)) else { return };
         // One page in place of sixteen, where there is one: it is asked for here and nowhere else.
         let middle = bytes & !(MIDDLE - 1);

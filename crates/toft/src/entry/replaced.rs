@@ -1,8 +1,8 @@
 //! The program's own `operator delete`, if it has replaced the plain form.
 //!
-//! C++ lets a program replace the plain forms of new and delete alone: the sized form that compilers call
-//! then leads to the program's plain one. A preloaded library's sized form hides the C++ library's, so it
-//! has to lead there itself.
+//! C++ lets a program replace the plain forms of new and delete alone: the sized form that
+//! compilers call then leads to the program's plain one. A preloaded library's sized form hides the
+//! C++ library's, so it has to lead there itself.
 
 use super::start::{GLOBAL, write_sealed};
 use crate::sync::Ordering::Relaxed;
@@ -22,8 +22,8 @@ pub fn program_deletes() -> bool {
     !GLOBAL.delete.load(Relaxed).is_null()
 }
 
-/// Gives a block that is not this allocator's to the program's `operator delete`; returns false if the
-/// program has none.
+/// Gives a block that is not this allocator's to the program's `operator delete`; returns false if
+/// the program has none.
 ///
 /// # Safety
 /// 1. The program asked to delete `address`, and it was not taken back.

@@ -1,9 +1,11 @@
-//! What reserved slots carry (`slab/reserved.rs`), and who looks at it, in the hardened build.
+//! What reserved slots carry (`slab/reserved.rs`), and when it is checked, in the hardened build.
 //!
-//! That is a word again and again, made from the secret and the slot's address: so what another slot carries is not known
-//! from it, and the whole of a slot is compared by vectors. It is compared when a block beside the slot is freed and
-//! when that block leaves the quarantine, when the slab becomes empty and when somebody takes it again, before its pages
-//! are given back, and on demand.
+//! That is a word again and again, made from the secret and the slot's address. So it does not
+//! reveal what another slot carries, and the whole slot is compared by vectors. It is compared:
+//!
+//! - when a block beside the slot is freed, and when that block leaves the quarantine,
+//! - when the slab becomes empty, and when a thread takes it again,
+//! - before its pages are given back, and on demand.
 
 use super::damage::Damage;
 use super::{Allocator, Call};
@@ -20,8 +22,8 @@ impl<O: Os> Allocator<O> {
         (self.secret.reserved_word(begin) >> (8 * (address % WORD))) as u8
     }
 
-    /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern from here
-    /// on. The caller holds the slab's heap, with its seat.
+    /// Malloc has claimed slots of a slab: the reserved ones that it has passed carry their pattern
+    /// from here on. The caller holds the slab's heap, with its seat.
     #[inline]
     pub(super) fn arm_reserved(&self, slab: &Slab) {
         if RESERVE {
@@ -39,7 +41,7 @@ impl<O: Os> Allocator<O> {
         let value = self.secret.reserved_word(begin);
         for address in (begin..begin + slab.size()).step_by(WORD) {
             let word: *mut u64 = core::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped: it has claimed
+            // SAFETY: a word of a reserved slot, of a slab whose pages are mapped: it has claimed
             // slots, or what it carries was read a moment ago. Both ends are multiples of 16.
             unsafe { word.write_volatile(value) };
         }
@@ -49,8 +51,8 @@ impl<O: Os> Allocator<O> {
     fn reserved_damage(&self, slab: &Slab, slot: usize) -> Option<usize> {
         let (begin, bytes) = (slab.base() + slot * slab.size(), slab.size());
         let value = self.secret.reserved_word(begin);
-        // SAFETY: (1) a slot of a slab whose pages are mapped, as above. Whoever writes there is the mistake that is
-        // looked for; (2) the processor was asked.
+        // SAFETY: (1) a slot of a slab whose pages are mapped, as above. A write there is the
+        // mistake that is looked for; (2) the processor was asked.
         if unsafe { is_filled(begin, bytes, value, self.long_vectors) } {
             return None;
         }
@@ -73,8 +75,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Looks at all reserved slots of a slab whose pages are mapped; says whether nothing is wrong. The caller
-    /// holds its heap, or has the reclaimer's turn.
+    /// Checks all reserved slots of a slab whose pages are mapped; returns true if nothing is
+    /// wrong. The caller holds its heap, or has the reclaimer's turn.
     #[inline]
     pub(super) fn verify_reserved(&self, slab: &Slab, call: Call) -> bool {
         if !RESERVE || slab.is_dormant() {
@@ -83,7 +85,7 @@ impl<O: Os> Allocator<O> {
         slab.reserved_slots().all(|slot| self.verify_reserved_slot(slab, slot, call))
     }
 
-    /// Looks at what is reserved in a slab that is being held, before its pages go.
+    /// Checks what is reserved in a slab that is being held, before its pages go.
     pub(super) fn verify_held(&self, slab: &Slab) {
         if RESERVE {
             for slot in slab.held_armed_slots() {

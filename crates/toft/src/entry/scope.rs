@@ -1,5 +1,5 @@
-//! What surrounds the program's run: saying that the library is in place, keeping it out of children, and the
-//! statistics at the end.
+//! What surrounds the program's run: saying that the library is in place, keeping it out of
+//! children, and the statistics at the end.
 
 use super::Allocator;
 use super::environment::hide_from_children;
@@ -9,8 +9,8 @@ use crate::options::Leaks;
 use crate::os::{Linux, process};
 use crate::stats::Resident;
 
-/// When the library has been loaded: says so to whoever asked, and leaves the environment to
-/// children as it would be without us, where that was asked for.
+/// When the library has been loaded: notifies the process that asked. Restores the environment for
+/// children, as it would be without us, where that was requested.
 ///
 /// # Safety
 /// 1. `argc` and `argv` are what the kernel put on the stack, as libc hands them to constructors.
@@ -39,8 +39,9 @@ pub unsafe fn at_start(argc: usize, argv: *mut *mut u8) {
 /// What a line of the process's mappings begins with in a report.
 const PREFIX: &[u8; 4] = b"map ";
 
-/// When a program that has the allocator for its Rust code is about to begin. Nothing is said to `toft run`, and nothing
-/// hidden from children: `LD_PRELOAD` and the pipe are the preloaded library's.
+/// When a program that has the allocator for its Rust code is about to begin. Nothing is said to
+/// `toft run`, and nothing hidden from children: `LD_PRELOAD` and the pipe are the preloaded
+/// library's.
 pub fn linked_at_start() {
     if let Some(allocator) = super::process::instance() {
         super::profile::at_start(allocator);
@@ -61,7 +62,7 @@ pub fn at_exit() {
     }
 }
 
-/// Tells whoever has started the program, by a descriptor, or else its user.
+/// Notifies the process that started the program, by a descriptor, or else its user.
 fn tell(instance: &Allocator<Linux>, descriptor: Option<i32>) {
     super::profile::at_exit(instance);
     let options = instance.options();

@@ -1,7 +1,7 @@
 //! The start of the process's allocator, the birth of a thread's heap, and its end.
 //!
-//! The first call to anything builds the allocator by raw system calls only, gives the calling
-//! thread a heap, and only then asks libc for notices of thread exit and fork: libc may allocate for
+//! The first call to anything builds the allocator by raw system calls only, and gives the calling
+//! thread a heap. Only then it asks libc for notices of thread exit and fork: libc may allocate for
 //! them, and by then it can. Other threads see the allocator when all of it is done.
 
 use super::Allocator;
@@ -24,13 +24,13 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicPtr;
 
-/// Everything of this library that is ever written after it is loaded, on pages of its own, so that
+/// Everything in this library that is ever written after it is loaded, on separate pages, so that
 /// they can be made read-only when the start is done.
 #[repr(C, align(4096))]
 #[allow(missing_debug_implementations, reason = "nobody is to look at it but by its own functions")]
 pub struct Global {
     allocator: UnsafeCell<Allocator<Linux>>,
-    /// Where everything lies, for those who look from outside. As the allocator.
+    /// The addresses of all parts, for readers from outside. As the allocator.
     root: UnsafeCell<Root>,
     /// Where the start is. FRESH -> STARTING by exchange, by one thread; the rest by that thread.
     state: AtomicU32,
@@ -38,15 +38,16 @@ pub struct Global {
     pub(super) exit_key: AtomicU32,
     /// Not zero where wrappers of malloc are looked through. Written during the start.
     looks_through: AtomicUsize,
-    /// The program's own `operator delete`, or null: `replaced.rs`. Written while the library is loaded.
+    /// The program's own `operator delete`, or null: `replaced.rs`. Written while the library is
+    /// loaded.
     pub(super) delete: AtomicPtr<c_void>,
 }
 
-/// Where `looks_through` lies in it.
+/// Offset of `looks_through` in it.
 pub const LOOKS_THROUGH: usize = core::mem::offset_of!(Global, looks_through);
 
-// SAFETY: the allocator is written once, before `state` says ready and before any pointer into it is
-// used by another thread; read-only afterwards.
+// SAFETY: the allocator is written once, before `state` says ready and before any pointer into it
+// is used by another thread; read-only afterwards.
 unsafe impl Sync for Global {}
 
 /// The process's own.
@@ -59,8 +60,8 @@ pub static GLOBAL: Global = Global {
     delete: AtomicPtr::new(core::ptr::null_mut()),
 };
 
-/// What a look from outside begins with: found by its name, or by its first bytes in the data of any
-/// file that is mapped. It leads to the root, and says so before there is anything to see.
+/// Where a scan from outside begins: found by its name, or by its first bytes in the data of any
+/// mapped file. It leads to the root, even before that is written.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.rel.ro")]
 #[used]
@@ -71,8 +72,8 @@ const FRESH: u32 = 0;
 const STARTING: u32 = 1;
 const READY: u32 = 2;
 
-/// How long another thread looks at a start that does not end (a child forked in the middle of its
-/// parent's first allocation) before it says that there is no memory.
+/// How long another thread waits for a start that does not end (a child forked during its parent's
+/// first allocation) before it reports that there is no memory.
 const START_SPINS: u32 = 50_000_000;
 /// The allocator, ready or not: before the start every address is foreign to it.
 #[inline(always)]
@@ -112,8 +113,8 @@ fn first_heap() -> Option<&'static Heap> {
     birth()
 }
 
-/// The heap of the calling thread, where every call is looked at: libc keeps it. A thread that is about to
-/// end, between libc's taking it and our notice, borrows one.
+/// The heap of the calling thread, where every call is looked at: libc keeps it. A thread that is
+/// about to end, between libc's taking it and our notice, borrows one.
 fn own_heap() -> &'static Heap {
     match exit_key().map_or(0, process::thread_value) {
         0 => EXITED_HEAP.heap(),
@@ -122,8 +123,8 @@ fn own_heap() -> &'static Heap {
     }
 }
 
-/// From now on the calling thread finds nothing on the fast paths, where every call is to be looked at: its word
-/// leads to a heap of nothing, and libc keeps its own.
+/// From now on the calling thread finds nothing on the fast paths, where every call is to be looked
+/// at: its word leads to a heap of nothing, and libc keeps its own.
 fn be_careful() {
     if calls_are_looked_at() {
         set_current_heap(CAREFUL_HEAP.heap());
@@ -224,8 +225,8 @@ fn build() -> bool {
         });
     }
     if options.leaks != Leaks::Off || options.profile.is_some() {
-        // A slab knows the first call site that drew from it: no other does, but those that come when all
-        // partitions are given out.
+        // A slab knows the first call site that drew from it: no other does, but those that come
+        // when all partitions are given out.
         options.partitions = options.partitions.max(PARTITIONS_EXACT);
         options.sites = SiteMode::Exact;
     }
@@ -247,8 +248,8 @@ fn build() -> bool {
         Some(guarded) => allocator.with_guarded(guarded),
         None => allocator,
     };
-    // SAFETY: the state is STARTING, so this thread is the only one that writes, and nobody else uses
-    // more of the old value than its empty bounds.
+    // SAFETY: the state is STARTING, so this thread is the only one that writes, and other threads
+    // use only the empty bounds of the old value.
     // Of `living_for_ever`: (1) this is where it stays.
     unsafe { GLOBAL.allocator.get().write(allocator.living_for_ever()) };
     if birth().is_none() {
@@ -260,14 +261,15 @@ fn build() -> bool {
         process::arm_thread_exit(key, current_heap().address());
     }
     process::on_fork_child(forked);
-    // The child must not share pages with its parent: before a fork there is nothing that is shared.
+    // The child must not share pages with its parent: before a fork there is nothing that is
+    // shared.
     let compacts = super::start::allocator().options().compact;
     if compacts && !process::on_fork(fork_begins, fork_is_done) {
         super::start::allocator().never_compact();
     }
     let root = Root::of(super::start::allocator());
-    // SAFETY: as for the allocator above; nobody of this process reads it. Through the anchor, so that
-    // no linker takes it for unused.
+    // SAFETY: as for the allocator above; no thread of this process reads it. Through the anchor,
+    // so that no linker takes it for unused.
     unsafe { toft_root.root().write(root) };
     if super::start::allocator().guarded.is_on() {
         fault::begin(&super::start::allocator().guarded);
@@ -295,8 +297,8 @@ fn seal() {
     }
 }
 
-/// Has `write` write to [`GLOBAL`] after the start; it is sealed again afterwards. Nothing happens where the
-/// kernel does not let it be written to. Only while the process has one thread.
+/// Has `write` write to [`GLOBAL`] after the start; it is sealed again afterwards. Nothing happens
+/// where the kernel does not let it be written to. Only while the process has one thread.
 pub(super) fn write_sealed(write: impl FnOnce(&Global)) {
     if ready() && process::allow((&raw const GLOBAL).addr(), size_of::<Global>()) {
         write(&GLOBAL);

@@ -1,5 +1,6 @@
-//! The handler of SIGSEGV where `TOFT_PKEY` is on: a write to the allocator's tables from outside is named. Any other
-//! fault ends the process as it would without a handler. A program that sets its own has the fault, without the name.
+//! The handler of SIGSEGV where `TOFT_PKEY` is on: a write to the allocator's tables from outside
+//! is named. Any other fault ends the process as it would without a handler. A program that sets
+//! its own has the fault, without the name.
 
 use super::Call;
 use super::doors::inside;
@@ -12,9 +13,10 @@ use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
 
-/// Puts the handler in place, unless somebody has set one before.
+/// Puts the handler in place, unless the program has set one before.
 pub(super) fn begin() {
-    // SAFETY: structures of integers; the handler lives as long as the process, and does what a handler may.
+    // SAFETY: structures of integers; the handler lives as long as the process, and does what a
+    // handler may.
     unsafe {
         let mut action: libc::sigaction = zeroed();
         libc::sigaction(libc::SIGSEGV, null(), &raw mut action);

@@ -1,7 +1,8 @@
-//! Sweeps: pages of free slots go back, in every thread's slabs, without the threads' help.
+//! Sweeps: give pages of free slots back to the OS, in every thread's slabs, without the threads'
+//! help.
 //!
-//! Slabs are looked at in address order. What is idle is held, a batch of slabs at a time; how that
-//! goes without stopping anybody is told in [`crate::slab`], `hold.rs`.
+//! Slabs are checked in address order. Idle slots are held, a batch of slabs at a time, without
+//! stopping any thread: see `hold.rs` in [`crate::slab`].
 
 use super::{Allocator, Call};
 use crate::os::release::{Piece, Release};
@@ -17,16 +18,16 @@ use core::ops::Range;
 /// What a sweep gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What has lain idle since the sweep before.
+    /// What has been idle since the sweep before.
     Idle,
     /// Whatever is free.
     Free,
-    /// Whatever is free and counts against a limit, which what threads have claimed does whether its pages are
-    /// there or not.
+    /// Whatever is free and counts against a limit, which what threads have claimed does whether
+    /// its pages are there or not.
     Counted,
 }
 
-/// What a sweep has come to.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Bytes of pages that went.
@@ -41,8 +42,8 @@ pub struct Swept {
 const PIECES: usize = 256;
 
 impl<O: Os> Allocator<O> {
-    /// Gives pages of free slots back, and what the pool and the large blocks have kept long enough.
-    /// Does nothing while another thread is at it.
+    /// Gives pages of free slots back, and what the pool and the large blocks have kept long
+    /// enough. Does nothing while another thread is at it.
     pub fn sweep(&self, which: Which) -> Option<Swept> {
         let turn = self.reclaimer.begin()?;
         let mut swept = Swept::default();
@@ -106,7 +107,7 @@ impl<O: Os> Allocator<O> {
     pub(super) fn give_back_own(&self, slab: &Slab) -> usize {
         self.verify_reserved(slab, Call::Verify);
         slab.give_back_pages(self.os.page_size(), |start, bytes| {
-            // SAFETY: (1) the pages belong to free slots, which nobody can claim meanwhile.
+            // SAFETY: (1) the pages belong to free slots, which no thread can claim meanwhile.
             unsafe { self.os.discard(start, bytes) }.is_ok()
         })
     }
@@ -145,8 +146,8 @@ impl<O: Os> Allocator<O> {
         turn.clear();
     }
 
-    /// Discards the pages between what is held in the batch, many ranges with one call, and finishes
-    /// with the slots.
+    /// Discards the pages between what is held in the batch, many ranges with one call, and
+    /// finishes with the slots.
     fn discard_held(&self, turn: &Turn<'_>, swept: &mut Swept) {
         let page = self.os.page_size();
         let mut release = Release::new();
@@ -176,7 +177,7 @@ impl<O: Os> Allocator<O> {
     fn discard(&self, release: &mut Release, pieces: Option<&mut [Piece]>, swept: &mut Swept) {
         let Some(pieces) = pieces else { return };
         let permit = self.filter().permit(&self.os, Calls::BATCH, false);
-        // SAFETY: (1) pages of slots that are held: nobody uses them.
+        // SAFETY: (1) pages of slots that are held: no thread uses them.
         unsafe { self.os.discard_all(release, pieces, permit.as_ref()) };
         swept.bytes +=
             pieces.iter().filter(|piece| piece.done).map(|piece| piece.len).sum::<usize>();
@@ -201,8 +202,8 @@ impl<O: Os> Allocator<O> {
         self.heaps.heap_at(owner).is_some_and(|heap| !heap.is_torn())
     }
 
-    /// Gives back everything that can be given back, of all threads, whatever they are doing: of the
-    /// calling one, who has `heap`, what it has claimed, too. Says how many bytes of pages went.
+    /// Gives back everything that all threads can give back, whatever they are doing. Of the
+    /// calling one, which has `heap`, also what it has claimed. Returns the bytes of pages.
     pub fn purge(&self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
         self.empty_quarantines(heap, None);
@@ -224,9 +225,9 @@ impl<O: Os> Allocator<O> {
         bytes + self.drop_kept()
     }
 
-    /// Collects what others have freed into a heap that the caller holds, lets go of its empty slabs,
-    /// and gives back the pages of free slots, those that malloc would hand out next included. Says
-    /// how many bytes of pages went.
+    /// Collects what others have freed into a heap that the caller holds, lets go of its empty
+    /// slabs, and gives back the pages of free slots, those that malloc would hand out next
+    /// included. Returns the number of bytes of pages that went.
     fn tidy_up(&self, heap: &Heap, seat: &Seat) -> usize {
         self.collect(heap, seat);
         let mut bytes = 0;

@@ -16,9 +16,9 @@ pub(super) fn exit_key() -> Option<u32> {
     key.filter(|_| !allocator().heaps.has_lost_key())
 }
 
-/// Gives the thread key up, because the program has all others and wants one more; returns true if there was
-/// one to give. Exits are found by asking the kernel from then on. Where every call is looked at, libc keeps
-/// each thread's heap under the key, and it stays.
+/// Gives the thread key up, because the program has all others and wants one more; returns true if
+/// there was one to give. Exits are found by asking the kernel from then on. Where every call is
+/// looked at, libc keeps each thread's heap under the key, and it stays.
 pub fn give_exit_key() -> bool {
     if !is_ready() || calls_are_looked_at() {
         return false;

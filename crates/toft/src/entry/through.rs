@@ -1,5 +1,5 @@
-//! Who called the wrapper of malloc that called; and which functions are such wrappers, where that is to be found
-//! out (`TOFT_WRAPPERS=auto`).
+//! Who called the wrapper of malloc that called; and which functions are such wrappers, where that
+//! is to be found out (`TOFT_WRAPPERS=auto`).
 
 use super::Allocator;
 use crate::os::Os;
@@ -24,8 +24,8 @@ pub(super) struct Met {
 }
 
 impl<O: Os> Allocator<O> {
-    /// The first return address, from the one at `place` upwards, that does not lie in a wrapper; or the last that
-    /// can be reached. What is learnt is remembered in `heap`, which the caller holds.
+    /// The first return address, from the one at `place` upwards, that is not in a wrapper; or the
+    /// last that can be reached. What is learnt is remembered in `heap`, which the caller holds.
     pub(super) fn site_behind(&self, heap: &Heap, mut place: Place) -> usize {
         let limit = place.stack.saturating_add(REACH);
         let mut below = None;
@@ -45,7 +45,7 @@ impl<O: Os> Allocator<O> {
             if code < STEP_FIRST {
                 return site;
             }
-            // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
+            // SAFETY: (1) the code of the site there; its caller is still in its call.
             match unsafe { place.above(code, limit) } {
                 Some(above) => (place, below) = (above, Some(site)),
                 None => return site,
@@ -55,8 +55,8 @@ impl<O: Os> Allocator<O> {
         unsafe { place.site() }
     }
 
-    /// Whether a word that is to be a return address is none: nobody has seen it yet, and no call stands before it. Then
-    /// what led to it was learnt of code that is no more.
+    /// Whether a word that should be a return address is none: it is new, and no call instruction
+    /// stands before it. Then what led to it was learnt of code that is no more.
     #[cold]
     fn is_nothing(&self, word: usize) -> bool {
         self.sites.find(word).is_none()
@@ -88,7 +88,7 @@ impl<O: Os> Allocator<O> {
                 return None;
             }
             let _permit = self.permit(Calls::REPORT)?;
-            // SAFETY: (1) the place where it was met: whoever called is still in its call.
+            // SAFETY: (1) the place where it was met: its caller is still in its call.
             let by_frame = || met.is_some_and(|met| unsafe { met.place.has_frame(met.limit) });
             self.wrappers.code_of(&self.os, names, site, by_frame)
         };
@@ -123,7 +123,7 @@ impl<O: Os> Allocator<O> {
                 return Look::Nothing;
             }
         };
-        // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
+        // SAFETY: (1) the code of the site there; its caller is still in its call.
         let Some(above) = (unsafe { met.place.above(code, met.limit) }) else { return Look::Again };
         let callers = self.those_above(Met { place: above, ..met });
         if !note.called_by(callers) {
@@ -136,8 +136,8 @@ impl<O: Os> Allocator<O> {
         Look::Wrapper(code)
     }
 
-    /// Who stands above a call, in one word: the return addresses from where one was met upwards to the first that lies in
-    /// a long function, or to the last that can be reached.
+    /// The callers above a call, in one word: the return addresses from where one was met upwards
+    /// to the first in a long function, or to the last that can be reached.
     fn those_above(&self, mut met: Met) -> usize {
         let mut all = 0usize;
         for _ in 0..LEVELS {
@@ -153,7 +153,7 @@ impl<O: Os> Allocator<O> {
                     _ => break,
                 },
             };
-            // SAFETY: (1) the code of the site that lies there; whoever called is still in its call.
+            // SAFETY: (1) the code of the site there; its caller is still in its call.
             match unsafe { met.place.above(code, met.limit) } {
                 Some(above) => met.place = above,
                 None => break,
@@ -168,8 +168,8 @@ impl<O: Os> Allocator<O> {
         self.permit(Calls::REPORT).is_some_and(|_permit| unsafe { met.place.has_frame(met.limit) })
     }
 
-    /// A bin of a site had nothing more; or it asks for a large block. If many sizes come to it, its calls are looked
-    /// at from now on.
+    /// A site's bin is empty, or the site requests a large block. If the site has many sizes, its
+    /// calls are watched from now on.
     #[inline]
     pub(super) fn watch_sizes(&self, heap: &Heap, class: usize, site: usize) {
         if self.watch.is_on() {
@@ -203,15 +203,16 @@ impl<O: Os> Allocator<O> {
         note.suspect(way);
     }
 
-    /// How whoever stands above a call of a function is come by, if the function may be a wrapper; `blind`, also where
-    /// nobody knows how long it is. Not at all where there may be a filter of system calls, and nothing is looked up.
+    /// How to find the caller above a call of a function, if the function may be a wrapper; with
+    /// `blind`, also if its length is unknown. `Never` where there may be a filter of system calls:
+    /// nothing is looked up then.
     fn way_above(&self, site: usize, blind: bool) -> Way {
         let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };
         let code = self.watch.code_at(site, || {
             let module = module_of(site)?;
             Some(Code { text: module.text, table: table_of(&module).unwrap_or(0) })
         });
-        // A token of the program's own is the code of no file; nor is what was made at run time.
+        // A token that the program chose is the code of no file; nor is code made at run time.
         let Some(Code { table, .. }) = code else { return Way::Never };
         match describe(table, site) {
             Some(function) if function.bytes > CODE_MOST => Way::Never,
@@ -222,7 +223,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// What has come of a look.
+/// The result of one check.
 enum Look {
     /// The site is as any other, as far as is known.
     Nothing,

@@ -1,9 +1,10 @@
-//! What is told of blocks where malloc and free are slow anyway: by chance, in proportion to bytes. To probes
-//! (`os/probes.rs`), and, where stacks are kept, to those who keep them (`sample/`): one choice for both.
+//! Sampling of blocks where malloc and free are slow anyway: by chance, in proportion to bytes. For
+//! probes (`os/probes.rs`), and for the stacks that are kept (`sample/`): one choice for both.
 //!
-//! A claim begins with a slow call, and the others of its slots are had by fast ones: so it is made to end where the next
-//! chosen byte lies, and the call that gets that slot is a slow one again (`bin/distance.rs`). Chosen blocks are marked,
-//! if somebody wants to know of frees: their state is not LIVE, so that a free of theirs is a slow one, too.
+//! A claim begins with a slow call, and fast calls take its other slots. So the claim is made to
+//! end where the next chosen byte is, and the call that gets that slot is slow again
+//! (`bin/distance.rs`). Chosen blocks are marked if frees are followed: their state is not LIVE, so
+//! that their free is slow.
 
 use super::allocator::Found;
 use super::{Allocator, Call};
@@ -14,8 +15,8 @@ use crate::sample::{self, Trace, Weight};
 use crate::thread::{Heap, Seat, current_heap};
 
 impl<O: Os> Allocator<O> {
-    /// A claim was begun in a bin, and its first slot, at `address`, handed out: tells what is to be told of it, and has the
-    /// claim end before the next slot of which that is so.
+    /// A claim was begun in a bin, and its first slot, at `address`, handed out. Samples it if
+    /// chosen, and makes the claim end before the next chosen slot.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_claim(
@@ -41,7 +42,7 @@ impl<O: Os> Allocator<O> {
             if slab.claim_at_most(before) {
                 slab.set_due(distance.owe());
             } else {
-                // The reclaimer is at the slab: the others go out, and nothing is told of them.
+                // The reclaimer is at the slab: the others go out, and are not sampled.
                 let lost = (before..claimed).filter(|_| pass(size) != 0).count();
                 self.samples.lost(lost, Weight::of(size, interval));
             }
@@ -89,12 +90,13 @@ impl<O: Os> Allocator<O> {
         probes::allocated(address, bytes, weight as usize);
     }
 
-    /// Keeps the stack of a block that nobody has been given yet.
+    /// Keeps the stack of a block that was not handed out yet.
     #[cold]
     #[inline(never)]
     fn keep_stack(&self, heap: &Heap, address: usize, weight: Weight, site: usize) {
         let [stack, frame] = heap.take_call();
-        // Who asks for stacks says that an inherited filter allows the call that reads them.
+        // By this option the user states that an inherited filter allows the call that reads
+        // stacks.
         let mut trace = match self.filter().permit(&self.os, Calls::REPORT, true) {
             Some(_permit) => Trace::of_call(site, sample::Call { stack, frame }),
             None => Trace::of_site(site),
@@ -102,14 +104,14 @@ impl<O: Os> Allocator<O> {
         self.samples.had(&self.os, address, weight, &mut trace);
     }
 
-    /// A block that was told of is about to be freed.
+    /// A sampled block is about to be freed.
     fn tell_it_is_freed(&self, address: usize) {
         self.samples.freed(address);
         probes::freed(address);
     }
 
-    /// A large block has another size, or is elsewhere, because a call that returns to `site` has asked for that; `told`
-    /// says whether somebody knew of the old one, which is out of the samples.
+    /// A large block was resized or moved, by a call that returns to `site`. With `told`, the old
+    /// block was sampled; it is out of the samples by now.
     pub(super) fn tell_resized(
         &self,
         heap: &Heap,
@@ -131,7 +133,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Whatever lies at an address is about to be freed in a way of its own.
+    /// A block at an address is about to be freed in a separate way.
     pub(super) fn tell_freed(&self, address: usize) {
         let told = probes::THERE
             && match self.find(address) {
@@ -144,8 +146,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Frees a slot of which a probe was told, and tells that it is freed; says no where none was. `free` comes here with
-    /// whatever is not plainly live.
+    /// Frees a slot that a probe follows, and reports that it is freed; returns false if none does.
+    /// `free` calls this with any slot that is not plainly live.
     pub(super) fn free_told(&self, address: usize, call: Call) -> bool {
         if !probes::THERE {
             return false;

@@ -1,5 +1,6 @@
-//! Reads of what was not written: `TOFT_UNINIT`. The watcher, a thread of the library's own that the kernel tells of
-//! each first access to a page of a watched block (`guarded/watch.rs`), and what it makes of it.
+//! Reads of what was not written: `TOFT_UNINIT`. The watcher, a thread of the library's own that
+//! the kernel tells of each first access to a page of a watched block (`guarded/watch.rs`), and
+//! what it makes of it.
 //!
 //! ```text
 //! to write       the page is filled with zeros, and the program goes on
@@ -22,7 +23,8 @@ use crate::sync::pause;
 const LOOKS: u32 = 1000;
 
 impl<O: Os> Allocator<O> {
-    /// Whom to tell of reads, where that was asked for and can be had. The first who asks starts it.
+    /// The descriptor that reports reads, if requested and available. The first caller starts the
+    /// watcher.
     pub(super) fn watcher(&self) -> Option<i32> {
         if self.options.uninit == 0 || !self.for_ever {
             return None;
@@ -37,7 +39,7 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn start_watcher(&self) -> Option<i32> {
-        // Who asks for this says that an inherited filter allows it.
+        // By this option the user states that an inherited filter allows it.
         let permit = self.filter().permit(
             &self.os,
             Calls::REPORT.and(Calls::FAULTS).and(Calls::THREAD),
@@ -59,9 +61,9 @@ impl<O: Os> Allocator<O> {
         None
     }
 
-    /// A filter of system calls is about to be installed, perhaps for all threads, and it need not know what the watcher
-    /// calls: nobody is told any more, and the watcher is waited for until it waits itself, where it stays. Not on a path
-    /// of malloc's.
+    /// A filter of system calls is about to be installed, perhaps for all threads, and it need not
+    /// know what the watcher calls. Stops reports, and waits until the watcher itself waits, where
+    /// it stays. Not on a path of malloc's.
     pub(super) fn stop_watcher(&self) {
         self.guarded.stop_watcher();
         if let Some(thread) = self.guarded.watcher_thread(process::pid()) {
@@ -90,7 +92,7 @@ impl<O: Os> Allocator<O> {
         thread::end()
     }
 
-    /// A thread is about to read what nobody has written.
+    /// A thread is about to read memory that was never written.
     fn read_too_early(&self, slot: &Slot, address: usize, reader: u32) {
         let mut doing = userfault::doing(reader);
         for _ in 0..LOOKS {

@@ -1,7 +1,7 @@
 //! Part of a sweep: pages of what threads have claimed and not used, a sleeping thread above all.
 //!
-//! Nobody can keep such a slot from its thread. The pages go on condition that nobody begins to use them,
-//! as [`crate::os::Pin`] tells.
+//! Such a slot cannot be kept from its thread. So the pages go on condition that the thread does
+//! not begin to use them, as [`crate::os::Pin`] tells.
 
 use super::Allocator;
 use super::sweep::Swept;
@@ -11,8 +11,8 @@ use crate::reclaim::{BATCH, Turn};
 use crate::slab::Slab;
 
 impl<O: Os> Allocator<O> {
-    /// Gives back pages that nobody uses, of those slabs of the batch whose bit in `quiet` says that the
-    /// owner was not in the middle of something when they had been taken hold of. Nothing is held by now,
+    /// Gives back unused pages of those slabs of the batch whose bit in `quiet` is set: the owner
+    /// was not in the middle of something when they had been taken hold of. Nothing is held by now,
     /// but such slabs still cannot change hands, nor lose their mapping.
     pub(super) fn discard_unused(&self, turn: &Turn<'_>, quiet: u64, swept: &mut Swept) {
         const { assert!(BATCH <= 64) };
@@ -40,8 +40,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Adds what is in memory of a range of a slab, but for what was written to after it was freed. Where there is no
-    /// room for it, what was added before goes first. No, where that fails.
+    /// Adds what is in memory of a range of a slab, but for what was written to after it was freed.
+    /// Where there is no room for it, what was added before goes first. No, where that fails.
     fn pin(
         &self,
         turn: &Turn<'_>,
@@ -60,17 +60,17 @@ impl<O: Os> Allocator<O> {
         known && done
     }
 
-    /// Says whether all that was added was dealt with, or never can be.
+    /// Returns true if everything added was dealt with, or never can be.
     fn discard_pinned(&self, turn: &Turn<'_>, swept: &mut Swept) -> bool {
         let pinned = turn.pinned();
         if pinned.is_empty() {
             return true;
         }
         let is_unused = |address, len| turn.slabs().any(|slab: &Slab| slab.is_unused(address, len));
-        // In the child of a handler that forks here, what is freed would be kept by nobody.
+        // In the child of a handler that forks here, freed pages would be kept by no thread.
         let gone = match self.shut_out_signals() {
-            // SAFETY: (1) pages of slabs that are not shared; HOLDING in their owner word keeps them
-            // mapped, and their own.
+            // SAFETY: (1) pages of slabs that are not shared; HOLDING in their owner word keeps
+            // them mapped, and their own.
             Some(_undisturbed) => unsafe {
                 self.os.discard_unused(pinned, &|| self.permit(Calls::CLAIMS), is_unused)
             },

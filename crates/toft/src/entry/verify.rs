@@ -1,22 +1,22 @@
-//! Verifying on demand, and every so many allocations: `toft_verify`, `TOFT_VERIFY`.
+//! Verification on demand, and after each number of allocations: `toft_verify`, `TOFT_VERIFY`.
 //!
 //! All of the heap is verified, while its threads go on, each part as far as it can be:
 //!
 //! ```text
 //! the calling thread's slabs and lists     all invariants, with the seat of its heap
 //! those of threads that have ended         all of a slab's, with the seat of theirs
-//! nobody's slabs                           all of a slab's, while no thread is in the middle of a change
+//! unowned slabs                            all of a slab's, while no thread is inside a change
 //! those of running threads                 what holds at every moment (`Slab::check_from_outside`)
 //! large blocks                             each by itself (L1), and in the hardened build what lies beside it
 //! the pool of guarded blocks               all
-//! slots that nobody has                    what was left there (`contents.rs`)
+//! slots that are not in use                what was left there (`contents.rs`)
 //! slots of the calling thread              in the hardened build (`verify_slots.rs`)
 //! slots of others, and reserved ones       in the hardened build (`verify_others.rs`)
 //! ```
 //!
-//! A look at what others change may fall between two of their steps. So an invariant counts as broken only when it stays
-//! so for a fifth of a second, look after look; and where a thread may be stopped for longer between two steps that
-//! break one, it is not asked for.
+//! A check of what other threads change may fall between two of their steps. So an invariant counts
+//! as broken only when every check finds it so for a fifth of a second. Where a thread may be
+//! stopped for longer between two steps that break one, it is not checked.
 
 use super::extent::Extent;
 use super::misuse::{Line, head, tier};
@@ -29,12 +29,13 @@ use crate::slab::{FLAGS, Slab, Violation};
 use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, HeapState};
 
-/// Nanoseconds that a verification at exit may take, if a hundredth of the program's processor time is less.
+/// Nanoseconds that a verification at exit may take, if a hundredth of the program's processor time
+/// is less.
 const AT_EXIT: u64 = 50_000_000;
 
 impl<O: Os> Allocator<O> {
-    /// Verifies the whole heap, and names the first thing that is wrong; says whether there is none. In a signal
-    /// handler that has interrupted a change, nothing.
+    /// Verifies the whole heap, and names the first thing that is wrong. Returns true if there is
+    /// none. In a signal handler that has interrupted a change, does nothing.
     pub fn verify(&self, heap: &Heap) -> bool {
         self.verify_within(heap, &Extent::all())
     }
@@ -54,8 +55,9 @@ impl<O: Os> Allocator<O> {
         sound && (!bounded || tables())
     }
 
-    /// Verifies the heap when the program ends, for a bounded time. Prints the share that was covered, unless it was
-    /// everything. Under an unknown filter of system calls it does nothing: it may not read a clock there.
+    /// Verifies the heap when the program ends, for a bounded time. Prints the share that was
+    /// covered, unless it was everything. Under an unknown filter of system calls it does nothing:
+    /// it may not read a clock there.
     pub(super) fn verify_at_exit(&self, heap: &Heap) {
         let Some(permit) = self.filter().permit(&self.os, Calls::REPORT, true) else { return };
         let least = AT_EXIT.max(process::processor_time() / 100);
@@ -109,7 +111,7 @@ impl<O: Os> Allocator<O> {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
         if owner == 0 {
             let checked = slab.check();
-            // Whoever takes it or leaves it has a seat; or has it by now.
+            // A thread that takes it or leaves it is in its seat, or owns it by now.
             let changes = slab.has_owner()
                 || self
                     .heaps
@@ -185,7 +187,7 @@ impl<O: Os> Allocator<O> {
         self.conclude(&mut line);
     }
 
-    /// Every so many allocations that are looked at.
+    /// Verifies each time the given number of allocations has been checked.
     pub(super) fn verify_now_and_then(&self, heap: &Heap, looked_at: usize) {
         let every = self.options.verify;
         if every != 0 && looked_at.is_multiple_of(every) {

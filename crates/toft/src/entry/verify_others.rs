@@ -1,16 +1,17 @@
-//! What lies in slots of other threads and of nobody's, verified on demand, in the hardened build: the canaries of live
-//! blocks, reserved slots, that what is free is still zero, and what waits in quarantines.
+//! Verifies slots of other threads and of unowned slabs on demand, in the hardened build: the
+//! canaries of live blocks, reserved slots, that free slots are still zero, and what waits in
+//! quarantines.
 //!
-//! The threads go on, and pages may go: so the kernel reads ([`peek`]), and a slot counts as damaged only when it stays
-//! so for a fifth of a second, look after look, with the same state before each and after. Nor is a thread that is stopped for
-//! longer mistaken for a fault:
+//! The threads go on, and pages may go: so the kernel reads ([`peek`]). A slot counts as damaged
+//! only when every check finds it so for a fifth of a second, with the same state before and after.
+//! Nor is a thread that is stopped for longer mistaken for a fault:
 //!
 //! ```text
 //! live          malloc and realloc arm a canary by its last byte last, and disarm it by that first: without it nothing
 //!               is said. free changes the state before anything else
 //! free          cleared before the state says so
 //! reserved      armed when the pattern is there, and not any more when pages may go
-//! quarantined   cleared before it is put in, and looked at only while it is there
+//! quarantined   cleared before it is put in, and checked only while it is there
 //! ```
 
 use super::damage::Damage;
@@ -53,8 +54,8 @@ impl Piece {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Looks at everything that is not of `heap`, which is the caller's; names the first thing that is wrong, and says
-    /// whether nothing is. Nothing, where the kernel may not read for us.
+    /// Checks everything that is not of `heap`, which is the caller's; names the first thing that
+    /// is wrong, and returns true if nothing is. Nothing, where the kernel may not read for us.
     pub(super) fn others_are_whole(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
         if !HARDENED {
             return true;

@@ -1,8 +1,8 @@
-//! What lies in slots, verified on demand, in the hardened build: the canaries of live blocks, that what is free is
-//! still zero, what is in the thread's quarantine, and reserved slots.
+//! Verifies slots on demand, in the hardened build: the canaries of live blocks, that free slots
+//! are still zero, what is in the thread's quarantine, and reserved slots.
 //!
-//! Other threads may free or resize a block at the same moment, and the reclaimer may hold a slot: a slot counts as
-//! damaged only when it stays so, in the same state, for a fifth of a second.
+//! Other threads may free or resize a block at the same moment, and the reclaimer may hold a slot:
+//! a slot counts as damaged only when it stays so, in the same state, for a fifth of a second.
 
 use super::damage::Damage;
 use super::extent::Extent;
@@ -22,8 +22,8 @@ unsafe fn last_byte(end: usize) -> u8 {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Verifies the slots of all slabs of a heap that the caller holds, with its seat; names what is wrong, and says
-    /// whether nothing is.
+    /// Verifies the slots of all slabs of a heap that the caller holds, with its seat; names what
+    /// is wrong, and returns true if nothing is.
     pub(super) fn slots_are_whole(&self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
         if !HARDENED {
             return true;
@@ -43,7 +43,8 @@ impl<O: Os> Allocator<O> {
         heap.quarantine().each(seat, |entry| {
             let (slab, slot) = self.entry_slot(entry);
             let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
-            // SAFETY: (1) a slot that has not left the quarantine has its pages, and nobody uses it.
+            // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses
+            // it.
             if let Some(place) = unsafe { first_nonzero(address, bytes) } {
                 self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
                 whole = false;
@@ -68,16 +69,16 @@ impl<O: Os> Allocator<O> {
         let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
         match care {
             SlotCare::Canary(asked) if CANARY && asked < bytes => {
-                // SAFETY: (1) a slot of a slab whose pages are mapped. Whose block it is may be about to change what
-                // is behind it: then it does not stay so.
+                // SAFETY: (1) a slot of a slab whose pages are mapped. Whose block it is may be
+                // about to change what is behind it: then it does not stay so.
                 let place = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
-                // SAFETY: as above. The last byte comes last, and is never zero: a signal handler may have
-                // interrupted malloc before that.
+                // SAFETY: as above. The last byte comes last, and is never zero: a signal handler
+                // may have interrupted malloc before that.
                 let armed = unsafe { last_byte(address + bytes) } != 0;
                 place.filter(|_| armed).map(Damage::Behind)
             }
             SlotCare::Zero if WIPE => {
-                // SAFETY: (1) as above. Who frees it may be clearing it just now.
+                // SAFETY: (1) as above. The freeing thread may be clearing it just now.
                 unsafe { first_nonzero(address, bytes) }.map(Damage::AfterFree)
             }
             _ => None,

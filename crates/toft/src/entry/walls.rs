@@ -1,9 +1,9 @@
 //! Putting up the walls of slabs (`slab/walls.rs`), in the hardened build.
 //!
-//! By guards that cost no mapping, where the system has them (Linux 6.13); else by mappings, which are
-//! counted: a process may have 65 530, and needs them for other things. As they become many, walls become
-//! few. A process that has installed a filter of system calls gets mappings, too: a filter that knows
-//! `madvise` may not know this advice.
+//! By guards that cost no mapping, where the system has them (Linux 6.13); else by mappings, which
+//! are counted: a process may have 65 530, and needs them for other things. As they become many,
+//! walls become few. A process that has installed a filter of system calls gets mappings, too: a
+//! filter that knows `madvise` may not know this advice.
 
 use super::Allocator;
 use crate::keyed::below;
@@ -16,7 +16,7 @@ use crate::sync::Ordering::Relaxed;
 const MAPPINGS: usize = 2;
 
 impl<O: Os> Allocator<O> {
-    /// Chooses where a slab of so many slots that is just being opened has walls, and which are reserved.
+    /// Chooses which of the `slots` slots of a slab being opened are guard pages or reserved.
     #[inline]
     pub(super) fn choose_walls(&self, slab: &Slab, slots: usize) {
         if HARDENED {
@@ -35,7 +35,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn put_up(&self, start: usize, bytes: usize, end: bool) {
-        // SAFETY: (1) pages of a slab on which no slot lies that anybody gets.
+        // SAFETY: (1) pages of a slab without any slot that is handed out.
         let guard = |_permit| unsafe { self.os.guard(start, bytes) }.is_ok();
         if self.filter().permit_unless_installed().is_some_and(guard) {
             return;

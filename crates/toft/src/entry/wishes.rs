@@ -1,8 +1,9 @@
-//! What `TOFT_PREPOPULATE`, `TOFT_MLOCK` and `TOFT_NAMES` ask for, done as addresses are mapped: where
-//! none of them is set, that costs a comparison on a path that has just made a system call.
+//! What `TOFT_PREPOPULATE`, `TOFT_MLOCK` and `TOFT_NAMES` ask for, done as addresses are mapped:
+//! where none of them is set, that costs a comparison on a path that has just made a system call.
 //!
-//! The calls are unusual ones: under a filter of system calls nothing of it is done. What the system
-//! refuses is said once on standard error, and the program goes on without it: here, and for the preload library's `dlopen`.
+//! The calls are unusual ones: under a filter of system calls nothing of it is done. What the
+//! system refuses is said once on standard error, and the program goes on without it: here, and for
+//! the preload library's `dlopen`.
 
 use super::Allocator;
 use super::misuse::Line;
@@ -18,7 +19,7 @@ const NAMES: u32 = 4;
 const DEEPBIND: u32 = 8;
 
 impl<O: Os> Allocator<O> {
-    /// Addresses of slabs were mapped, and nobody has had them yet.
+    /// Addresses of slabs were mapped, and are not in use yet.
     pub(super) fn slabs_were_mapped(&self, address: usize, len: usize) {
         self.keep_small(address, len);
         if self.options.has_wishes() && len != 0 {
@@ -27,7 +28,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// A large block of so many bytes was handed out at an address.
+    /// A large block of `bytes` bytes was handed out at an address.
     #[inline]
     pub(super) fn block_was_mapped(&self, address: usize, bytes: usize) {
         if self.options.has_wishes() && bytes != 0 {
@@ -53,7 +54,7 @@ impl<O: Os> Allocator<O> {
         {
             // SAFETY: (1) the callers have mapped the range.
             let done = unsafe { self.os.populate(address, len) };
-            // Where there are not so many pages, the program will find that out when it uses them.
+            // Where too few pages are left, the program will find that out when it uses them.
             if let Err(Error::Unsupported) = done {
                 self.cannot(PREPOPULATE, "TOFT_PREPOPULATE: the kernel is older than 5.14");
             }
@@ -67,7 +68,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Names whatever of slabs and metadata is mapped: few mappings, in ranges that are mostly holes.
+    /// Names whatever of slabs and metadata is mapped: few mappings, in ranges that are mostly
+    /// holes.
     fn name_slabs(&self) {
         if !self.options.names {
             return;
@@ -90,7 +92,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// A library was to be opened with `RTLD_DEEPBIND`, and the C library's table of symbols could not be changed.
+    /// A library was to be opened with `RTLD_DEEPBIND`, and the C library's table of symbols could
+    /// not be changed.
     pub(super) fn cannot_bind_deeply(&self) {
         self.cannot(DEEPBIND, "RTLD_DEEPBIND: libc's malloc cannot be replaced for such libraries");
     }

@@ -1,5 +1,5 @@
-//! What a fault in the pool means: the block that the address lies in or near; and who is asked where the
-//! fault is none of ours.
+//! What a fault in the pool means: the block that contains the address or is near it; and which
+//! handler is asked if the fault is none of ours.
 
 use super::{Guarded, Slot, SlotCondition};
 use crate::os::process;
@@ -10,9 +10,9 @@ use crate::sync::Ordering::Relaxed;
 pub enum Access<'a> {
     /// In a block that was freed.
     AfterFree(&'a Slot),
-    /// So many bytes beyond the last of a block.
+    /// The number of bytes beyond the last of a block.
     Beyond(&'a Slot, usize),
-    /// So many bytes before the first.
+    /// The number of bytes before the first.
     Before(&'a Slot, usize),
     /// In a block of the program's: nothing is wrong.
     Within(&'a Slot),
@@ -44,7 +44,7 @@ impl Guarded {
         })
     }
 
-    /// The slot whose block, live or freed, an address lies in or near.
+    /// The slot whose block, live or freed, contains an address or is near it.
     pub fn slot_around(&self, address: usize) -> Option<&Slot> {
         match self.access(address)? {
             Access::AfterFree(slot)
@@ -62,8 +62,8 @@ impl Guarded {
         }
     }
 
-    /// What is done on SIGSEGV where it is none of ours: handler and flags, of the program's own or, where that has
-    /// called us in turn, of whoever was first.
+    /// The action on SIGSEGV if the fault is none of ours: handler and flags of the program or, if
+    /// that handler has called us in turn, of the first one.
     pub fn chained(&self, first: bool) -> (usize, i32) {
         let head = self.head();
         let [handler, flags] = if first { &head.original } else { &head.chained };

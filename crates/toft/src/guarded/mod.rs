@@ -1,13 +1,14 @@
-//! L3: sampled blocks between guard pages, in a pool of their own: `TOFT_GUARDED`.
+//! L3: sampled blocks between guard pages, in a separate pool: `TOFT_GUARDED`.
 //!
 //! ```text
 //! | guard | ......... slot 0: up to 32 pages | guard | ......... slot 1 | guard | ... | guard |
 //!                          |     block at end|        |block at start   |
 //! ```
 //!
-//! A block ends where the guard page behind its slot begins, or, by chance, begins where the one before ends. A
-//! freed one is inaccessible, and its slot is used again when all others have been: that is the quarantine.
-//! Each access beyond a block, or to a freed one, is a fault at the very instruction (`entry/fault.rs`).
+//! A block ends where the guard page after its slot begins, or, by chance, begins where the one
+//! before ends. A freed one is inaccessible, and its slot is used again when all others have been:
+//! that is the quarantine. Each access beyond a block, or to a freed one, faults at the very
+//! instruction (`entry/fault.rs`).
 //!
 //! What is known of each slot lies apart from the pool. Invariant, verified by `Guarded::check`:
 //! - Q1 a slot that is live has a block within it, at its start or its end.

@@ -10,17 +10,18 @@ use Ordering::Relaxed;
 pub const SLOT_BYTES: usize = 128 << 10;
 /// Slots that are looked at for a free one.
 const TRIES: usize = 16;
-/// One block in so many lies at the start of its slot, for what reaches below it.
+/// One block in `LEFT` starts where its slot starts, to catch accesses below it.
 const LEFT: u64 = 8;
 
-/// The pool; of no slots where it is off. Never changes after the start, but for what `head` points to.
+/// The pool; of no slots where it is off. Never changes after the start, but for what `head` points
+/// to.
 #[derive(Debug)]
 pub struct Guarded {
     /// The first guard page.
     base: usize,
     pub(super) slots: usize,
     pub(super) page: usize,
-    /// One allocation in so many is sampled.
+    /// One allocation in `every` is sampled.
     every: usize,
     /// This library's own code, which stacks do not show.
     own: (usize, usize),
@@ -37,8 +38,8 @@ pub(super) struct Head {
     allocations: AtomicU64,
     /// Where chance is. Any thread; what is lost by a race is lost.
     chance: AtomicU64,
-    /// What was done on SIGSEGV before us: handler and flags of the program's own, and of the first of all.
-    /// Whoever puts ours in place.
+    /// What was done on SIGSEGV before us: handler and flags of the program's own, and of the first
+    /// of all. The thread that puts ours in place.
     pub(super) chained: [AtomicUsize; 2],
     pub(super) original: [AtomicUsize; 2],
     /// To whom reads of what was not written are told, and in which process: `watch.rs`.
@@ -54,7 +55,7 @@ impl Guarded {
         Guarded { base: 0, slots: 0, page: 4096, every: 0, own: (0, 0), head: core::ptr::null() }
     }
 
-    /// A pool of so many slots, of which one allocation in `every` gets one.
+    /// A pool of `slots` slots, of which one allocation in `every` gets one.
     pub fn new(slots: usize, every: usize, page: usize, random: u64) -> Result<Guarded, Error> {
         let none = Error::NoMemory;
         let pool = Guarded { slots, page, every, own: Stack::own_code(), ..Guarded::none() };
@@ -90,8 +91,8 @@ impl Guarded {
     }
 
     pub(super) fn head(&self) -> &Head {
-        // SAFETY: `new` has mapped it for ever, zero is a `Head`, and without a pool nobody asks: callers have
-        // asked `is_on`, or found an address in it.
+        // SAFETY: `new` has mapped it for ever, and zero is a `Head`. Without a pool there is no
+        // call: callers have asked `is_on`, or found an address in it.
         unsafe { &*self.head }
     }
 
@@ -99,7 +100,8 @@ impl Guarded {
         if number >= self.slots {
             return None;
         }
-        // SAFETY: `new` has mapped so many behind the head, zero is a `Slot`, and all its fields are atomics.
+        // SAFETY: `new` has mapped so many behind the head, zero is a `Slot`, and all its fields
+        // are atomics.
         Some(unsafe { &*self.head.add(1).cast::<Slot>().add(number) })
     }
 
@@ -114,7 +116,7 @@ impl Guarded {
             .then(|| offset / self.stride())
     }
 
-    /// Whether an address lies in the pool.
+    /// Whether an address is in the pool.
     pub fn contains(&self, address: usize) -> bool {
         self.number(address).is_some()
     }
@@ -129,15 +131,16 @@ impl Guarded {
         x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
-    /// Whether one of `of` allocations is to be sampled, where each of them is with the chance asked for.
+    /// Whether one of `of` allocations is to be sampled, where each of them is with the chance
+    /// asked for.
     pub fn chooses(&self, of: usize) -> bool {
         self.is_on() && self.random() % (self.every as u64).max(1) < of as u64
     }
 
-    /// A block of `size` bytes, a multiple of 16, all zero; `None` where no slot is free or it does not fit. Reads of
-    /// what was not written are told to `watcher`, where there is one.
+    /// A block of `size` bytes, a multiple of 16, all zero; `None` where no slot is free or it does
+    /// not fit. Reads of what was not written are told to `watcher`, where there is one.
     ///
-    /// `looks` says whether stacks may be looked at, by unusual system calls.
+    /// `looks` is true if stacks may be walked, by unusual system calls.
     pub fn allocate(
         &self,
         (size, align): (usize, usize),
@@ -193,8 +196,8 @@ impl Guarded {
         (slot.condition() == SlotCondition::Live && slot.begin() == address).then_some(slot)
     }
 
-    /// Takes back the block at an address; says no where there is none. From then on nobody can reach it. One that is
-    /// freed `for_good` keeps its place.
+    /// Takes back the block at an address; returns false if there is none. From then on the program
+    /// cannot reach it. One that is freed `for_good` keeps its place.
     pub fn free(&self, address: usize, looks: bool, for_good: bool) -> bool {
         let Some(slot) = self.live_at(address) else { return false };
         if !slot.take_live() {
@@ -256,7 +259,7 @@ pub(super) mod tests {
             let block = pool.allocate((size, 16), 7, true, None).expect("a slot for each");
             assert!(pool.live_at(block).is_some_and(|slot| slot.bytes() == size));
             assert!(pool.live_at(block + 16).is_none());
-            // SAFETY: so many bytes, allocated a moment ago.
+            // SAFETY: `size` bytes, allocated a moment ago.
             let bytes = unsafe { core::slice::from_raw_parts_mut(block as *mut u8, size) };
             assert!(bytes.iter().all(|&byte| byte == 0));
             bytes.fill(1);

@@ -9,7 +9,7 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 pub enum SlotCondition {
     /// It had no block yet.
     Never,
-    /// Somebody gives it a block, or takes it away.
+    /// A thread gives it a block, or takes it away.
     Busy,
     /// The program has the block.
     Live,
@@ -22,9 +22,10 @@ const BUSY: u32 = 1;
 const LIVE: u32 = 2;
 const FREED: u32 = 3;
 
-/// A slot. Whoever has made it busy is the only one to write the other fields, until the release of the next
-/// state; who reads them after an acquire of the state has what belongs to it, or, in a report while
-/// another thread uses the slot again, a mixture: each field is a word that was once true.
+/// A slot. Only the thread that has made it busy writes the other fields, until the release of the
+/// next state. A thread that reads them after an acquire of the state has what belongs to it. A
+/// report made while another thread uses the slot again may have a mixture: each field was once
+/// true.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Slot {
@@ -35,8 +36,8 @@ pub struct Slot {
     pub(super) size: AtomicUsize,
     /// Not zero while reads of what was not written are told.
     watched: AtomicU32,
-    /// The page that was read before it was written, and that nobody can reach until that was told; or zero. The
-    /// watcher; zero, by whoever tells.
+    /// The page that was read before it was written, unreachable until that is reported; or zero.
+    /// The watcher writes it; the reporting thread clears it.
     pub(super) unset: AtomicUsize,
     allocated: Frames,
     freed: Frames,
@@ -86,7 +87,7 @@ impl Slot {
         self.state.compare_exchange(from, BUSY, AcqRel, Acquire).is_ok()
     }
 
-    /// The program has the block. By whoever took the slot.
+    /// The program has the block. By the thread that took the slot.
     pub(super) fn publish(&self, address: usize, size: usize, thread: u32, allocated: &Stack) {
         self.address.store(address, Relaxed);
         self.size.store(size, Relaxed);
@@ -98,12 +99,12 @@ impl Slot {
         self.state.store(LIVE, Release);
     }
 
-    /// The block is freed. By whoever took the slot.
+    /// The block is freed. By the thread that took the slot.
     pub(super) fn retire(&self) {
         self.state.store(FREED, Release);
     }
 
-    /// Remembers who frees the block. By whoever took the slot.
+    /// Remembers which thread frees the block. By the thread that took the slot.
     pub(super) fn note_free(&self, thread: u32, freed: &Stack) {
         let [_, freed_by] = &self.threads;
         freed_by.store(thread, Relaxed);
@@ -122,12 +123,12 @@ impl Slot {
         self.watched.load(Acquire) != 0
     }
 
-    /// Says so. By whoever took the slot.
+    /// Marks the slot as watched. By the thread that took the slot.
     pub(super) fn watch(&self) {
         self.watched.store(1, Release);
     }
 
-    /// Ends that; says whether it was so.
+    /// Ends that; returns true if it was watched.
     pub(super) fn unwatch(&self) -> bool {
         self.watched.swap(0, AcqRel) != 0
     }

@@ -1,8 +1,9 @@
-//! Who is told when the program reads what it has not written, and what that costs the pages.
+//! How reads of what the program has not written are reported, and what that costs the pages.
 //!
-//! A watched block's pages are registered with the kernel (`os/userfault.rs`): whoever reaches one for the first time waits
-//! until the watcher, a thread of the library's own, has filled it with zeros. Where that was to read it, the page is
-//! made inaccessible first, so that the reader faults, and the report is made where the program's registers are known.
+//! A watched block's pages are registered with the kernel (`os/userfault.rs`): a thread that
+//! reaches one for the first time waits until the watcher, a thread of the library, has filled it
+//! with zeros. If that access is a read, the page is made inaccessible first. The reader then
+//! faults, and the report is made where the program's registers are known.
 
 use super::pool::Guarded;
 use super::{Access, Slot};
@@ -82,7 +83,7 @@ impl Guarded {
         }
     }
 
-    /// Nobody is told any more, for good: what is not written is zero, and nobody waits.
+    /// Ends all reports, for good: what is not written is zero, and no thread waits.
     pub fn stop_watcher(&self) {
         if !self.is_on() {
             return;
@@ -95,12 +96,12 @@ impl Guarded {
         }
     }
 
-    /// Whether reads of what was not written are told of the block at an address.
+    /// Whether reads of what was not written are reported for the block at an address.
     pub fn is_watched(&self, address: usize) -> bool {
         self.live_at(address).is_some_and(Slot::is_watched)
     }
 
-    /// Nothing more is told of a block: what was not written is zero.
+    /// Ends the reports for a block: what was not written is zero.
     pub fn unwatch(&self, slot: &Slot) {
         self.unwatch_by(slot, self.head().watcher.load(Acquire));
     }
@@ -113,7 +114,7 @@ impl Guarded {
         }
     }
 
-    /// The watched block whose page somebody wants.
+    /// The watched block whose page a thread waits for.
     pub fn wanted(&self, address: usize) -> Option<&Slot> {
         match self.access(address)? {
             Access::Within(slot) | Access::Before(slot, _) | Access::Beyond(slot, _) => {
@@ -123,8 +124,8 @@ impl Guarded {
         }
     }
 
-    /// The page of an address was to be read, and was never written: from now on nobody reaches it until `let_in`. Says
-    /// whether that could be done.
+    /// The page of an address was to be read, and was never written: from now on no thread reaches
+    /// it until `let_in`. Returns true if that could be done.
     pub fn shut_out(&self, slot: &Slot, address: usize) -> bool {
         let page = self.down(address);
         slot.unset.compare_exchange(0, page, AcqRel, Relaxed).is_ok()
@@ -150,7 +151,7 @@ impl Guarded {
     /// Fills the page of an address, and lets go on who waits for it.
     pub fn fill(&self, file: i32, address: usize) {
         let page = self.down(address);
-        // Somebody may have filled it already; then nobody waits any more.
+        // Another thread may have filled it already; then no thread waits any more.
         userfault::fill(file, page, self.page);
     }
 }

@@ -1,4 +1,5 @@
-//! The canary in the slack of a live block: the bytes between what was asked for and the slot's end.
+//! The canary in the slack of a live block: the bytes between the requested size and the slot's
+//! end.
 //!
 //! ```text
 //! slack      1        T                             T, the last byte, is never zero
@@ -7,18 +8,18 @@
 //!            more     0 c c c c c c T  ......  c c c c c c c T      what lies between is not looked at
 //! ```
 //!
-//! `c` and `T` are bytes of a word of the slot (`slab/words.rs`), made from two that are random for each slab. So a slack
-//! of one byte has all but 8 random bits (one of 255 values), one of two bytes the same, one of `n`
-//! bytes 8 more for each up to 56 and at least 56 from 8 bytes on. The last byte of a slot that is
-//! not in use is zero, and of one that is in use it is `T`: whoever frees the slot behind it sees by
-//! that one byte, without knowing anything of the slot, whether something was written in front of
-//! its own.
+//! `c` and `T` are bytes of a word of the slot (`slab/words.rs`), made from two that are random for
+//! each slab. So a slack of one byte has all but 8 random bits (one of 255 values), and one of two
+//! bytes too. One of `n` bytes has 8 more for each up to 56, and at least 56 from 8 bytes on. The
+//! last byte of a slot that is not in use is zero, and of one that is in use it is `T`. The thread
+//! that frees the next slot sees by that one byte if something was written in front of it, without
+//! knowing anything of this slot.
 //!
 //! What the leading zero costs: a zero that is written there is not seen, where the slack is more
 //! than a byte. It changes nothing either.
 //!
-//! Malloc writes a slack of up to 16 bytes at once: a block may be freed before that has come to the cache, and a read of
-//! bytes of two writes that have not would wait for both (decision 0037).
+//! Malloc writes a slack of up to 16 bytes at once: a block may be freed before that write is in
+//! the cache, and a read of the bytes of two pending writes would wait for both (decision 0037).
 
 /// What the slack of one slot carries.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,8 @@ pub struct Canary {
 const LAST: u32 = 56;
 
 impl Canary {
-    /// The canary of a slot, from its random word. Its last byte is not zero: where that of the word is, it is one.
+    /// The canary of a slot, from its random word. Its last byte is not zero: where that of the
+    /// word is, it is one.
     #[inline(always)]
     pub fn new(word: u64) -> Canary {
         Canary { word: word | u64::from(word < 1 << LAST) << LAST }
@@ -45,8 +47,8 @@ impl Canary {
         unsafe { Canary::last_byte_differs(self.word, end) == 0 }
     }
 
-    /// The same, by the slot's random word: not zero, where the byte is not as it must be, and of some few where it is:
-    /// then `fits_last_byte` says.
+    /// Not zero if the slot's last byte does not fit the slot's random word, and in a few cases
+    /// where it does: `fits_last_byte` decides those.
     ///
     /// # Safety
     /// 1. As for `fits_last_byte`.
@@ -55,8 +57,8 @@ impl Canary {
         let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
         // SAFETY: duty 1. Volatile: another thread may just be handing the slot out, or freeing it.
         let byte = u32::from(unsafe { last.read_volatile() });
-        // One of them is zero: without a branch, because nobody can guess which. A last byte of a word that is zero no
-        // canary has.
+        // One of them is zero: without a branch, because which one cannot be predicted. A last byte
+        // of a word that is zero no canary has.
         byte.wrapping_mul(byte ^ (word >> LAST) as u32)
     }
 
@@ -68,7 +70,8 @@ impl Canary {
         (covered, self.word & random)
     }
 
-    /// The first eight bytes of a slack, or all where it is shorter: but where it is one byte, which is not zero.
+    /// The first eight bytes of a slack, or all where it is shorter: but where it is one byte,
+    /// which is not zero.
     #[inline(always)]
     fn head(self, slack: usize) -> u64 {
         let turn = if slack <= 16 { 8 * (slack % 8) as u32 } else { 0 };
@@ -78,7 +81,7 @@ impl Canary {
     /// Writes the canary behind `size` bytes at `begin`, in a slot of `slot_bytes`, which are more.
     ///
     /// # Safety
-    /// 1. The slot is mapped and aligned to 16, and nobody else uses it.
+    /// 1. The slot is mapped and aligned to 16, and only the caller uses it.
     #[inline(always)]
     pub unsafe fn arm(self, begin: usize, size: usize, slot_bytes: usize) {
         let slack = slot_bytes - size;
@@ -94,14 +97,15 @@ impl Canary {
         }
     }
 
-    /// The same, in a slot that is all zero and ends at `end`, with `slack` bytes left, by its random word.
+    /// As `arm`, in a slot that is all zero and ends at `end`, with `slack` bytes left, by its
+    /// random word.
     ///
     /// # Safety
     /// 1. As for `arm`; the slack is not zero, and no more than the slot.
     #[inline(always)]
     pub unsafe fn arm_zeroed(word: u64, end: usize, slack: usize) {
-        // SAFETY: duty 1: the slot has 16 bytes at least. What does not belong to the slack is zeros over zeros, and others
-        // see the last byte zero or right.
+        // SAFETY: duty 1: the slot has 16 bytes at least. What does not belong to the slack is
+        // zeros over zeros, and others see the last byte zero or right.
         unsafe {
             if slack < MASKS.len() {
                 Canary { word }.write_masked(end - 16, slack);
@@ -133,9 +137,10 @@ impl Canary {
         }
     }
 
-    /// Whether the slack of a slot that ends at `end` is certainly as `arm` or `arm_zeroed` has left it, by the slot's
-    /// random word: where it says no, `damage` says what is wrong with it, if anything is. Up to 16 bytes without a branch,
-    /// because which slacks come after another nobody can guess.
+    /// Whether the slack of a slot that ends at `end` is certainly as `arm` or `arm_zeroed` has
+    /// left it, by the slot's random word. If it returns false, `damage` tells what is wrong with
+    /// it, if anything is. Up to 16 bytes without a branch, because the order of slacks cannot be
+    /// predicted.
     ///
     /// # Safety
     /// 1. As for `arm_zeroed`.
@@ -153,7 +158,8 @@ impl Canary {
         }
     }
 
-    /// Whether the last 16 bytes of a slot are as `write_masked` has left them, as far as they are the slack's.
+    /// Whether the last 16 bytes of a slot are as `write_masked` has left them, as far as they are
+    /// the slack's.
     ///
     /// # Safety
     /// 1. As for `write_masked`.
@@ -205,8 +211,8 @@ impl Canary {
     pub unsafe fn disarm(self, begin: usize, size: usize, slot_bytes: usize) {
         let slack = slot_bytes - size;
         let (covered, _) = self.tail(slack);
-        // SAFETY: duty 1, as in `arm`. The last byte first: who looks from outside takes what has none for not
-        // armed, wherever this thread is stopped.
+        // SAFETY: duty 1, as in `arm`. The last byte first: who looks from outside takes what has
+        // none for not armed, wherever this thread is stopped.
         unsafe {
             let last = word_at(begin + slot_bytes - 8);
             last.write_volatile(last.read() & !covered);
@@ -216,7 +222,8 @@ impl Canary {
         }
     }
 
-    /// The byte that lies behind a block so far from its end, in a slack of so many bytes; nothing, where any may.
+    /// The byte `place` bytes after a block's end, in a slack of `slack` bytes; `None` if any may
+    /// be there.
     fn byte_at(self, place: usize, slack: usize) -> Option<u8> {
         let (_, tail) = self.tail(slack);
         let from_end = slack - place;
@@ -227,8 +234,8 @@ impl Canary {
         }
     }
 
-    /// As `damage`, by bytes that are read as the caller likes, each by its place behind the block's end: of what it
-    /// cannot read nothing is said, nor of a slack that is not armed.
+    /// As `damage`, by bytes that are read as the caller likes, each by its place behind the
+    /// block's end: of what it cannot read nothing is said, nor of a slack that is not armed.
     pub fn damage_read(self, slack: usize, read: impl Fn(usize) -> Option<u8>) -> Option<usize> {
         let last = slack.checked_sub(1)?;
         if read(last)? == 0 {
@@ -269,7 +276,8 @@ impl Canary {
     }
 }
 
-/// What of a slot's last two words belongs to a slack of so many bytes, and which bits of that are random.
+/// The part of a slot's last two words that belongs to a slack of a given number of bytes, and
+/// which of its bits are random.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Masks {

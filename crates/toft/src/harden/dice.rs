@@ -1,14 +1,14 @@
 //! The dice of one heap: which slot comes next, and what leaves the quarantine.
 //!
-//! Seeded from the kernel when the heap is born, and again in the child of a fork. One multiplication
-//! a throw. Who sees many throws could work out the next ones; what is seen of a throw is which of at
-//! most 64 slots a block lies in, or that a block is handed out again.
+//! Seeded from the kernel when the heap is born, and again in the child of a fork. One
+//! multiplication a throw. An observer of many throws could work out the next ones. What can be
+//! seen of a throw is which of at most 64 slots a block is in, or that a block is handed out again.
 
 use crate::policy::{QUARANTINE, RANDOM_ORDER};
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
-/// Words of state: none where nobody throws dice.
+/// Words of state: none if the build throws no dice.
 const WORDS: usize = if RANDOM_ORDER || QUARANTINE { 1 } else { 0 };
 
 /// The dice of one heap. Its holder only; a signal handler that comes in between throws the same.
@@ -21,7 +21,7 @@ impl Dice {
         Dice([const { AtomicU64::new(0) }; WORDS])
     }
 
-    /// Begins anew, from a word of the kernel's.
+    /// Begins again, from a word of the kernel's.
     pub fn seed(&self, random: u64) {
         if let Some(state) = self.0.first() {
             state.store(random, Relaxed);

@@ -37,20 +37,21 @@ const APART: u16 = 1 << 15;
 /// Flag in `class`: see `is_forbidden`.
 const FORBIDDEN: u16 = 1 << 14;
 
-/// Flag in `class`: a probe was told of the block.
+/// Flag in `class`: the block was reported to a probe.
 const TOLD: u16 = 1 << 13;
 
 const NONE: u32 = 0;
 const LIVE: u32 = 1;
 const FREE: u32 = 2;
 
-/// A large block. Whoever takes it from a stack or from the places of `kept.rs`, or wins the change
-/// from live to free, holds it and is the only one to write its fields until it is published, put or
-/// pushed again; that release pairs with the acquire of the next taking. `partition`, `class` and
-/// `extent` never change once the block has been published (law 1), so anybody may read them.
+/// A large block. A thread holds it from when it takes it from a stack or from the places of
+/// `kept.rs`, or wins the change from live to free. Until the block is published, put or pushed
+/// again, only the holder writes its fields. That release pairs with the acquire of the next
+/// taking. `partition`, `class` and `extent` never change once the block has been published (law
+/// 1), so any thread may read them.
 ///
-/// `head + bytes <= resident <= mapped` while it is live, where the head is what lies on its first page
-/// before it, and `resident <= mapped` while it is free.
+/// `head + bytes <= resident <= mapped` while it is live, where the head is what lies on its first
+/// page before it, and `resident <= mapped` while it is free.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Block {
@@ -59,8 +60,8 @@ pub struct Block {
     pub(super) below: AtomicU32,
     /// The class, and a flag.
     class: AtomicU16,
-    /// Bytes between the start of the unit and what the program has; zero, but in the hardened build
-    /// (`place.rs`). Changes only while the block has no mapping.
+    /// Bytes between the start of the unit and what the program has; zero, but in the hardened
+    /// build (`place.rs`). Changes only while the block has no mapping.
     pub(super) lead: AtomicU16,
     pub(super) partition: AtomicU32,
     /// Bytes that the program may use, or could when it was live last.
@@ -73,9 +74,9 @@ pub struct Block {
     /// Bytes of address space, guard included.
     pub(super) extent: AtomicUsize,
     pub(super) site: AtomicUsize,
-    /// Of a free block `Blocks::now` when it was freed last; the holder writes it, others read it as a
-    /// hint. Of a live one what is remembered of how warm and how
-    /// old it is, by whoever looks; zero at first.
+    /// Of a free block `Blocks::now` when it was freed last; the holder writes it, others read it
+    /// as a hint. Of a live one its idleness and its age, as the idleness scan remembers them; zero
+    /// at first.
     pub(super) since: AtomicU64,
 }
 
@@ -104,7 +105,7 @@ impl Block {
         self.since() & ((1 << AGE_SHIFT) - 1)
     }
 
-    /// Remembers another warmth; in vain, where the block was freed or made anew since it was `seen`.
+    /// Remembers another warmth; in vain if the block was freed or made again since it was `seen`.
     pub fn set_warmth(&self, seen: u64, warmth: u64) {
         debug_assert!(warmth >> AGE_SHIFT == 0);
         let now = self.since.load(Relaxed);
@@ -125,8 +126,8 @@ impl Block {
         self.since.fetch_and((1 << AGE_SHIFT) - 1, Relaxed);
     }
 
-    /// Counts a look at a live block; says whether there were so many before, since it was allocated or
-    /// its size changed. In vain, where the block was freed since it was `seen`.
+    /// Counts a scan of a live block; returns true if there were already `looks` scans since it was
+    /// allocated or its size changed. In vain if the block was freed since it was `seen`.
     pub fn has_aged(&self, seen: u64, looks: u32) -> bool {
         let age = seen >> AGE_SHIFT;
         if age < AGE_MOST {
@@ -185,14 +186,14 @@ impl Block {
         (self.class.load(Relaxed) & !(APART | FORBIDDEN | TOLD)).into()
     }
 
-    /// Whether there is a gap before its extent, in the hardened build: such blocks cannot share a mapping,
-    /// and all others do.
+    /// Whether there is a gap before its extent, in the hardened build: such blocks cannot share a
+    /// mapping, and all others do.
     pub(super) fn lies_apart(&self) -> bool {
         self.class.load(Relaxed) & APART != 0
     }
 
-    /// Whether its pages were taken away as a mapping without rights: it takes more than the end of guards
-    /// to have them again. Hardened build; holder.
+    /// Whether its pages were taken away as a mapping without rights: it takes more than the end of
+    /// guards to have them again. Hardened build; holder.
     pub(super) fn is_forbidden(&self) -> bool {
         self.class.load(Relaxed) & FORBIDDEN != 0
     }
@@ -203,20 +204,21 @@ impl Block {
         self.class.store(class | if forbidden { FORBIDDEN } else { 0 }, Relaxed);
     }
 
-    /// A probe was told of a block that nobody has been given yet, or that is being resized. By whom it is for.
+    /// Marks a block as reported to a probe, by the thread that allocates or resizes it, before the
+    /// program gets it.
     pub fn tell(&self) {
         self.class.fetch_or(TOLD, Relaxed);
     }
 
-    /// The same again, if it was so.
+    /// Marks the block again, if it was `told` before.
     pub fn tell_again(&self, told: bool) {
         if told {
             self.tell();
         }
     }
 
-    /// Whether a probe was told of a live block, of which that is forgotten. Any thread: of those that free it at the same
-    /// moment one is told so.
+    /// Whether a live block was reported to a probe; clears the mark. Any thread: of those that
+    /// free it at the same moment one gets true.
     pub fn take_told(&self) -> bool {
         self.class.load(Relaxed) & TOLD != 0
             && self.state() == BlockState::Live

@@ -15,7 +15,7 @@ use Ordering::Relaxed;
 pub(super) const UNIT_SHIFT: u32 = 16;
 /// Bytes in a unit of address space.
 pub const UNIT: usize = 1 << UNIT_SHIFT;
-/// Places to try when something foreign lies in the way, and stack entries to try for an alignment.
+/// Places to try when something foreign is in the way, and stack entries to try for an alignment.
 pub(super) const TRIES: usize = 8;
 
 /// Partitions that have stacks: in the hardened build one more, which no program has (`held.rs`).
@@ -24,20 +24,20 @@ pub(super) const fn rows(partitions: usize) -> usize {
 }
 
 /// Counters and frontiers; lives in the metadata tables, zero at first. Any thread adds to and
-/// subtracts from any of them; they publish nothing, so their order does not matter, and a limit that
-/// is held by them may be passed by what threads are doing at that moment.
+/// subtracts from any of them; they publish nothing, so their order does not matter, and a limit
+/// that is held by them may be passed by what threads are doing at that moment.
 #[derive(Debug)]
 pub(super) struct State {
     /// Units handed out from the first one on.
     pub(super) next: AtomicUsize,
-    /// Resident bytes of free blocks that nobody holds.
+    /// Resident bytes of free blocks that no thread holds.
     pub(super) kept: AtomicUsize,
     /// Usable bytes of live blocks, and the most that they ever were.
     pub(super) live_bytes: AtomicUsize,
     pub(super) peak_bytes: AtomicUsize,
     /// Resident bytes of live blocks behind what the program may use.
     pub(super) slack: AtomicUsize,
-    /// Mapped bytes of blocks with a mapping of their own.
+    /// Mapped bytes of blocks with a separate mapping.
     pub(super) mapped: AtomicUsize,
     /// How many of those there are.
     pub(super) separate: AtomicUsize,
@@ -49,8 +49,8 @@ pub(super) struct State {
     pub(super) allocations: AtomicU64,
     /// Frees ever, which is what time is measured in here.
     pub(super) frees: AtomicU64,
-    /// The tick at which the last period of `decay` began, and what `frees` was then. One thread at a
-    /// time: whoever has moved `period` on.
+    /// The tick at which the last period of `decay` began, and what `frees` was then. One thread at
+    /// a time: the one that has moved `period` on.
     pub(super) period: AtomicU32,
     pub(super) period_frees: AtomicU64,
     /// Free blocks with a mapping.
@@ -61,7 +61,7 @@ pub(super) struct State {
     pub(super) waiting: Waiting,
 }
 
-/// What is asked for.
+/// A request for a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) partition: usize,
@@ -88,8 +88,8 @@ pub struct Blocks {
     pub(super) blocks: usize,
     pub(super) state: *const State,
     pub(super) stacks: *const AtomicU64,
-    /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any thread
-    /// sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
+    /// Two bits for each chunk of descriptors: mapped, and claimed by a thread that maps it. Any
+    /// thread sets them; the thread that has claimed a chunk clears that bit if it cannot map it.
     pub(super) chunks: *const [AtomicU64; 2],
     /// Where blocks lie, and what is written before and behind them. Hardened build only.
     pub(super) key: Key,
@@ -128,7 +128,8 @@ impl Blocks {
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
     ///    are aligned to 64, and belong to this object alone.
-    /// 2. The span, and descriptors for it from `blocks` on, are address space for this object alone.
+    /// 2. The span, and descriptors for it from `blocks` on, are address space for this object
+    ///    alone.
     pub unsafe fn new(
         os: &impl Os,
         (base, span): (usize, usize),
@@ -158,7 +159,7 @@ impl Blocks {
         })
     }
 
-    /// The same blocks, and they are counted.
+    /// These blocks, with a tally that counts them.
     pub fn with_tally(self, tally: Tally) -> Blocks {
         Blocks { tally, ..self }
     }
@@ -224,8 +225,8 @@ impl Blocks {
     }
 
     /// A block of at least `size` bytes at a multiple of `align` (a power of two), and how many of
-    /// its first bytes may be other than zero. `admit` says whether there may be a block with so many
-    /// resident bytes more than are counted at that moment.
+    /// its first bytes may be other than zero. `admit` returns true if there may be a block with
+    /// the given number of resident bytes more than are counted at that moment.
     pub fn allocate(
         &self,
         os: &impl Os,
@@ -252,8 +253,8 @@ impl Blocks {
         Ok((self.address(block), dirty))
     }
 
-    /// A block out of what free blocks have: the one of the same partition and class whose pages fit
-    /// best, or, where there is none or it has less than half of them, the pages of another.
+    /// A block out of what free blocks have: the one of the same partition and class whose pages
+    /// fit best, or, where there is none or it has less than half of them, the pages of another.
     fn reuse(
         &self,
         os: &impl Os,
@@ -269,7 +270,7 @@ impl Blocks {
         let block = self.take_kept(fit.own?)?;
         let dirty = block.resident.load(Relaxed);
         if self.adapt(os, block, need.bytes, admit).is_err() {
-            // Mapped anew it may have more luck, or else the request fails for good.
+            // A new mapping may have more luck, or else the request fails for good.
             self.drop_pages(os, block);
             self.push_free(block);
             return None;
@@ -330,8 +331,9 @@ impl Blocks {
         Err(Error::NoMemory)
     }
 
-    /// Frees a block; says no when it is free already. In the hardened build `damaged` is told where
-    /// the block was missed, if it was; its pages are kept where there is a permit to ask for them.
+    /// Frees a block; says no when it is free already. In the hardened build `damaged` is told
+    /// where the block was missed, if it was; its pages are kept where there is a permit to ask for
+    /// them.
     pub fn free<'a>(
         &self,
         os: &impl Os,
@@ -355,7 +357,7 @@ impl Blocks {
             return true;
         }
         let resident = block.resident.load(Relaxed);
-        // One of no bytes, asked for by its alignment alone, has no mapping.
+        // A zero-size one, requested by its alignment alone, has no mapping.
         let mapped = block.mapped.load(Relaxed) != 0;
         if !mapped || self.is_shared(block) || resident > self.budget() {
             self.drop_pages(os, block);
@@ -378,7 +380,7 @@ impl Blocks {
             damaged(damage);
         }
         self.end(block);
-        // Free, and on no stack and in no place: whoever looks for one does not find it.
+        // Free, and on no stack and in no place: no search finds it.
         if HARDENED {
             self.wall_off(os, block);
         } else {

@@ -1,14 +1,14 @@
-//! What is written on a block's own pages before and behind it, in the hardened build, and read again
-//! when the block is freed or its size changes: who wrote there has missed the block.
+//! What is written on a block's own pages before and behind it, in the hardened build, and read
+//! again when the block is freed or its size changes: who wrote there has missed the block.
 //!
 //! ```text
 //!            | head: up to a page | bytes ..... | tail: up to 15 bytes | no mapping
 //!                                  program's
 //! ```
 //!
-//! The tail is longer only behind a block with an alignment of its own, or one whose size has changed
-//! where it is. It begins with a zero byte if it has two bytes or more, so that a string which is not
-//! ended ends there.
+//! The tail is longer only after a block with a requested alignment, or one whose size has changed
+//! where it is. It begins with a zero byte if it has two bytes or more, so that a string without a
+//! terminator ends there.
 
 use super::Block;
 use super::blocks::Blocks;
@@ -16,9 +16,9 @@ use super::blocks::Blocks;
 /// Where a block was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// So many bytes before its first byte.
+    /// The number of bytes before its first byte.
     Before(usize),
-    /// So many bytes behind its last byte: zero is the first one behind.
+    /// The number of bytes after its last byte: zero is the first one after.
     Behind(usize),
 }
 
@@ -33,7 +33,7 @@ impl Canary {
         self.0.get(place & 7).copied().unwrap_or(byte)
     }
 
-    /// The byte at a place of a tail of so many bytes.
+    /// The byte at a place of a tail of `tail` bytes.
     fn tail(self, place: usize, tail: usize) -> u8 {
         if place == 0 && tail > 1 { 0 } else { self.head(place) }
     }
@@ -44,12 +44,13 @@ impl Blocks {
         Canary(self.key.mix(self.address(block) as u64).to_le_bytes())
     }
 
-    /// Bytes on the last page of a block of `bytes` that lie behind it.
+    /// Bytes on the last page of a block of `bytes` that follow it.
     fn tail(&self, block: &Block, bytes: usize) -> usize {
         self.span(block, bytes) - self.head(block) - bytes
     }
 
-    /// Writes before and behind a held block, whose pages are mapped, which is to have so many bytes.
+    /// Writes before and after a held block, whose pages are mapped, which is to have `bytes`
+    /// bytes.
     pub(super) fn write_canaries(&self, block: &Block, bytes: usize) {
         let canary = self.canary(block);
         if bytes != 0 {
@@ -61,7 +62,7 @@ impl Blocks {
         self.write_tail(block, bytes);
     }
 
-    /// The same, behind it alone.
+    /// Writes after a held block alone.
     pub(super) fn write_tail(&self, block: &Block, bytes: usize) {
         let canary = self.canary(block);
         let (end, tail) = (self.address(block) + bytes, self.tail(block, bytes));
@@ -88,7 +89,8 @@ impl Blocks {
         self.damage_read(block, |address| Some(read(address)))
     }
 
-    /// The same, by bytes that are read as the caller likes: what it does not know is as it must be.
+    /// As `damage`, by bytes that are read as the caller likes: what it does not know is as it must
+    /// be.
     pub(super) fn damage_read(
         &self,
         block: &Block,
@@ -112,13 +114,14 @@ impl Blocks {
 
 fn write(address: usize, byte: u8) {
     let place: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: callers name bytes of the pages of a block that they hold, beside what its program has.
+    // SAFETY: callers name bytes of the pages of a block that they hold, beside what its program
+    // has.
     unsafe { place.write(byte) };
 }
 
 fn read(address: usize) -> u8 {
     let place: *const u8 = core::ptr::with_exposed_provenance(address);
-    // SAFETY: as in `write`. The program may just be writing there, which is what is looked for: the
-    // compiler must take each read for what it is.
+    // SAFETY: as in `write`. The program may just be writing there, which is what is looked for:
+    // the compiler must take each read for what it is.
     unsafe { place.read_volatile() }
 }

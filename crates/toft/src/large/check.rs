@@ -24,8 +24,8 @@ struct Sums {
 impl Blocks {
     /// Verifies L1 to L5, and names what does not hold. With no other thread in the allocator.
     ///
-    /// - L1: of a live block, `head + bytes <= resident <= mapped`; of a free one `resident <= mapped`; a
-    ///   page of the extent is never mapped, or all of it is.
+    /// - L1: of a live block, `head + bytes <= resident <= mapped`; of a free one `resident <=
+    ///   mapped`; a page of the extent is never mapped, or all of it is.
     /// - L2: a block in a place is free, has a mapping, and is there once.
     /// - L3: a block on a stack is free, of that partition and class, and in no place.
     /// - L4: the counters are the sums over all blocks.
@@ -79,13 +79,14 @@ impl Blocks {
         ensure(sums.separate == state.separate.load(Relaxed), "L4: mappings")
     }
 
-    /// Verifies L1 of one block, whoever is at it: what does not hold once may hold the next time.
+    /// Verifies L1 of one block that other threads may change: a check that fails once may hold the
+    /// next time.
     pub fn check_one(&self, block: &Block) -> Result<(), &'static str> {
         self.check_block(block, &mut Sums::default())
     }
 
-    /// Where a live block was missed, read by `peek`, which says whether there is anything to read; nothing, where the
-    /// block is freed or resized meanwhile. Any thread. Hardened build.
+    /// Where a live block was missed, read by `peek`, which returns false if there is nothing to
+    /// read; `None` if the block is freed or resized meanwhile. Any thread. Hardened build.
     pub fn damage_from_outside(
         &self,
         block: &Block,

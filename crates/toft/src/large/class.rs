@@ -1,4 +1,5 @@
-//! Size classes of large blocks: how much address space a request is given, and so which freed blocks fit it.
+//! Size classes of large blocks: how much address space a request is given, and so which freed
+//! blocks fit it.
 
 /// log2 of the largest request that is not large.
 pub(super) const CLASS_BASE: u32 = 17;
@@ -7,9 +8,9 @@ const WIDE_CLASSES: u32 = 4;
 /// Number of large classes.
 pub(super) const LARGE_CLASSES: usize = (usize::BITS - CLASS_BASE - WIDE_CLASSES) as usize;
 
-/// The class of a large block: one for two doublings, and from 32 MiB on one for each. Address space
-/// costs nothing and only what is asked for is mapped, so few classes are best: a freed block fits
-/// more requests, and a growing one is moved less often.
+/// The class of a large block: one for two doublings, and from 32 MiB on one for each. Address
+/// space costs nothing and only the requested size is mapped, so few classes are best: a freed
+/// block fits more requests, and a growing one is moved less often.
 pub fn large_class(bytes: usize) -> usize {
     let doubling = (bytes - 1).ilog2() - CLASS_BASE;
     (if doubling < 2 * WIDE_CLASSES { doubling / 2 } else { doubling - WIDE_CLASSES }) as usize

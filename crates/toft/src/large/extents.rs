@@ -11,8 +11,8 @@ use crate::sync::{AtomicU64, spin_until, stack};
 /// every kernel.
 pub(super) const CHUNK_SHIFT: u32 = 10;
 impl Blocks {
-    /// The chunk of a unit: the word that says which are mapped, the one that says which are mapped or
-    /// claimed by a thread that maps them, and the chunk's bit in both.
+    /// The chunk of a unit: the word that says which are mapped, the one that says which are mapped
+    /// or claimed by a thread that maps them, and the chunk's bit in both.
     pub(super) fn chunk(&self, unit: usize) -> (&[AtomicU64; 2], u64) {
         let chunk = unit >> CHUNK_SHIFT;
         // SAFETY: `new` duty 1: two bits for each chunk of the tier, and callers' units are below
@@ -35,7 +35,8 @@ impl Blocks {
     }
 
     /// Makes sure that a unit has a descriptor. `Occupied` means that something foreign is where it
-    /// would be, or that another thread has been stopped while it maps it: the caller takes another chunk.
+    /// would be, or that another thread has been stopped while it maps it: the caller takes another
+    /// chunk.
     pub(super) fn map_descriptor(&self, os: &impl Os, unit: usize) -> Result<(), Error> {
         let ([mapped, claimed], bit) = self.chunk(unit);
         let is_claimed = || claimed.load(Acquire) & bit != 0;
@@ -43,7 +44,8 @@ impl Blocks {
             if self.is_mapped(unit) {
                 return Ok(());
             }
-            // claim chunk: the thread that sets the bit maps the chunk, and clears the bit if it cannot.
+            // claim chunk: the thread that sets the bit maps the chunk, and clears the bit if it
+            // cannot.
             if claimed.fetch_or(bit, AcqRel) & bit == 0 {
                 let bytes = size_of::<Block>() << CHUNK_SHIFT;
                 let done = os.map(self.chunk_start(unit), bytes);
@@ -63,8 +65,8 @@ impl Blocks {
         }
     }
 
-    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out to
-    /// map. An extent that it held is lost to its stack, not to the address space.
+    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out
+    /// to map. An extent that it held is lost to its stack, not to the address space.
     pub fn repair(&self, os: &impl Os) {
         let end = self.first + self.state().next.load(Acquire);
         let mut unit = self.first;
@@ -97,8 +99,8 @@ impl Blocks {
         Ok(block)
     }
 
-    /// A held block of this partition and class without pages, or nearly so: from the stack, else in
-    /// an extent that nobody has had.
+    /// A held block of this partition and class without pages, or nearly so: from the stack, else
+    /// in an extent that was never used.
     pub(super) fn vacant(&self, os: &impl Os, need: &Need) -> Result<&Block, Error> {
         if let Some(block) = self.pop_vacant(need, TRIES) {
             return Ok(block);
@@ -124,8 +126,9 @@ impl Blocks {
                 Ok(block) => return Ok(block),
                 Err(error) => error,
             };
-            // Something foreign is where the descriptor would be, or another thread is mapping it: the
-            // next chunk is another matter. What is passed by is left alone, unless it is everywhere.
+            // Something foreign is where the descriptor would be, or another thread is mapping it:
+            // the next chunk is another matter. What is passed by is left alone, unless it is
+            // everywhere.
             let (first, end) = (*passed.get_or_insert(unit), unit + units);
             let rest = (((unit >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT).saturating_sub(end);
             let goes_on = error == Error::Occupied && tries_left != 0;
@@ -139,7 +142,7 @@ impl Blocks {
 
     fn pop_vacant(&self, need: &Need, tries: usize) -> Option<&Block> {
         let head = self.stack(need.partition, need.class);
-        // Blocks that do not lie at such a multiple are held, linked by `below`, and put back.
+        // Blocks that are not at such a multiple are held, linked by `below`, and put back.
         let mut held = 0u32;
         let mut found = None;
         for _ in 0..tries {
@@ -171,8 +174,8 @@ impl Blocks {
         stack::push(head, self.unit_of(block) as u32, |below| block.below.store(below, Relaxed));
     }
 
-    /// What `vacant` gave was of no use. Units that nobody has had go back if nobody has taken more
-    /// since, else the block waits on its stack for a request that has more luck.
+    /// What `vacant` gave was of no use. Units that were never used are returned if no thread has
+    /// taken more since, else the block waits on its stack for a request that has more luck.
     pub(super) fn put_vacant(&self, block: &Block) {
         if block.state() == BlockState::None {
             if self.return_units(self.unit_of(block), block.extent() >> UNIT_SHIFT) {
@@ -183,8 +186,8 @@ impl Blocks {
         self.push_free(block);
     }
 
-    /// Whether the system would map so many bytes more now: tried where nobody has anything yet. A thread that takes
-    /// that place in the meantime finds it occupied, and takes another.
+    /// Whether the system would map `bytes` more now: tried where nothing is in use yet. A thread
+    /// that takes that place in the meantime finds it occupied, and takes another.
     pub fn could_map(&self, os: &impl Os, bytes: usize) -> bool {
         let unit = self.first + self.state().next.load(Relaxed);
         let room = self.units.saturating_sub(unit) << UNIT_SHIFT;
@@ -194,7 +197,7 @@ impl Blocks {
         }
         let start = self.base + (unit << UNIT_SHIFT);
         match os.map(start, bytes) {
-            // SAFETY: (1) mapped by the line above; nobody was told.
+            // SAFETY: (1) mapped by the line above; no pointer to it was given out.
             Ok(()) => unsafe { os.unmap(start, bytes) }.is_ok(),
             // Nothing is known: what is given back may be of use.
             Err(error) => error == Error::Occupied,
@@ -206,8 +209,8 @@ impl Blocks {
         self.state().next.compare_exchange(end, begin, AcqRel, Relaxed).is_ok()
     }
 
-    /// The first of `units` units that nobody has had, at a multiple of `align`, behind so many others
-    /// that nobody will have.
+    /// The first of `units` units that were never used, at a multiple of `align`, after `gap`
+    /// others that stay unused.
     fn take_units(&self, units: usize, align: usize, gap: usize) -> Result<usize, Error> {
         let next = &self.state().next;
         let mut seen = next.load(Relaxed);

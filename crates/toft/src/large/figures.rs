@@ -41,7 +41,7 @@ impl Blocks {
         }
     }
 
-    /// Bytes that may be resident: of live blocks, what lies behind them, and what is kept; and of
+    /// Bytes that may be resident: of live blocks, what follows them, and what is kept; and of
     /// descriptors.
     pub fn counted_bytes(&self) -> usize {
         let state = self.state();

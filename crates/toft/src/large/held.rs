@@ -8,17 +8,18 @@
 //! new block               | pages ..... |
 //! ```
 //!
-//! A holder is an extent of a partition of its own, which no request is ever for: no pointer of the
-//! program has led there, and none will, so that a stale one faults as if nothing were kept. What is
-//! kept is cleared after it has moved, when nobody can write there any more; so it holds nothing old,
-//! and need not be cleared for whoever gets it.
+//! A holder is an extent of a separate partition, which no request is ever for: no pointer of the
+//! program has led there, and none will, so that a stale one faults as if nothing were kept. What
+//! is kept is cleared after it has moved, when the program can no longer write there. So it holds
+//! nothing old, and need not be cleared for its next owner.
 //!
-//! Only what is in memory is kept, up to the first page that is not: a block that nobody has touched
-//! is unmapped, and nothing is cleared that has no page. Of pages that were only read, all of which are the
-//! kernel's one page of zeros, it says that they are in memory: what is zero is not written, so that a free
+//! Only what is in memory is kept, up to the first page that is not: an untouched block is
+//! unmapped, and nothing is cleared that has no page. Pages that were only read, all of which are
+//! the kernel's one page of zeros, count as in memory: what is zero is not written, so that a free
 //! brings nothing there.
 //!
-//! What the program has done to the rights of the pages (`mprotect`) moves with them, and is undone before they are cleared.
+//! What the program has done to the rights of the pages (`mprotect`) moves with them, and is undone
+//! before they are cleared.
 
 use super::Block;
 use super::blocks::{Blocks, Need};
@@ -38,8 +39,9 @@ impl Blocks {
         self.partitions
     }
 
-    /// Moves what a held, free block has in memory to a holder, and unmaps the rest: every access to it faults then. No,
-    /// where that cannot be, or is not worth it; then the block is to be walled off, whatever is left of it.
+    /// Moves what a held, free block has in memory to a holder, and unmaps the rest: every access
+    /// to it faults then. No, where that cannot be, or is not worth it; then the block is to be
+    /// walled off, whatever is left of it.
     pub(super) fn hand_pages_on<'a>(
         &self,
         os: &impl Os,
@@ -66,7 +68,8 @@ impl Blocks {
         }
         self.choose_place(holder, &need);
         let to = self.start(holder);
-        // SAFETY: (1) the block's own mapping, which is free and held; (2) the holder is the caller's, and has no mapping.
+        // SAFETY: (1) the block's own mapping, which is free and held; (2) the holder is the
+        // caller's, and has no mapping.
         if let Err(error) = unsafe { os.relocate(start, mapped, to, present) } {
             // Where something foreign lies the extent is left alone for ever.
             if error != Error::Occupied {
@@ -98,8 +101,8 @@ fn clear(address: usize, bytes: usize) {
     let end = address + bytes;
     for at in (address..end).step_by(LOOKED_AT_ONCE) {
         let len = (end - at).min(LOOKED_AT_ONCE);
-        // SAFETY: (1) the caller has just moved so many bytes of whole pages there, to an extent that it holds; (2) none
-        // are said to be there.
+        // SAFETY: (1) the caller has just moved `bytes` of whole pages there, to an extent that it
+        // holds; (2) none are said to be there.
         let is_zero = |from, len| unsafe { is_zero(at + from, len, Long::NONE) };
         if !is_zero(0, HEAD) || !is_zero(HEAD, len - HEAD) {
             let piece: *mut u8 = core::ptr::with_exposed_provenance_mut(at);

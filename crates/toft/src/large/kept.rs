@@ -5,11 +5,11 @@
 //!        zero: nobody's
 //! ```
 //!
-//! Whoever changes a place from a block's word to zero holds the block. A search sees each place at
-//! another moment, so what it finds is a hint until the block is taken. That a block was taken and
-//! put back in between does no harm: what decides whether it may be had (partition, class, address)
-//! never changes, and the holder reads the rest again from the descriptor. The word repeats it so
-//! that a search reads no descriptors, which lie far apart.
+//! A thread that changes a place from a block's word to zero holds the block. A search sees each
+//! place at another moment, so what it finds is a hint until the block is taken. That a block was
+//! taken and put back in between does no harm: what decides whether it may be had (partition,
+//! class, address) never changes, and the holder reads the rest again from the descriptor. The word
+//! repeats it so that a search reads no descriptors, which lie far apart.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence_between_locations};
 use Ordering::{Acquire, Relaxed, SeqCst};
@@ -50,8 +50,8 @@ impl Kept {
     }
 }
 
-/// Of the partition so many bits as there are: the one that no program has (`held.rs`) may look like another, and nobody
-/// asks for it.
+/// The partition keeps only the bits it has room for: the one that no program has (`held.rs`) may
+/// look like another, and no request asks for it.
 fn key(partition: usize, class: usize) -> u64 {
     let partition = partition as u64 & ((1 << (RESIDENT_SHIFT - PARTITION_SHIFT)) - 1);
     partition << PARTITION_SHIFT | (class as u64) << CLASS_SHIFT
@@ -60,10 +60,11 @@ fn key(partition: usize, class: usize) -> u64 {
 /// The table; zeroed memory is an empty one.
 #[derive(Debug)]
 pub struct Places {
-    /// Written by any thread: from zero by whoever holds a block, to zero by whoever takes it.
+    /// Written by any thread: from zero by the thread that holds a block, to zero by the one that
+    /// takes it.
     places: [AtomicU64; PLACES],
     /// No place from here on is used. Any thread: `put` raises it after writing a place, and `take`
-    /// lowers it and then looks at the places again, so that one of the two sees the other. A search
+    /// lowers it and then reads the places again, so that one of the two sees the other. A search
     /// with an old value overlooks a block that was put a moment ago.
     used: AtomicU32,
 }
@@ -95,7 +96,7 @@ impl Places {
         false
     }
 
-    /// Takes a block that was seen in a place; no when somebody else was first.
+    /// Takes a block that was seen in a place; returns false if another thread was first.
     pub fn take(&self, kept: Kept) -> bool {
         let place = self.places.get(kept.place);
         let taken = place

@@ -10,11 +10,12 @@
 //!
 //! An extent belongs to one (partition, large class) for ever (law 1). Its pages do not:
 //!
-//! - a freed block with a mapping waits in a place (`kept.rs`), where a request of the same pair finds
-//!   it, the one whose resident bytes fit best;
+//! - a freed block with a mapping waits in a place (`kept.rs`), where a request of the same pair
+//!   finds it, the one whose resident bytes fit best;
 //! - where none fits, the pages of any other waiting block are moved to the new one's address
 //!   (`pages.rs`), so that they need not be cleared by the kernel again;
-//! - what waits gives back the pages of the oldest first, no more than a limit asks for (`room.rs`);
+//! - what waits gives back the pages of the oldest first, no more than a limit asks for
+//!   (`room.rs`);
 //! - a block without pages waits on its pair's stack (`sync/stack.rs`).
 //!
 //! How many blocks each call site has had is counted where they are made (`tally.rs`).
@@ -22,10 +23,10 @@
 //! Growth moves page tables into a larger extent, never bytes. The gap behind every mapping is at
 //! least one page.
 //!
-//! In the hardened build a block ends against its guard (`place.rs`), what is left on its pages is
-//! watched (`canary.rs`), and nothing waits with its own pages: a freed block is inaccessible at once
-//! (`walled.rs`), and its address waits before anybody has it again (`waiting.rs`). Its pages are cleared
-//! and wait at addresses that no program has ever had (`held.rs`).
+//! In the hardened build a block ends against its guard (`place.rs`), and what is left on its pages
+//! is watched (`canary.rs`). Nothing waits with its own pages: a freed block is inaccessible at
+//! once (`walled.rs`), and its address waits before it is used again (`waiting.rs`). Its pages are
+//! cleared and wait at addresses that no program has ever had (`held.rs`).
 
 mod kept;
 

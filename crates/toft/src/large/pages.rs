@@ -8,7 +8,7 @@ use crate::os::{Error, Os};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
-/// Blocks with a mapping of their own. Beyond these, whole extents are mapped so that neighbours
+/// Blocks with a separate mapping. Beyond these, whole extents are mapped so that neighbours
 /// share one mapping, and the guards are page-table guards where the kernel has them: the number of
 /// mappings that a process may have is limited (65 530 by default).
 const SEPARATE_MAX: usize = 8192;
@@ -18,7 +18,8 @@ const SLACK: usize = 2;
 /// A mapping that has become too short is made longer than it must be by this share, as a divisor:
 /// address space, so that the next time costs no call.
 const AHEAD: usize = 4;
-/// Mapped bytes that a block may have for each one that it needs before its address space is cut, too.
+/// Mapped bytes that a block may have for each one that it needs before its address space is cut,
+/// too.
 const CUT_MAPPED: usize = 8;
 /// As `SLACK`, of a block that the program itself has made smaller.
 const SHRINK_SLACK: usize = 8;
@@ -37,8 +38,8 @@ impl Blocks {
         self.state().separate.load(Relaxed) < SEPARATE_MAX
     }
 
-    /// Writes how much of a block is mapped and may have pages, and keeps the counters with it. Only
-    /// for blocks that have, or had, a mapping of their own.
+    /// Writes how much of a block is mapped and may have pages, and keeps the counters with it.
+    /// Only for blocks that have, or had, a separate mapping.
     pub(super) fn set_extent_of_pages(&self, block: &Block, mapped: usize, resident: usize) {
         let (state, before) = (self.state(), block.mapped.load(Relaxed));
         block.mapped.store(mapped, Relaxed);
@@ -88,9 +89,9 @@ impl Blocks {
             if bytes == 0 {
                 return Ok(());
             }
-            // It was freed, and has been all guards since; or, where the system knows none and could not
-            // unmap it, is as it was or without rights.
-            // SAFETY: (1) the block's own mapping, which nobody uses.
+            // It was freed, and has been all guards since; or, where the system knows none and
+            // could not unmap it, is as it was or without rights. SAFETY: (1) the block's own
+            // mapping, which is not in use.
             let opened = !block.is_forbidden() && unsafe { os.unguard(address, bytes) }.is_ok();
             // SAFETY: (1) as above.
             return if opened { Ok(()) } else { unsafe { os.renew(address, bytes) } };
@@ -128,7 +129,7 @@ impl Blocks {
                 block.set_forbidden(false);
             }
             let (before, behind) = (address - unit, unit + extent - address - bytes);
-            // SAFETY: (1) the tail of what the line above mapped; nobody has it.
+            // SAFETY: (1) the tail of what the line above mapped; it is not in use.
             let _ = unsafe { os.guard(address + bytes, behind) };
             if before != 0 {
                 // SAFETY: (1) as above, of its beginning.
@@ -147,7 +148,7 @@ impl Blocks {
         let (mapped, resident) = (block.mapped.load(Relaxed), block.resident.load(Relaxed));
         let address = self.start(block);
         if resident > bytes && mapped / CUT_MAPPED <= bytes {
-            // SAFETY: (1) nobody needs what lies behind `bytes`.
+            // SAFETY: (1) what follows `bytes` is not needed.
             if unsafe { os.discard(address + bytes, resident - bytes) }.is_ok() {
                 return block.resident.store(bytes, Relaxed);
             }
@@ -173,7 +174,7 @@ impl Blocks {
             return;
         }
         let shared = self.is_shared(block);
-        // SAFETY: (1) the block is free and held by the caller, so nobody needs its contents.
+        // SAFETY: (1) the block is free and held by the caller, so its contents are not needed.
         if unsafe { os.unmap(address, mapped) }.is_ok() {
             if shared {
                 block.mapped.store(0, Relaxed);
@@ -190,8 +191,9 @@ impl Blocks {
         }
     }
 
-    /// A block that gets the last pages of another free one, whoever's that was: moving page tables
-    /// costs a hundredth of having the kernel clear pages. Says how many bytes came along.
+    /// A block that gets the last pages of another free one, of any call site: moving page tables
+    /// costs a hundredth of having the kernel clear pages. Returns the number of bytes that came
+    /// along.
     pub(super) fn take_over(
         &self,
         os: &impl Os,
@@ -214,7 +216,8 @@ impl Blocks {
             return None;
         }
         let (mapped, resident) = (donor.mapped.load(Relaxed), donor.resident.load(Relaxed));
-        // What would be left is taken along, if it is little; but not where a block ends against its guard.
+        // What would be left is taken along, if it is little; but not where a block ends against
+        // its guard.
         let slack = if HARDENED { 0 } else { need.bytes / SLACK };
         let most = (need.bytes + slack).min(block.extent() - self.page_size);
         let moved = if resident <= most { resident } else { need.bytes };
@@ -226,12 +229,12 @@ impl Blocks {
             return None;
         }
         let (left, len) = (resident - moved, moved.max(need.bytes));
-        // What nobody would move is given back on the way.
+        // What is not worth moving is given back on the way.
         let left = if HARDENED && left < MOVE_LEAST { 0 } else { left };
         self.choose_place(block, need);
         let (from, to) = (self.start(donor) + left, self.start(block));
-        // SAFETY: (1) the donor is free and held, and what lies before `left` stays with it; (2) the
-        // extent is the caller's.
+        // SAFETY: (1) the donor is free and held, and what lies before `left` stays with it; (2)
+        // the extent is the caller's.
         if let Err(error) = unsafe { os.relocate(from, mapped - left, to, len) } {
             // How much of the donor is still there is not known.
             self.drop_pages(os, donor);

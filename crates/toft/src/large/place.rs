@@ -7,10 +7,11 @@
 //!            ^ unit       ^ first page             ^ guard
 //! ```
 //!
-//! In the hardened build a block lies a random number of pages behind the start of its unit, and on its
-//! first page as far back as its alignment allows, so that it ends against the page behind it, which is
-//! not mapped. Neither is the page before its first one: it is in the lead, or the last page of the
-//! extent before, which never is. Between two extents there is a random number of units.
+//! In the hardened build a block is a random number of pages after the start of its unit. On its
+//! first page it is as far back as its alignment allows, so that it ends against the page after it,
+//! which is not mapped. Neither is the page before its first one: it is in the lead, or the last
+//! page of the extent before, which never is. Between two extents there is a random number of
+//! units.
 
 use super::Block;
 use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
@@ -42,7 +43,7 @@ impl Blocks {
         block.lead() & (self.page_size - 1)
     }
 
-    /// Bytes of the pages that a block of so many bytes lies on; so many fit the address space.
+    /// Bytes of the pages that hold a block of `bytes`, for a number that fits the address space.
     pub(super) fn span(&self, block: &Block, bytes: usize) -> usize {
         if HARDENED { whole(self.head(block) + bytes, self.page_size) } else { bytes }
     }
@@ -70,8 +71,8 @@ impl Blocks {
         }
     }
 
-    /// The same, for a block whose pages another one will get: on its first page it lies where that one
-    /// lies.
+    /// As `choose_place`, for a block that will get the pages of `other`: on its first page it has
+    /// the same offset as that one.
     pub(super) fn choose_place_like(&self, block: &Block, other: &Block) {
         if HARDENED && block.mapped() == 0 {
             let pages = below(self.draw(), (UNIT >> self.page_size.trailing_zeros()).max(1))
@@ -80,8 +81,8 @@ impl Blocks {
         }
     }
 
-    /// Units that are left without a mapping before a new extent. Those that share a mapping must lie
-    /// together.
+    /// Units that are left without a mapping before a new extent. Those that share a mapping must
+    /// lie together.
     pub(super) fn choose_gap(&self, apart: bool) -> usize {
         if !HARDENED || !apart {
             return 0;
@@ -90,7 +91,7 @@ impl Blocks {
     }
 }
 
-/// So many bytes in whole units, of a power of two.
+/// Rounds `bytes` up to whole units, of a power of two.
 fn whole(bytes: usize, unit: usize) -> usize {
     (bytes + unit - 1) & !(unit - 1)
 }

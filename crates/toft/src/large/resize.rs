@@ -20,11 +20,12 @@ pub enum Resize {
 }
 
 impl Blocks {
-    /// Changes the size of a live block without copying, where that can be done. `admit` is asked as in
-    /// `allocate`, and never where the block becomes smaller. In the hardened build `damaged` is told
-    /// where the block was missed before, if it was.
+    /// Changes the size of a live block without copying, where that can be done. `admit` is asked
+    /// as in `allocate`, and never where the block becomes smaller. In the hardened build `damaged`
+    /// is told where the block was missed before, if it was.
     ///
-    /// A block that moves is another one to those who count; one that grows in place is the same, with more bytes.
+    /// A block that moves is another one to those who count; one that grows in place is the same,
+    /// with more bytes.
     pub fn resize(
         &self,
         os: &impl Os,
@@ -93,8 +94,8 @@ impl Blocks {
         done
     }
 
-    /// Moves the pages of a held block to a larger extent of the same partition; says where the block
-    /// is then.
+    /// Moves the pages of a held block to a larger extent of the same partition; says where the
+    /// block is then.
     pub(super) fn relocate(&self, os: &impl Os, block: &Block, bytes: usize) -> Option<usize> {
         let span = self.span(block, bytes);
         let class = large_class(span.max(1 << CLASS_BASE | 1));

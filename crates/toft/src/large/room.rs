@@ -29,8 +29,8 @@ const CUT_LEAST: usize = 256 << 10;
 /// Bytes of pages that are worth moving: it costs about as much as ten faults. A page that is not
 /// touched costs no fault either, so it is done only where there is much to be had.
 pub(super) const MOVE_LEAST: usize = 64 << 10;
-/// Bytes that are asked for, for each one that is moved, at most: a request that the system may refuse costs no kept
-/// block for a share of its pages that makes no difference.
+/// Bytes that are asked for, for each one that is moved, at most: a request that the system may
+/// refuse costs no kept block for a share of its pages that makes no difference.
 const MOVE_SHARE: usize = 64;
 
 /// Bytes that one call of [`Blocks::decay`] gives back at most.
@@ -77,7 +77,7 @@ impl Best {
 }
 
 impl Blocks {
-    /// Which waiting blocks suit a request. A hint: nobody holds them yet.
+    /// Which waiting blocks suit a request. A hint: no thread holds them yet.
     pub(super) fn best_fit(&self, need: &Need) -> Fit {
         let (mut own, mut any) = (Best::NONE, Best::NONE);
         // A block that has nearly enough is as good as one that has enough.
@@ -86,7 +86,7 @@ impl Blocks {
             // Which of them it is cannot be predicted, so nothing branches on it.
             let score = Best::score(kept.resident(), bytes);
             let aligned = (self.base + (kept.unit() << UNIT_SHIFT)) & (need.align - 1) == 0;
-            // What waits in the hardened build is nobody's.
+            // What waits in the hardened build is unowned.
             let is_own = !HARDENED & kept.is_of(need.partition, need.class) & aligned;
             any.offer(kept, score);
             own.offer(kept, if is_own { score } else { usize::MAX });
@@ -139,13 +139,13 @@ impl Blocks {
         all.min_by_key(|kept| self.block(kept.unit()).since.load(Relaxed))
     }
 
-    /// Unmaps a waiting block; says how many bytes may have had pages.
+    /// Unmaps a waiting block; returns the number of bytes that may have had pages.
     fn release(&self, os: &impl Os, kept: Kept) -> usize {
         let Some(block) = self.take_kept(kept) else { return 0 };
         let resident = block.resident.load(Relaxed);
         self.drop_pages(os, block);
         let left = block.resident.load(Relaxed);
-        // What could not be unmapped is tried again by somebody.
+        // What could not be unmapped is tried again later.
         if block.mapped.load(Relaxed) == 0 || !self.put_in_place(block) {
             self.push_free(block);
         }
@@ -176,9 +176,9 @@ impl Blocks {
         }
     }
 
-    /// Before a block that the caller holds comes to have `bytes` resident: together with what is
-    /// kept, that must not make the process larger than its live blocks have ever made it, or only by
-    /// little.
+    /// Called before a block that the caller holds gets `bytes` resident. Together with what is
+    /// kept, that must not make the process larger than its live blocks have ever made it, or only
+    /// by little.
     pub(super) fn make_room(&self, os: &impl Os, bytes: usize) {
         let state = self.state();
         let kept = state.kept.load(Relaxed);
@@ -198,7 +198,7 @@ impl Blocks {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
-    /// Gives back so many bytes of waiting blocks, the last pages of the oldest first.
+    /// Gives back `bytes` of waiting blocks, the last pages of the oldest first.
     pub fn give_back(&self, os: &impl Os, bytes: usize) {
         let mut left = bytes;
         for _ in 0..2 * PLACES {
@@ -227,13 +227,13 @@ impl Blocks {
         }
     }
 
-    /// Gives back everything of free blocks; says how many bytes may have had pages.
+    /// Gives back everything of free blocks; returns the number of bytes that may have had pages.
     pub fn drop_kept(&self, os: &impl Os) -> usize {
         self.state().places.all().map(|kept| self.release(os, kept)).sum()
     }
 
-    /// Gives back what was freed in the period before the last one, or earlier, if this one has lasted
-    /// so many ticks. Costs a comparison where nothing is due.
+    /// Gives back what was freed in the period before the last one, or earlier, if this one has
+    /// lasted `ticks`. Costs a comparison if nothing is due.
     #[inline]
     pub fn decay(&self, os: &impl Os, ticks: u32) {
         let now = os.ticks();
@@ -277,8 +277,9 @@ impl Blocks {
         self.state().frees.load(Relaxed)
     }
 
-    /// Gives back everything of blocks that were freed before `time`, an answer of `now`, the oldest
-    /// first, until `bytes` went. Any thread, at any time. Says how many bytes may have had pages.
+    /// Gives back everything of blocks that were freed before `time`, an answer of `now`, the
+    /// oldest first, until `bytes` went. Any thread, at any time. Returns the number of bytes that
+    /// may have had pages.
     pub fn release_before(&self, os: &impl Os, time: u64, bytes: usize) -> usize {
         let mut gone = 0;
         for _ in 0..PLACES {

@@ -1,8 +1,9 @@
 //! What each call site has ever had in large blocks, counted where they are made.
 //!
-//! A block's descriptor names the last call site that had it, and its next owner may be another one of the same
-//! partition. So what was had is counted beside it, by (site, partition), in a table that grows: one look-up and two
-//! additions for a block of more than 128 KiB. What was freed is what was had and does not live.
+//! A block's descriptor names the last call site that had it, and its next owner may be another one
+//! of the same partition. So what was had is counted beside it, by (site, partition), in a table
+//! that grows: one look-up and two additions for a block of more than 128 KiB. What was freed is
+//! what was had and does not live.
 
 use crate::os::Os;
 use crate::region::{Carve, Keyed, Levels};
@@ -20,7 +21,7 @@ const _: () = assert!(crate::options::PARTITIONS_MAX + 1 < 1 << PARTITION_BITS);
 struct Entry {
     /// The site's low bits and the partition plus one.
     key: AtomicU64,
-    /// The site. Whoever counts there, and always the same; zero for a moment.
+    /// The site. Any thread that counts there, and always the same; zero for a moment.
     site: AtomicU64,
     blocks: AtomicU64,
     bytes: AtomicU64,
@@ -95,7 +96,8 @@ impl Tally {
     /// Counts in the address space `window`.
     ///
     /// # Safety
-    /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object alone.
+    /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
+    ///    object alone.
     /// 2. `window` is address space for this object alone, and begins with a page.
     pub unsafe fn new(window: (usize, usize), table: usize) -> Tally {
         // SAFETY: (1), (2) the caller's; a `State` begins with its `Carve`.
@@ -113,7 +115,7 @@ impl Tally {
         self.add(os, site, partition, [1, bytes as u64]);
     }
 
-    /// A block has grown by so many bytes, or not at all.
+    /// A block has grown by `bytes`, or not at all.
     pub(super) fn grown(&self, os: &impl Os, site: usize, partition: usize, bytes: usize) {
         if bytes > 0 {
             self.add(os, site, partition, [0, bytes as u64]);
@@ -191,7 +193,7 @@ mod tests {
         let table = fake.address_space().start.next_multiple_of(1 << 40);
         fake.map(table, 4096).unwrap();
         let start = table + (1 << 30);
-        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
         let tally = unsafe { Tally::new((start, start + bytes), table) };
         (fake, tally)
     }

@@ -1,15 +1,16 @@
-//! Where the addresses of freed large blocks wait before anybody has them again, in the hardened build.
+//! Where the addresses of freed large blocks wait before they are used again, in the hardened
+//! build.
 //!
 //! ```text
 //! free --> in_order[n % 256] --who was there--> at_random[r % 256] --who was there--> its stack
 //! ```
 //!
-//! Nothing is mapped there meanwhile, so that whoever uses a stale pointer faults; what waits costs
-//! address space of the tier and nothing else. It is bounded by the number of places and by bytes, and
-//! let go of when address space runs out.
+//! Nothing is mapped there meanwhile, so that each use of a stale pointer faults; what waits costs
+//! address space of the tier and nothing else. It is bounded by the number of places and by bytes,
+//! and let go of when address space runs out.
 //!
-//! - L5 a block that waits is free, and on no stack and in no place of `kept.rs`. It has no mapping, or
-//!   shares one and is all guards, or could not be rid of it.
+//! - L5 a block that waits is free, and on no stack and in no place of `kept.rs`. It has no
+//!   mapping, or shares one and is all guards, or could not be rid of it.
 
 use super::Block;
 use super::blocks::{Blocks, UNIT_SHIFT};
@@ -22,8 +23,8 @@ use Ordering::{AcqRel, Relaxed};
 const IN_ORDER: usize = if HARDENED { LARGE_WAIT_IN_ORDER } else { 1 };
 const AT_RANDOM: usize = if HARDENED { LARGE_WAIT_AT_RANDOM } else { 1 };
 
-/// The table: unit numbers plus one, or zero. Any thread, by exchange: who has taken a number out of a
-/// place holds the block. Zeroed memory is an empty one.
+/// The table: unit numbers plus one, or zero. Any thread, by exchange: who has taken a number out
+/// of a place holds the block. Zeroed memory is an empty one.
 #[derive(Debug)]
 pub(super) struct Waiting {
     in_order: [AtomicU32; IN_ORDER],
@@ -63,7 +64,7 @@ impl Blocks {
         }
     }
 
-    /// Lets those go on that have waited longest, until the rest have no more than so many bytes.
+    /// Lets those go on that have waited longest, until the rest have no more than `most` bytes.
     #[cold]
     fn wait_less(&self, last: usize, most: usize) {
         let waiting = &self.state().waiting;
@@ -78,8 +79,8 @@ impl Blocks {
         }
     }
 
-    /// Lets everything that waits go on, where one extent of that could have so many bytes; returns true if there was
-    /// anything.
+    /// Lets everything that waits go on, if one extent of that could have `bytes`; returns true if
+    /// there was anything.
     #[cold]
     pub(super) fn stop_waiting(&self, bytes: usize) -> bool {
         let waiting = &self.state().waiting;
@@ -97,7 +98,7 @@ impl Blocks {
         let Some(unit) = number.checked_sub(1) else { return false };
         let block = self.block(unit as usize);
         self.state().waiting.bytes.fetch_sub(block.extent(), Relaxed);
-        // The stack counts it anew.
+        // The stack counts it again.
         self.state().kept.fetch_sub(block.resident.load(Relaxed), Relaxed);
         self.push_free(block);
         true

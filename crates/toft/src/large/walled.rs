@@ -1,5 +1,5 @@
-//! Large blocks of the hardened build: freed ones are inaccessible at once, and those whose size changes
-//! keep their walls.
+//! Large blocks of the hardened build: freed ones are inaccessible at once, and those whose size
+//! changes keep their walls.
 
 use super::Block;
 use super::blocks::Blocks;
@@ -12,9 +12,9 @@ impl Blocks {
     /// Gives back the pages of a held, free block, so that every access faults.
     pub(super) fn wall_off(&self, os: &impl Os, block: &Block) {
         let (start, mapped) = self.mapping(block);
-        // What shares a mapping stays in it: mapped anew, it would not be put together with both of its
-        // neighbours.
-        // SAFETY: (1) mapped by `map_to`; the block is free, so nobody needs what is there.
+        // What shares a mapping stays in it: with a new mapping, it would not be put together with
+        // both of its neighbours.
+        // SAFETY: (1) mapped by `map_to`; the block is free, so what is there is not needed.
         if self.is_shared(block) && unsafe { os.guard(start, mapped) }.is_ok() {
             return block.resident.store(0, Relaxed);
         }
@@ -30,9 +30,10 @@ impl Blocks {
         }
     }
 
-    /// Changes the size of a live block, where it can be done without copying. On its first page it stays
-    /// where it is, so that pages can be moved; so it ends against its guard only where the sizes differ
-    /// by whole pages, and otherwise less than a page before it. What is left is watched.
+    /// Changes the size of a live block, where it can be done without copying. On its first page it
+    /// stays where it is, so that pages can be moved; so it ends against its guard only where the
+    /// sizes differ by whole pages, and otherwise less than a page before it. What is left is
+    /// watched.
     pub(super) fn resize_walled(
         &self,
         os: &impl Os,
@@ -42,7 +43,7 @@ impl Blocks {
         damaged: &impl Fn(Damage),
     ) -> Resize {
         let most = isize::MAX as usize - self.page_size;
-        // A block of no bytes has no pages.
+        // A zero-size block has no pages.
         if bytes > most || bytes == 0 || block.bytes() == 0 || !block.take() {
             return Resize::No;
         }
@@ -85,7 +86,7 @@ impl Blocks {
         let start = self.start(block);
         let mapped = block.mapped();
         if !self.is_shared(block) {
-            // SAFETY: (1) the block's own mapping, of which nobody needs the end.
+            // SAFETY: (1) the block's own mapping, whose end is not needed.
             if unsafe { os.unmap(start + span, mapped - span) }.is_ok() {
                 return self.set_extent_of_pages(block, span, span);
             }
@@ -100,9 +101,9 @@ impl Blocks {
         block.resident.store(span, Relaxed);
     }
 
-    /// Lets a held, live block with a mapping of its own have its pages again up to `bytes`, as far as they are mapped: what
-    /// could not be unmapped when it was made smaller has guards, which would lie within it when it grows, or go with it when
-    /// it moves.
+    /// Lets a held, live block with a separate mapping have its pages again up to `bytes`, as far
+    /// as they are mapped. What could not be unmapped when it was made smaller has guards. They
+    /// would be within the block when it grows, or go with it when it moves.
     pub(super) fn open_walled(
         &self,
         os: &impl Os,
@@ -114,7 +115,8 @@ impl Blocks {
         if first == 0 || first >= end {
             return Ok(());
         }
-        // SAFETY: (1) the block's own mapping, of which nobody needs the end; without guards there are none.
+        // SAFETY: (1) the block's own mapping, whose end is not needed; without guards there are
+        // none.
         match unsafe { os.unguard(start + first, end - first) } {
             Ok(()) | Err(Error::Unsupported) => Ok(()),
             Err(error) => Err(error),

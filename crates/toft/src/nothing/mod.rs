@@ -1,7 +1,7 @@
-//! L3: blocks of no bytes, in the hardened build: addresses that are never mapped.
+//! L3: zero-size blocks, in the hardened build: addresses that are never mapped.
 //!
-//! `malloc(0)` gives each call an address of its own, which can be freed once, and at which there is
-//! nothing: every access faults. All there is of such a block is a bit, which says that it is live. The
+//! `malloc(0)` gives each call its own address, which can be freed once, and at which there is
+//! nothing: every access faults. All there is of such a block is a bit, set while it is live. The
 //! addresses are the end of the large tier.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //!                            ^ cursor: each block comes from the word behind the last one's
 //! ```
 //!
-//! The cursor goes round, so an address comes back when as many blocks have been given out as there are
-//! words: 8192 at least.
+//! The cursor goes round, so an address comes back when as many blocks have been given out as there
+//! are words: 8192 at least.
 //!
 //! - N1 `live` is the number of bits that are set.
 
@@ -36,7 +36,7 @@ struct State {
     cursor: AtomicUsize,
 }
 
-/// All blocks of no bytes.
+/// All zero-size blocks.
 #[derive(Debug)]
 pub struct Nothing {
     base: usize,
@@ -72,10 +72,10 @@ impl Nothing {
     /// The blocks of `span` bytes of addresses from `base` on, with bits from `bits` on.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64, and
-    ///    belong to this object alone.
-    /// 2. The span, and from `bits` on a bit for each 16 bytes of it, are address space for this object
-    ///    alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. The span, and from `bits` on a bit for each 16 bytes of it, are address space for this
+    ///    object alone.
     pub unsafe fn new(
         (base, span): (usize, usize),
         bits: usize,
@@ -95,7 +95,7 @@ impl Nothing {
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `new` duty 1; all-zero is a `State`. Nobody asks where there are no blocks.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where there are no blocks.
         unsafe { &*self.state }
     }
 
@@ -110,7 +110,7 @@ impl Nothing {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// A block that nobody has.
+    /// A block that is not in use.
     pub fn allocate(&self, os: &impl Os) -> Result<usize, Error> {
         if self.count == 0 {
             return Err(Error::NoMemory);

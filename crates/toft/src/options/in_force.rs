@@ -1,4 +1,5 @@
-//! The options in force: a field for each row of the table, and what a variable of the environment changes.
+//! The options in force: a field for each row of the table, and what a variable of the environment
+//! changes.
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
@@ -14,7 +15,8 @@ use super::table::{
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
 use crate::policy::{DECAY, HARDENED};
 
-/// Below so many allocations for each sampled block, every call is looked at: a claim has up to as many.
+/// Below this number of allocations for each sampled block, every call is checked: a claim has up
+/// to as many.
 const CAREFUL_BELOW: usize = 64;
 
 /// The options in force.
@@ -38,13 +40,13 @@ pub struct Options {
     pub slab_keep: usize,
     /// Who gives idle memory back.
     pub reclaim: Reclaim,
-    /// Milliseconds that free memory must have lain idle.
+    /// Milliseconds that free memory must have been idle.
     pub decay: u32,
     /// Whether sparse slabs may share pages.
     pub compact: bool,
     /// How many bytes may be resident.
     pub limit: LimitTo,
-    /// Seconds after which live memory that nobody uses goes out to swap, or zero.
+    /// Seconds after which unused live memory goes out to swap, or zero.
     pub cold: u32,
     /// Where slabs have huge pages.
     pub huge: Huge,
@@ -54,11 +56,11 @@ pub struct Options {
     pub ready: bool,
     /// Whether pages are put under whatever is mapped.
     pub prepopulate: bool,
-    /// Whether what blocks lie on is locked into memory.
+    /// Whether memory of blocks is locked.
     pub mlock: bool,
     /// Whether tables have a protection key.
     pub pkey: bool,
-    /// Whether the processor looks at the tags of zones.
+    /// Whether the processor checks the tags of zones.
     pub mte: bool,
     /// Whether mappings have names.
     pub names: bool,
@@ -72,7 +74,7 @@ pub struct Options {
     pub report: Report,
     /// Where reports go as JSON.
     pub report_file: Option<FileName>,
-    /// One allocation in so many is sampled, or none.
+    /// One allocation in this number is sampled, or none.
     pub guarded: usize,
     /// Places for sampled blocks.
     pub guarded_slots: usize,
@@ -82,9 +84,10 @@ pub struct Options {
     pub verify: usize,
     /// Whether to verify when the program ends, for a bounded time.
     pub verify_exit: bool,
-    /// Whether to look for dangling pointers: 1 at exit, more after so many allocations as well.
+    /// Whether to look for dangling pointers: 1 at exit, more also after this number of
+    /// allocations.
     pub dangling: usize,
-    /// One allocation in so many is watched for reads of what was not written, or none.
+    /// One allocation in this number is watched for reads of unwritten memory, or none.
     pub uninit: usize,
     /// Which leaks to report at exit.
     pub leaks: Leaks,
@@ -94,9 +97,10 @@ pub struct Options {
     pub profile_signal: usize,
     /// After how many bytes of growth, or never.
     pub profile_growth: usize,
-    /// Bytes allocated from one allocation of which the stack is kept to the next, on average, or zero for none.
+    /// Bytes allocated from one allocation of which the stack is kept to the next, on average, or
+    /// zero for none.
     pub sample: usize,
-    /// Bytes allocated from one allocation that probes are told of to the next, on average; not zero.
+    /// Mean bytes allocated from one allocation sampled for probes to the next; not zero.
     pub probe_interval: usize,
     /// Whether to write statistics at exit.
     pub stats: bool,
@@ -152,7 +156,7 @@ impl Options {
         arenas: 4,
     };
 
-    /// Whether each call site has a partition of its own.
+    /// Whether each call site has a separate partition.
     pub fn is_exact(&self) -> bool {
         match self.sites {
             SiteMode::Auto => self.wrappers.is_some() || HARDENED && self.partitions == 0,
@@ -177,7 +181,8 @@ impl Options {
         sampled || self.fill != Fill::Off || self.verify != 0 || self.dangling > 1
     }
 
-    /// One allocation in so many is a guarded block, or none: as often as either of the two aids asks for.
+    /// One allocation in this number is a guarded block, or none: the more frequent of the two
+    /// aids.
     pub fn sampled(&self) -> usize {
         match (self.guarded, self.uninit) {
             (0, every) | (every, 0) => every,
@@ -190,8 +195,8 @@ impl Options {
         self.is_careful() || self.sampled() != 0
     }
 
-    /// Bytes allocated from one allocation that is chosen to the next, on average: for stacks that are kept and for probes
-    /// alike, as there is one choice for both.
+    /// Bytes allocated from one allocation that is chosen to the next, on average: for stacks that
+    /// are kept and for probes alike, as there is one choice for both.
     pub fn interval(&self) -> usize {
         if self.sample != 0 { self.sample } else { self.probe_interval }
     }
@@ -202,7 +207,8 @@ impl Options {
         self.prepopulate | self.mlock | self.names
     }
 
-    /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our business.
+    /// Takes one `NAME=value` of the environment. Anything that is not ours is none of our
+    /// business.
     pub fn take(&mut self, variable: &[u8]) -> Result<(), Problem> {
         let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
         let bad = Err(Problem::BadValue(entry));

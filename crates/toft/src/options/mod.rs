@@ -1,6 +1,7 @@
 //! L0: the options, as one table that the parser, the defaults and the documentation share.
 //!
-//! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them, `parse.rs` how they are read.
+//! `table.rs` has the rows, `values.rs` what their words mean, `in_force.rs` what came of them,
+//! `parse.rs` how they are read.
 
 mod in_force;
 mod parse;

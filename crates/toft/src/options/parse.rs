@@ -83,7 +83,8 @@ pub fn parse_word(text: &[u8], words: &[&str]) -> Option<usize> {
 /// Most bytes in the name of a file.
 const FILE_NAME: usize = 255;
 
-/// The name of a file, kept here: what the environment's own strings are made of, the program may write to.
+/// The name of a file, kept here: what the environment's own strings are made of, the program may
+/// write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileName {
     /// Ended by a zero.
@@ -97,9 +98,9 @@ impl FileName {
     }
 }
 
-/// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands for
-/// anything, and `rust` for what allocates in every Rust program. `auto` is none of a function: it says that more are
-/// to be found.
+/// Names of functions, with commas between them, kept here for the same reason. A `*` in one stands
+/// for anything, and `rust` for what allocates in every Rust program. `auto` is none of a function:
+/// it says that more are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     list: FileName,

@@ -1,16 +1,17 @@
-//! Every option: its name, its default, what its value looks like, and the line that a person reads. A new one is a row of
-//! [`TABLE`], a field and an arm in `in_force.rs`, and an example in `tests.rs`.
+//! Every option: its name, its default, what its value looks like, and the line that a person
+//! reads. A new one is a row of [`TABLE`], a field and an arm in `in_force.rs`, and an example in
+//! `tests.rs`.
 
 use crate::policy::HARDENED;
 
 /// Most partitions that may be asked for.
 pub const PARTITIONS_MAX: usize = 4096;
 
-/// Partitions where each call site has its own, and nobody asks for another number: the most that still have a
-/// granule of address space each, and as many to spare.
+/// Default number of partitions if each call site has its own: the most that still have a granule
+/// of address space each, and as many to spare.
 pub const PARTITIONS_EXACT: usize = 2048;
 
-/// Partitions that call sites are hashed into, where nobody asks for another number.
+/// Default number of partitions that call sites are hashed into.
 pub const PARTITIONS_USUAL: usize = 64;
 
 /// Most milliseconds that idle memory may be told to stay: a day.

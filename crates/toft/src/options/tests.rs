@@ -9,7 +9,7 @@ fn every_default_in_the_table_is_the_default_in_force() {
         let mut options = Options::DEFAULT;
         options.take(format!("{}={}", entry.name, entry.default).as_bytes()).unwrap();
         if entry.name == "TOFT_PARTITIONS" {
-            // What was asked for is remembered, and the same comes of it.
+            // The requested value is remembered, and the same comes of it.
             let hashed = Options { sites: SiteMode::Hash, ..Options::DEFAULT };
             assert_eq!(options.partitions_there_are(), hashed.partitions_there_are());
             options.partitions = 0;

@@ -3,14 +3,14 @@
 /// Who gives idle memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
-    /// A thread of our own, once the program is large and where that certainly harms nobody; else its
-    /// calls.
+    /// A separate thread, once the program is large and if that certainly harms no program; else
+    /// its calls.
     Auto,
-    /// The same, where a filter of system calls might not allow it, too.
+    /// A separate thread, even if a filter of system calls might not allow it.
     Thread,
     /// The program's calls, where they are slow anyway.
     Calls,
-    /// Nobody, unless it is asked for.
+    /// Not at all, unless it is asked for.
     Off,
 }
 
@@ -89,7 +89,7 @@ impl Fill {
 /// Which blocks are leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaks {
-    /// Nobody asks.
+    /// None are reported.
     Off,
     /// Those to which nothing leads any more.
     Lost,
@@ -100,8 +100,8 @@ pub enum Leaks {
 /// How a call site finds its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteMode {
-    /// As the build likes: by a hash, or, in the hardened build and where no number of partitions is asked
-    /// for, exactly.
+    /// As the build likes: by a hash, or, in the hardened build and where no number of partitions
+    /// is asked for, exactly.
     Auto,
     /// By a keyed hash.
     Hash,

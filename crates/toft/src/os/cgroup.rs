@@ -5,9 +5,9 @@
 //!                     4:memory:/a/b      v1: /sys/fs/cgroup/memory/a/b and so on
 //! ```
 //!
-//! A container sees its own group at the root, with or without a name space of cgroups: a path that is
-//! not there is passed over, and the root is read in any case. Reading is by raw system calls, without
-//! memory of malloc's, and what it comes to where nothing can be read is nothing.
+//! A container sees its own group at the root, with or without a name space of cgroups: a path that
+//! is not there is passed over, and the root is read in any case. Reading is by raw system calls,
+//! without memory of malloc's. Where nothing can be read the result is empty.
 
 use super::filter::Permit;
 use super::process;
@@ -24,8 +24,8 @@ pub struct Group {
     pub pressure: Option<u32>,
 }
 
-/// How short of memory the process's group is. A filter of system calls may kill who opens a file: of
-/// each file it is asked before whether that is permitted, and what is not is not known.
+/// How short of memory the process's group is. A filter of system calls may kill who opens a file:
+/// of each file it is asked before whether that is permitted, and what is not is not known.
 pub fn group<'a>(permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
     group_in(&|path, each| {
         if let Some(_permit) = permit() {
@@ -34,8 +34,8 @@ pub fn group<'a>(permit: &dyn Fn() -> Option<Permit<'a>>) -> Group {
     })
 }
 
-/// Bytes that the process's group, or else the machine, has. At the start of a process only: whoever
-/// has just loaded its libraries may open files, whatever filter it was started under.
+/// Bytes that the process's group, or else the machine, has. At the start of a process only: a
+/// process that has just loaded its libraries may open files, whatever filter it was started under.
 pub fn memory_there_is() -> Option<usize> {
     there_is_in(&|path, each| process::read_file(path, each))
 }
@@ -152,7 +152,7 @@ fn value(read: Read<'_>, path: Option<Path>) -> Option<usize> {
 /// The process's groups: of each version of cgroups its own, and all above it.
 fn for_each_level(read: Read<'_>, mut each: impl FnMut(&Names, &Path, bool)) {
     let mut groups = [None; 2];
-    // No file is read while another is open: each has a permit of its own.
+    // No file is read while another is open: each has a separate permit.
     lines(read, c"/proc/self/cgroup", |line| {
         let mut fields = line.splitn(3, |&byte| byte == b':');
         let (Some(_), Some(controllers), Some(path)) =

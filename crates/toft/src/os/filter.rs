@@ -1,22 +1,23 @@
 //! Whether system calls of this process go through a filter (seccomp), which may kill it.
 //!
-//! A filter that was made for a program with a malloc allows `mmap`, `munmap`, `mremap`, `mprotect`,
-//! `madvise` that gives pages back, `futex` and the like: *usual* calls. Everything else (`membarrier`,
-//! `process_madvise`, io_uring, other advice, a thread of our own) is *unusual*: it needs a
-//! [`Permit`], and there is none where a filter may kill for it. How a filter is learnt of, without
-//! a call that it may forbid:
+//! A filter that was made for a program with a malloc allows `mmap`, `munmap`, `mremap`,
+//! `mprotect`, `madvise` that gives pages back, `futex` and the like: *usual* calls. Everything
+//! else (`membarrier`, `process_madvise`, io_uring, other advice, a separate thread) is *unusual*:
+//! it needs a [`Permit`], and there is none where a filter may kill for it. How a filter is learnt
+//! of, without a call that it may forbid:
 //!
-//! - *Inherited* from whoever started the program: the kernel says so in `/proc`. The program was
-//!   started and has opened its libraries, so a file may be opened and read. Looked at late, as most
-//!   processes never get there, and until there is an answer: a process that has no descriptor left at
-//!   that moment is asked about again. Which calls such a filter allows is found out once, by a child
+//! - *Inherited* from the process that started the program: `/proc` shows it. The program was
+//!   started and has opened its libraries, so a file may be opened and read. The check is late, as
+//!   most processes never need it, and is repeated until there is an answer: a process may have no
+//!   descriptor left at that moment. Which calls such a filter allows is found out once, by a child
 //!   ([`super::seccomp`]), when a feature first needs them: [`Filter::probe`].
-//! - *Installed* by the process itself: whoever exports `prctl` and `syscall` says so before
-//!   ([`Filter::about_to_install`]), and from then on no file is opened either.
-//! - *Unwatched*: nobody says so, as in a Rust program that has the allocator without those names.
-//!   It may install a filter at any time, so there are no permits, but for the report that ends the process.
+//! - *Installed* by the process itself: the library that exports `prctl` and `syscall` reports it
+//!   before ([`Filter::about_to_install`]), and from then on no file is opened either.
+//! - *Unwatched*: no library reports it, as in a Rust program that has the allocator without those
+//!   names. It may install a filter at any time, so there are no permits, but for the report that
+//!   ends the process.
 //!
-//! What nobody can see is a filter that a program installs by an instruction of its own.
+//! A filter that a program installs by its own instruction cannot be seen.
 
 use super::seccomp::{Answers, Calls};
 use super::{Os, wait_for};
@@ -33,22 +34,23 @@ pub struct Filter {
     installed: AtomicU32,
     /// Permits that are held. Any thread.
     in_flight: AtomicU32,
-    /// Not zero where somebody tells of each installation. Written at the start of the library.
+    /// Not zero where each installation is reported. Written at the start of the library.
     watched: AtomicU32,
     /// [`UNKNOWN`], [`FREE`] or [`FILTERED`]. Any thread, and all write the same.
     inherited: AtomicU32,
-    /// When there was no answer, in ticks, or zero. Any thread; one that sees an old one asks once more.
+    /// When there was no answer, in ticks, or zero. Any thread; one that sees an old one asks
+    /// again.
     asked: AtomicU32,
-    /// [`UNPROBED`], [`PROBING`] or [`PROBED`]. The prober by compare and exchange; `PROBED` by Release, after
-    /// the two words below, which whoever reads them reads after an Acquire of it.
+    /// [`UNPROBED`], [`PROBING`] or [`PROBED`]. The prober by compare and exchange; `PROBED` by
+    /// Release, after the two words below. A thread reads those after an Acquire of it.
     probe: AtomicU32,
     /// What the filter allows, as [`Answers`]. The prober.
     safe: AtomicU32,
     works: AtomicU32,
     /// Not zero in a process that has come of a fork. Written in the child, before it has threads.
     cloned: AtomicU32,
-    /// The tick before which there is no further attempt, and ticks between the last two; zero at first.
-    /// The prober.
+    /// The tick before which there is no further attempt, and ticks between the last two; zero at
+    /// first. The prober.
     next: AtomicU32,
     pause: AtomicU32,
 }
@@ -69,7 +71,7 @@ const PAUSE_MOST: u32 = 1024;
 pub struct Words {
     /// Filters that the process has installed.
     pub installed: u32,
-    /// Not zero where installations are told of.
+    /// Not zero where installations are reported.
     pub watched: u32,
     /// Zero: not looked up; one: none; else inherited.
     pub inherited: u32,
@@ -95,7 +97,7 @@ impl Words {
         Words { installed, watched, inherited, answers }
     }
 
-    /// What they say, without asking anybody.
+    /// The state by the words alone, without a query.
     pub fn state(&self) -> FilterState {
         match (self.installed, self.watched, self.inherited) {
             (1.., ..) => FilterState::Installed,
@@ -110,7 +112,7 @@ impl Words {
 /// Whether there may be a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterState {
-    /// There is none, and nobody installs one unnoticed.
+    /// There is none, and none is installed unnoticed.
     None,
     /// The process was started under one, or the kernel does not say.
     Inherited,
@@ -118,7 +120,7 @@ pub enum FilterState {
     Unknown,
     /// The process has installed one, or is about to.
     Installed,
-    /// Nobody would tell.
+    /// No installation would be reported.
     Unwatched,
 }
 
@@ -158,29 +160,30 @@ impl Filter {
         }
     }
 
-    /// From now on each installation is told of.
+    /// From now on each installation is reported.
     pub fn watch(&self) {
         self.watched.store(1, Release);
     }
 
-    /// The process is about to be ended: nobody installs a filter any more, so that it is enough to ask the kernel once
-    /// whether there is one. That opens a file, which a filter of the process's own may forbid where nobody has told of it.
+    /// The process is about to be ended, and no thread installs a filter any more. So it is enough
+    /// to ask the kernel once whether there is one. That opens a file, which an unreported filter
+    /// of this process may forbid.
     pub fn nothing_follows(&self, os: &impl Os) {
         if self.watched.load(Relaxed) == 0 && self.ask(os) != FilterState::Unknown {
             self.watch();
         }
     }
 
-    /// A filter is about to be installed. When this returns no unusual call is under way, unless one
-    /// takes longer than a fifth of a second.
+    /// A filter is about to be installed. When this returns no unusual call is under way, unless
+    /// one takes longer than a fifth of a second.
     pub fn about_to_install(&self, os: &impl Os) {
         self.installed.fetch_add(1, SeqCst);
         wait_for(os, || self.in_flight.load(SeqCst) == 0);
     }
 
-    /// The kernel has refused the filter that was told of.
+    /// The kernel has refused the filter that was announced.
     pub fn was_refused(&self) {
-        // Not below zero: it may have been told while there was nobody to be told.
+        // Not below zero: the announcement may have come before there was an allocator.
         let _ = self.installed.fetch_update(AcqRel, Relaxed, |number| number.checked_sub(1));
     }
 
@@ -228,9 +231,9 @@ impl Filter {
         })
     }
 
-    /// Finds out what an inherited filter allows, if that is not known and can be found out; says whether it is
-    /// known now what may be called. Creates a child: not on a fast path. In vain it is tried again later,
-    /// after longer and longer pauses.
+    /// Finds out what an inherited filter allows, if that is not known and can be found out.
+    /// Returns true if the permitted calls are known now. Creates a child: not on a fast path.
+    /// After a failure it is tried again later, after longer and longer pauses.
     pub fn probe(&self, os: &impl Os) -> bool {
         match self.state(os) {
             FilterState::None => return true,
@@ -262,9 +265,9 @@ impl Filter {
         true
     }
 
-    /// Leave to make unusual calls of these rows; `None` where there may be a filter that kills for them. Where
-    /// the user says so, one that the process was started under and that was not probed, or that nobody would tell
-    /// of, is `trusted` to allow them.
+    /// Leave to make unusual calls of these rows; `None` where there may be a filter that kills for
+    /// them. Where the user says so, an inherited filter that was not probed, or one that would not
+    /// be reported, is `trusted` to allow them.
     pub fn permit(&self, os: &impl Os, calls: Calls, trusted: bool) -> Option<Permit<'_>> {
         // Asked before, because it may take long.
         match (self.state(os), self.answers()) {
@@ -278,9 +281,9 @@ impl Filter {
         self.permit_unless_installed()
     }
 
-    /// Leave to make a call that any malloc makes, of a kind that only a filter which looks at its
-    /// arguments does not know: `None` where the process has installed one itself, as sandboxes do. Asks
-    /// nobody.
+    /// Leave to make a call that any malloc makes, of a kind that only a filter which checks its
+    /// arguments does not know: `None` where the process has installed one itself, as sandboxes do.
+    /// Makes no query.
     pub fn permit_unless_installed(&self) -> Option<Permit<'_>> {
         self.in_flight.fetch_add(1, SeqCst);
         let permit = Permit(self);
@@ -332,7 +335,7 @@ impl ModeFinder {
             } else if FIELD.get(self.matched) == Some(&byte) {
                 self.matched += 1;
             } else {
-                // Only its first byte can begin it anew.
+                // Only its first byte can begin it again.
                 self.matched = usize::from(FIELD.first() == Some(&byte));
             }
         }

@@ -4,7 +4,8 @@ use super::syscall::syscall;
 use super::{Error, Linux, process};
 use core::ffi::CStr;
 
-/// Bytes in a huge page, and what it is aligned to. Where the system's are larger, `make_huge` fails.
+/// Bytes in a huge page, and what it is aligned to. Where the system's are larger, `make_huge`
+/// fails.
 pub const HUGE: usize = 2 << 20;
 /// Bytes in a middle one (multi-size THP), and what it is aligned to.
 pub const MIDDLE: usize = 64 << 10;
@@ -15,9 +16,9 @@ const MADV_COLLAPSE: usize = 25;
 /// What the system does about huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HugeHabit {
-    /// It makes some of its own accord, where it is not told otherwise.
+    /// It makes some unasked, where it is not told otherwise.
     pub unasked: bool,
-    /// It has pages of [`MIDDLE`] bytes for whoever asks.
+    /// It has pages of [`MIDDLE`] bytes on request.
     pub middle: bool,
 }
 
@@ -39,9 +40,9 @@ pub unsafe trait Huge {
     /// From now on it may. For a moment: it splits the mapping, and `keep_small` joins it again.
     fn allow_huge(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Puts what is in a range of whole huge pages into huge pages, now; what is not there is zero and
-    /// is there afterwards. `kept_small` says that the range was advised by `keep_small`; it is so again
-    /// afterwards.
+    /// Puts what is in a range of whole huge pages into huge pages, now; what is not there is zero
+    /// and is there afterwards. `kept_small` says that the range was advised by `keep_small`; it is
+    /// so again afterwards.
     fn make_huge(&self, addr: usize, len: usize, kept_small: bool) -> Result<(), Error>;
 }
 

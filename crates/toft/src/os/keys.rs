@@ -1,9 +1,10 @@
-//! Protection keys (`pkey_alloc`, x86-64): pages that only who says so may write to, thread by thread, without a
-//! system call.
+//! Protection keys (`pkey_alloc`, x86-64): pages that a thread can write to only after it opens the
+//! key, without a system call.
 //!
-//! What a thread may do with pages of a key are two bits of its register PKRU: the lower forbids all access, the upper
-//! writing. A new thread has its maker's register. A signal handler begins with the kernel's own, which forbids all keys
-//! but the first; what was before it comes back with its return.
+//! What a thread may do with pages of a key are two bits of its register PKRU: the lower forbids
+//! all access, the upper writing. A new thread has its maker's register. A signal handler begins
+//! with the kernel's own, which forbids all keys but the first; what was before it comes back with
+//! its return.
 
 #[cfg(target_arch = "x86_64")]
 use super::syscall::syscall;
@@ -11,10 +12,11 @@ use super::syscall::syscall;
 /// A key of the kernel's; zero is none, and every page has it at first.
 pub type KeyNumber = u32;
 
-/// What stands for a key of which nobody has asked yet.
+/// Stands for a key that was not asked for yet.
 pub const UNKNOWN: KeyNumber = u32::MAX;
 
-/// A key of one's own, to which the calling thread may write; `None` where the processor or the kernel has none.
+/// A key of one's own, to which the calling thread may write; `None` where the processor or the
+/// kernel has none.
 #[cfg(target_arch = "x86_64")]
 pub fn take() -> Option<KeyNumber> {
     // SAFETY: changes this thread's register, for a key that no page has.
@@ -22,15 +24,15 @@ pub fn take() -> Option<KeyNumber> {
     (1..16).contains(&key).then_some(key as KeyNumber)
 }
 
-/// Gives pages that can be read and written a key; says whether that was possible.
+/// Gives pages that can be read and written a key; returns true if that was possible.
 #[cfg(target_arch = "x86_64")]
 pub fn put(address: usize, len: usize, key: KeyNumber) -> bool {
     let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: the pages stay what they are for who may write to the key's.
+    // SAFETY: the pages stay what they are for threads that may write to the key's.
     unsafe { syscall(libc::SYS_pkey_mprotect, [address, len, rights, key as usize, 0, 0]) == 0 }
 }
 
-/// Lets the calling thread write to pages of the key; says whether it could before.
+/// Lets the calling thread write to pages of the key; returns true if it could before.
 #[cfg(target_arch = "x86_64")]
 pub fn open(key: KeyNumber) -> bool {
     let (before, bits) = (rights(), 3 << (2 * key));
@@ -51,7 +53,7 @@ pub fn close(key: KeyNumber) {
 #[cfg(target_arch = "x86_64")]
 fn rights() -> u32 {
     let rights: u32;
-    // SAFETY: who has a key has a processor with this register.
+    // SAFETY: a processor with keys has this register.
     unsafe {
         core::arch::asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nostack));
     }

@@ -19,7 +19,7 @@ pub struct Linux {
     tables: (usize, usize),
 }
 
-/// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no mapping of their own.
+/// `MADV_GUARD_INSTALL`, Linux 6.13: guard pages that need no separate mapping.
 const MADV_GUARD_INSTALL: usize = 102;
 /// `MADV_GUARD_REMOVE`.
 const MADV_GUARD_REMOVE: usize = 103;
@@ -44,7 +44,7 @@ impl Linux {
         Linux { page_size: process::page_size(), key: 0, tables: (0, 0) }
     }
 
-    /// The same, of which the allocator's tables get a protection key.
+    /// Gives the allocator's tables a protection key.
     pub fn with_key(self, key: KeyNumber) -> Linux {
         Linux { key, ..self }
     }
@@ -60,15 +60,15 @@ impl Linux {
         (self.tables.0..self.tables.1).contains(&address)
     }
 
-    /// Before detection: only good for a static that nobody uses yet.
+    /// Before detection: only good for a static that is not used yet.
     pub const fn undetected() -> Linux {
         Linux { page_size: 4096, key: keys::UNKNOWN, tables: (0, 0) }
     }
 }
 
 // SAFETY: (1) MAP_FIXED_NOREPLACE of private anonymous memory is exact, zero and never over another
-// mapping, and an older kernel's different address is undone below; (2) the ranges are passed on as
-// they are; (3) a raw system call does none of it.
+// mapping. A different address from an older kernel is undone below; (2) the ranges are passed on
+// as they are; (3) a raw system call does none of it.
 unsafe impl Os for Linux {
     fn page_size(&self) -> usize {
         self.page_size
@@ -101,7 +101,7 @@ unsafe impl Os for Linux {
             return Ok(());
         }
         // A kernel before 4.17 takes the address for a hint.
-        // SAFETY: (1) this mapping was made a moment ago and nobody knows it.
+        // SAFETY: (1) this mapping was made a moment ago and no other thread knows it.
         unsafe { syscall(libc::SYS_munmap, [got, len, 0, 0, 0, 0]) };
         Err(Error::Occupied)
     }
@@ -209,9 +209,9 @@ unsafe impl Os for Linux {
             return Err(Error::Unsupported);
         }
         result(moved).map(drop).map_err(|error| {
-            // The target may be gone or not. A hole is unmapped in any case; what cannot be unmapped,
-            // at the limit of mappings, is there.
-            // SAFETY: (1) the caller's duty 1; nobody needs what is there.
+            // The target may be gone or not. A hole is unmapped in any case; what cannot be
+            // unmapped, at the limit of mappings, is there. SAFETY: (1) the caller's duty 1; what
+            // is there is not needed.
             let gone = unsafe { syscall(libc::SYS_munmap, [to, len, 0, 0, 0, 0]) } == 0;
             if gone { error } else { Error::Unsupported }
         })
@@ -354,8 +354,8 @@ unsafe impl Os for Linux {
     }
 
     fn wait_briefly(&self) {
-        // A futex that nobody wakes: of the calls that let time pass, the one that a filter made for
-        // malloc allows.
+        // A futex that is never woken: of the calls that let time pass, the one that a filter made
+        // for malloc allows.
         let word = 0u32;
         let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
         let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;

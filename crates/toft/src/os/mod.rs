@@ -1,9 +1,9 @@
 //! L1: everything that talks to the operating system.
 //!
 //! [`Os`] is the whole of what the allocator asks of a system: fixed mappings, their release, and
-//! entropy. [`Linux`] answers with raw system calls, which never touch `errno`, never enter libc
-//! and so can never call back into malloc; the fake one of `fake` answers from an array and fails on
-//! demand, so that the whole core runs in property tests and under the fuzzer.
+//! entropy. [`Linux`] answers with raw system calls. They never touch `errno` and never enter libc,
+//! so they can never call back into malloc. `fake` answers from an array and fails on demand, so
+//! that the whole core runs in property tests and under the fuzzer.
 
 mod cgroup;
 pub mod filter;
@@ -61,7 +61,8 @@ pub enum Error {
 /// An implementation promises:
 /// 1. after `map(a, n)` succeeds, the `n` bytes at `a` are readable, writable, zero, and were not
 ///    mapped before the call;
-/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `allow`, `relocate` and `transfer` touch exactly the ranges they are given;
+/// 2. `unmap`, `discard`, `discard_all`, `guard`, `unguard`, `forbid`, `allow`, `relocate` and
+///    `transfer` touch exactly the ranges they are given;
 /// 3. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// Bytes in a page: a power of two, at least 4096.
@@ -70,7 +71,7 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// The addresses that may be tried first: from a page's start, a power of two of bytes.
     fn address_space(&self) -> Range<usize>;
 
-    /// The same system, which knows from now on where the allocator's own tables are.
+    /// Tells the system where the allocator's own tables are from now on.
     fn with_tables(self, _tables: Range<usize>) -> Self
     where
         Self: Sized,
@@ -78,7 +79,8 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
         self
     }
 
-    /// Maps `len` bytes at exactly `addr`, readable, writable and zero, and never over anything else.
+    /// Maps `len` bytes at exactly `addr`, readable, writable and zero, and never over anything
+    /// else.
     fn map(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Gives a range back altogether.
@@ -93,13 +95,14 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. The range was mapped by `map` of this object and its contents are not needed any more.
     unsafe fn discard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Gives the pages of many ranges back and says of each whether it reads as zero now; of what is
-    /// not `done` the contents are unknown. With a permit by the method of `release`, without one by
-    /// one call of the usual kind for each. Takes a while: not for a path that a program waits for.
+    /// Gives the pages of many ranges back and says of each whether it reads as zero now; of what
+    /// is not `done` the contents are unknown. With a permit by the method of `release`, without
+    /// one by one call of the usual kind for each. Takes a while: not for a path that a program
+    /// waits for.
     ///
     /// # Safety
     /// 1. Each range was mapped by `map` of this object and its contents are not needed any more.
-    ///    Nobody writes to it before this returns.
+    ///    No thread writes to it before this returns.
     unsafe fn discard_all(
         &self,
         release: &mut Release,
@@ -107,7 +110,7 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
         permit: Option<&Permit<'_>>,
     );
 
-    /// Puts pages under a mapped range, before anybody touches it. In vain, where the system cannot.
+    /// Puts pages under a mapped range, before its first use. Fails where the system cannot.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object.
@@ -125,14 +128,15 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. As for `discard`.
     unsafe fn unguard(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// As `guard`, by a mapping of its own: for where the system knows no guards. One range costs the
+    /// As `guard`, by a separate mapping: for where the system knows no guards. One range costs the
     /// process two mappings.
     ///
     /// # Safety
     /// 1. As for `discard`.
     unsafe fn forbid(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Makes a mapped range readable, writable and nothing else, whatever its program has made of it.
+    /// Makes a mapped range readable, writable and nothing else, whatever its program has made of
+    /// it.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object, and holds no guards.
@@ -144,8 +148,8 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. The range was mapped by `map` of this object.
     unsafe fn extend(&self, addr: usize, old_len: usize, new_len: usize) -> Result<(), Error>;
 
-    /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`, or
-    /// gives back what does not fit. Where it fails, the part that does not fit may be gone.
+    /// Moves the pages of `[old, old + old_len)` to `new` and extends them with zeros to `new_len`,
+    /// or gives back what does not fit. Where it fails, the part that does not fit may be gone.
     ///
     /// # Safety
     /// 1. The old range was mapped by `map` of this object, and nothing refers into it afterwards.
@@ -163,9 +167,9 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// error `to` is not mapped any more.
     ///
     /// # Safety
-    /// 1. Both ranges were mapped by `map` of this object, each is part of one mapping, and they do not
-    ///    overlap.
-    /// 2. Nobody needs what is in `to`, and nobody uses `from` meanwhile.
+    /// 1. Both ranges were mapped by `map` of this object, each is part of one mapping, and they do
+    ///    not overlap.
+    /// 2. What is in `to` is not needed, and no thread uses `from` meanwhile.
     unsafe fn transfer(&self, from: usize, to: usize, len: usize) -> Result<(), Error>;
 
     /// The time, in ticks of 10 to 40 milliseconds from some moment on; it wraps round. Costs no
@@ -175,11 +179,12 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// The number of the process.
     fn process(&self) -> u32;
 
-    /// Starts a thread that runs `run(argument)`, of which the program knows nothing; says its number,
-    /// if it could. Nothing of libc may be used in it.
+    /// Starts a thread that runs `run(argument)`, of which the program knows nothing; says its
+    /// number, if it could. Nothing of libc may be used in it.
     ///
     /// # Safety
-    /// 1. `run` may be called with the argument from another thread, for as long as the process lives.
+    /// 1. `run` may be called with the argument from another thread, for as long as the process
+    ///    lives.
     unsafe fn spawn(&self, run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u32>;
 
     /// What a thread made by `spawn` does first.
@@ -189,22 +194,23 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// whether the system can do that.
     fn barrier(&self) -> bool;
 
-    /// Sleeps while the word is `value`, for so many milliseconds at most, or less long.
+    /// Sleeps while the word is `value`, for at most the given milliseconds.
     fn sleep_on(&self, word: &AtomicU32, value: u32, milliseconds: u32);
 
     /// Wakes the thread that sleeps on the word.
     fn wake(&self, word: &AtomicU32);
 
-    /// The calling thread takes no signal from here on: a handler might write to what the thread has itself
-    /// stopped. Returns what `let_in_signals` needs.
+    /// The calling thread takes no signal from here on: a handler might write to what the thread
+    /// has itself stopped. Returns what `let_in_signals` needs.
     fn shut_out_signals(&self) -> u64;
 
     /// Ends that.
     fn let_in_signals(&self, before: u64);
 
-    /// Prepares for `share`, `share_with` and `unshare`, in a process that has `own` threads of ours
-    /// beside the calling one, or, where that is not said, certainly others of the program's; with a store of so many bytes, unless that is zero. An error where writers
-    /// cannot be stopped. `kept` is zero at first, and nobody else's business.
+    /// Prepares for `share`, `share_with` and `unshare`, in a process with `own` threads of ours
+    /// beside the calling one. `None`: there certainly are other threads of the program. With a
+    /// store of `bytes` bytes, unless that is zero. An error where writers cannot be stopped.
+    /// `kept` is zero at first, and only these functions use it.
     fn begin_sharing(
         &self,
         own: Option<u32>,
@@ -218,13 +224,13 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// In the child of a fork: `kept` was the parent's.
     fn forget_sharing(&self, kept: &AtomicU32);
 
-    /// Makes private pages a view of the store from `offset` on: `copy` is given the address to which it
-    /// must copy what is needed, and nobody writes to the range meanwhile, or sees it otherwise than whole.
-    /// After an error nothing has changed.
+    /// Makes private pages a view of the store from `offset` on. `copy` is given the address to
+    /// which it must copy what is needed. Meanwhile no thread writes to the range, or sees it
+    /// otherwise than whole. After an error nothing has changed.
     ///
     /// # Safety
     /// 1. The range was mapped by `map` of this object; what is not copied is not needed.
-    /// 2. Nobody else uses that part of the store.
+    /// 2. No other view uses that part of the store.
     unsafe fn share(
         &self,
         sharing: &Sharing,
@@ -238,7 +244,7 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     ///
     /// # Safety
     /// 1. As for `share`.
-    /// 2. At `with` there is a view of so many bytes, of which nobody uses what `copy` writes.
+    /// 2. At `with` there is a view of `len` bytes, in which no slab uses what `copy` writes.
     unsafe fn share_with(
         &self,
         sharing: &Sharing,
@@ -263,7 +269,7 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// Makes a range that may be a view private and zero.
     ///
     /// # Safety
-    /// 1. As for `discard`; nobody uses the range meanwhile.
+    /// 1. As for `discard`; no thread uses the range meanwhile.
     unsafe fn renew(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Gives pages of a store back: all views read as zero there.
@@ -272,16 +278,17 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// 1. The range is a view, and the contents are needed in no view.
     unsafe fn empty_store(&self, addr: usize, len: usize) -> Result<(), Error>;
 
-    /// Whether the calling thread's system calls go through a filter, or may; nothing where that cannot
-    /// be looked up at the moment. Reads a file.
+    /// Whether the calling thread's system calls go through a filter, or may; nothing where that
+    /// cannot be looked up at the moment. Reads a file.
     fn is_filtered(&self) -> Option<bool>;
 
-    /// What the calling thread's filter allows, found out by a child that makes the calls; nothing where
-    /// none may be created, or could be. `cloned` says that this process has come of a fork under it.
+    /// What the calling thread's filter allows, found out by a child that makes the calls; nothing
+    /// where none may be created, or could be. `cloned` says that this process has come of a fork
+    /// under it.
     fn probe_filter(&self, cloned: bool) -> Option<Answers>;
 
-    /// How short of memory the group of processes is that this one belongs to; with a permit for each
-    /// file that is read.
+    /// How short of memory the group of processes is that this one belongs to; with a permit for
+    /// each file that is read.
     fn group<'a>(&self, permit: &dyn Fn() -> Option<Permit<'a>>) -> Group;
 
     /// Bytes of memory that the group, or else the machine, may have. Reads files: for the start.
@@ -303,7 +310,7 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
 /// How many times `wait_briefly` is called before something is taken to be there for good.
 const WAITS: u32 = 200;
 
-/// Waits until `done` says yes, for a fifth of a second at most; says whether it did.
+/// Waits until `done` returns true, for a fifth of a second at most; returns true if it did.
 ///
 /// For the moments between two instructions of another thread only: that thread may have been
 /// interrupted there, on a loaded machine for some milliseconds. Nothing depends on it going on.

@@ -1,28 +1,30 @@
-//! Giving back pages that somebody may begin to use at any moment: they go on condition that nobody has.
+//! Giving back pages that a thread may begin to use at any moment: they go on condition that it has
+//! not.
 //!
-//! What a sleeping thread has claimed is free, but the thread may have read its claim already, and stand
-//! still just there; nobody else can know. So its pages cannot be kept from it while they go. Instead:
+//! What a sleeping thread has claimed is free. But the thread may have read its claim already, and
+//! have stopped right there; no other thread can know. So its pages cannot be kept from it while
+//! they go. Instead:
 //!
 //! ```text
 //! pin    a pipe refers to the pages: whatever happens, what is on them stays
-//! free   MADV_FREE: from here on each write makes its page stay, whoever writes
+//! free   MADV_FREE: from here on each write makes its page stay, by any thread
 //! a barrier that every thread passes
-//! look   whoever had begun to use a page before `free` is seen by now: it is written to, and stays as it was
+//! check  a use begun before `free` is visible by now: its page is written to, and stays as it was
 //! unpin
 //! out    MADV_PAGEOUT: the kernel takes each page that was not written to since `free`
 //! ```
 //!
-//! Why nothing is lost. A block is marked as live before its user can write to it. So what was written
-//! before `free`, and is needed, lies in a block that the barrier lets everybody see is live: its page is
-//! kept, by a write that changes nothing, while the pipe still refers to it, so that the kernel, were it
-//! short of memory at this very moment, could not have taken it. What is written after `free` the kernel
-//! keeps: it looks at the page table's dirty bit with the entry taken out. The child of a fork has the
-//! same pages, and the same pipe: it keeps them all ([`Pin::keep_pinned`]).
+//! Why nothing is lost. A block is marked as live before its user can write to it. So what was
+//! written before `free`, and is needed, is in a block that every thread sees as live after the
+//! barrier. Its page is kept, by a write that changes nothing, while the pipe still refers to it:
+//! even short of memory, the kernel could not have taken it. The kernel keeps what is written after
+//! `free`: it checks the page table's dirty bit with the entry taken out. The child of a fork has
+//! the same pages, and the same pipe: it keeps them all ([`Pin::keep_pinned`]).
 //!
-//! What is pinned must be the page that a write goes to: each is written to before, without changing it, so that
-//! it is neither the kernel's page of zeros nor one that is shared with a child. Where there is swap nothing
-//! of this is done: a page that was swapped out just before `free` would be lost by it. Nor where the kernel
-//! takes what is pinned, which is tried.
+//! What is pinned must be the page that a write goes to: each is written to before, without
+//! changing it, so that it is neither the kernel's page of zeros nor one that is shared with a
+//! child. Where there is swap nothing of this is done: a page that was swapped out just before
+//! `free` would be lost by it. Nor where the kernel takes what is pinned, which is tried.
 
 use super::filter::Permit;
 use super::syscall::syscall;
@@ -30,14 +32,14 @@ use super::{Error, Linux, Os, process, thread};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicI32, AtomicU8, AtomicU32, AtomicUsize};
 
-/// Pieces of pages that are pinned at a time, and bytes in one: the least that a pipe holds, unless its
-/// user has too many.
+/// Pieces of pages that are pinned at a time, and bytes in one: the least that a pipe holds, unless
+/// its user has too many.
 pub const PIECES: usize = 64;
 /// Bytes of one piece, at most.
 pub const PIECE_BYTES: usize = 64 << 10;
 /// Pages that `resident_prefix` asks about at once.
 const PREFIX_PAGES: usize = 1024;
-/// Bytes that a pipe is asked to hold: what the system allows everybody.
+/// Bytes that a pipe is asked to hold: what the system allows every process.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// What `Pinned::able` says: not tried yet; the system keeps what is pinned; it does not.
@@ -45,12 +47,12 @@ const UNTRIED: u32 = 0;
 const ABLE: u32 = 1;
 const UNABLE: u32 = 2;
 
-/// Pages that are to go if they are not used. All zero at first; where the child of a fork finds it.
-/// Written by one thread at a time.
+/// Pages that are to go if they are not used. All zero at first; where the child of a fork finds
+/// it. Written by one thread at a time.
 #[derive(Debug)]
 pub struct Pinned {
-    /// The ends of the pipe, which the kernel writes before the child of a fork can have them. There is one
-    /// where they differ.
+    /// The ends of the pipe, which the kernel writes before the child of a fork can have them.
+    /// There is one where they differ.
     pipe: [AtomicI32; 2],
     able: AtomicU32,
     count: AtomicU32,
@@ -112,7 +114,7 @@ impl Pinned {
         (read.load(Relaxed) != write.load(Relaxed)).then_some(ends)
     }
 
-    /// Opens the pipe; says how many bytes of pages it holds.
+    /// Opens the pipe; returns the bytes of pages that it holds.
     fn open(&self) -> Option<usize> {
         let flags = (libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
         let args = [(&raw const self.pipe).expose_provenance(), flags, 0, 0, 0, 0];
@@ -140,7 +142,7 @@ impl Pinned {
         }
     }
 
-    /// Pins a piece; says whether all of it is.
+    /// Pins a piece; returns true if all of it is pinned.
     fn pin(&self, (address, len): (usize, usize), page: usize) -> bool {
         let Some([_, write]) = self.ends() else { return false };
         // A page that was only read, or is shared with a child, would be another one after a write.
@@ -152,7 +154,8 @@ impl Pinned {
         unsafe { syscall(libc::SYS_vmsplice, args) == len as isize }
     }
 
-    /// Whether the system keeps what is pinned: kernels before 5.18 do not. Tried until it is known.
+    /// Whether the system keeps what is pinned: kernels before 5.18 do not. Tried until it is
+    /// known.
     fn is_able(&self, os: &Linux) -> Option<bool> {
         if self.able.load(Relaxed) == UNTRIED {
             let able = self.try_it(os)?;
@@ -161,7 +164,8 @@ impl Pinned {
         Some(self.able.load(Relaxed) == ABLE)
     }
 
-    /// Frees a page of our own that is pinned, and has it taken. Nothing, where that cannot be tried.
+    /// Frees a page of our own that is pinned, and has it taken. Nothing, where that cannot be
+    /// tried.
     fn try_it(&self, os: &Linux) -> Option<bool> {
         let page = os.page_size().max(1);
         let both = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -169,7 +173,7 @@ impl Pinned {
         // SAFETY: (1) a new mapping.
         let start = unsafe { syscall(libc::SYS_mmap, [0, page, both, flags, usize::MAX, 0]) };
         let start = usize::try_from(start).ok()?;
-        // SAFETY: a byte of it, which nobody else knows.
+        // SAFETY: a byte of it, which no other thread knows.
         let byte: &AtomicU8 = unsafe { &*core::ptr::with_exposed_provenance(start) };
         byte.store(1, Relaxed);
         let kept = self.open().map(|_| {
@@ -194,24 +198,26 @@ impl Default for Pinned {
 /// # Safety
 ///
 /// An implementation promises:
-/// 1. `discard_unused` loses nothing but what lies on pages of which `is_unused` says yes, and was
+/// 1. `discard_unused` loses only what is on pages for which `is_unused` returns true, and was
 ///    written there before the call asks.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Pin {
-    /// Names what is in memory of a range of whole pages, of [`PIECE_BYTES`] at most; says whether it can.
+    /// Names the resident parts of a range of whole pages, of [`PIECE_BYTES`] at most. Returns true
+    /// if it can.
     fn resident_pieces(&self, addr: usize, len: usize, each: impl FnMut(usize, usize)) -> bool;
 
-    /// Bytes of a range of whole pages that are in memory, up to the first page that is not; none where it cannot say.
-    /// A call for each few MiB of them.
+    /// Bytes of a range of whole pages that are in memory, up to the first page that is not; none
+    /// where it cannot say. A call for each few MiB of them.
     fn resident_prefix(&self, addr: usize, len: usize) -> usize;
 
     /// Whether a page that is not in memory may be in swap.
     fn may_be_in_swap(&self) -> bool;
 
-    /// Gives pages back that are not used; says how many bytes went. `is_unused` is asked of each
-    /// piece, by its address and length, after a barrier that every thread passes: whether nobody needs
-    /// what was there before. `NoMemory` where there is no pipe for some of them, `Unsupported` where the
-    /// system cannot do it. Each call of an unusual kind is made with a permit. Closes its descriptors.
+    /// Gives back unused pages; returns the bytes given back. After a barrier that every thread
+    /// passes, `is_unused` returns for each piece, by address and length, whether what was there
+    /// before is not needed. `NoMemory` where there is no pipe for some of them, `Unsupported`
+    /// where the system cannot do it. Each call of an unusual kind is made with a permit. Closes
+    /// its descriptors.
     ///
     /// # Safety
     /// 1. Each piece was mapped by `map` of this object, is private, and stays mapped.
@@ -306,7 +312,7 @@ unsafe impl Pin for Linux {
 }
 
 impl Linux {
-    /// Pins as many pieces as there is room for; says how many.
+    /// Pins as many pieces as there is room for; returns their number.
     fn pin_some(&self, pinned: &Pinned, mut room: usize) -> usize {
         let page = self.page_size().max(1);
         let fits = |&(address, len): &(usize, usize)| {
@@ -317,8 +323,8 @@ impl Linux {
         pinned.pieces().take_while(fits).count()
     }
 
-    /// Gives back what is not used of the first `some` pieces, which are pinned; unpins them; says how many
-    /// bytes went.
+    /// Gives back what is not used of the first `some` pieces, which are pinned; unpins them;
+    /// returns the bytes given back.
     ///
     /// # Safety
     /// 1. The pieces are pinned, private and ours.
@@ -372,19 +378,19 @@ fn has_any_swap() -> bool {
     code != 0 || unsafe { info.assume_init() }.totalswap != 0
 }
 
-/// Advises the kernel about a piece; says whether it listens. For pages of ours, which change by it only
-/// where nobody needs them.
+/// Advises the kernel about a piece; returns true if it accepts. For pages of ours, which change by
+/// it only where they are not needed.
 fn advise((address, len): (usize, usize), advice: i32) -> bool {
     // SAFETY: (1) pieces are ours: `Pin::discard_unused`, duty 1.
     unsafe { syscall(libc::SYS_madvise, [address, len, advice as usize, 0, 0, 0]) == 0 }
 }
 
-/// Writes to each page of a range, and changes nothing. An exchange for the same value is one that compilers
-/// leave alone, unlike an addition of zero; tests see whether it is a write.
+/// Writes to each page of a range, and changes nothing. An exchange for the same value is one that
+/// compilers leave alone, unlike an addition of zero; tests see whether it is a write.
 fn keep(address: usize, len: usize, page: usize) {
     for at in (address..address + len).step_by(page) {
-        // SAFETY: a byte of a page that is mapped. Whoever uses it meanwhile: to the processor this is one
-        // step, by which the byte stays what it is.
+        // SAFETY: a byte of a page that is mapped. Beside other threads that use it: to the
+        // processor this is one step, by which the byte stays what it is.
         let byte: &AtomicU8 = unsafe { &*core::ptr::with_exposed_provenance(at) };
         let mut seen = byte.load(Relaxed);
         while let Err(now) = byte.compare_exchange(seen, seen, Relaxed, Relaxed) {

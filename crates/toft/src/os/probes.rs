@@ -1,17 +1,19 @@
-//! Static probes (USDT), by the contract of OpenTelemetry's memory profiler: provider `otel_memory` (docs/probes.md).
+//! Static probes (USDT), by the contract of OpenTelemetry's memory profiler: provider `otel_memory`
+//! (docs/probes.md).
 //!
 //! ```text
 //! .note.stapsdt:  otel_memory  alloc  --> the probe's nop    arguments "8@%rdi 8@%rsi 8@%rdx"
 //!                                    \--> its semaphore, in .probes
 //! ```
 //!
-//! A tracer finds the notes in the file, raises the semaphore in the process and puts a breakpoint on the nop. While the
-//! semaphore is zero nobody comes there: whoever has something to tell looks at it first, and nobody looks on a fast path.
-//! The library asks in the same way, where it keeps
-//! stacks of sampled blocks itself (`TOFT_SAMPLE`). Each probe is a function of one nop, so that its arguments are where the notes say and where the calling convention has
-//! them, too: there are tracers that read only one of the two.
+//! A tracer finds the notes in the file, raises the semaphore in the process and puts a breakpoint
+//! on the nop. While the semaphore is zero no thread gets there: a caller checks it first, and
+//! never on a fast path. The library raises it in the same way, where it keeps stacks of sampled
+//! blocks itself (`TOFT_SAMPLE`). Each probe is a function of one nop, so that its arguments are
+//! where the notes say and where the calling convention has them, too: there are tracers that read
+//! only one of the two.
 //!
-//! In the default build. The hardened one has states of slots of its own, and no probes.
+//! In the default build. The hardened one has other states of slots, and no probes.
 
 pub use there::{
     allocated, ask_for_blocks, freed, mapped, unmapped, wants_allocations, wants_frees,
@@ -26,13 +28,14 @@ mod there {
     use crate::sync::AtomicU16;
     use crate::sync::Ordering::Relaxed;
 
-    /// How many tracers want to be told. Written by tracers, from outside of the process; read by whoever has something to
-    /// tell, who need not see at once that it has changed.
+    /// The number of tracers that follow the probe. Written by tracers, from outside of the
+    /// process; read by callers of the probe, which need not see a change at once.
     #[derive(Debug)]
     #[repr(transparent)]
     struct Semaphore(AtomicU16);
 
-    /// `probe!(function(arguments), asked by, "name", SEMAPHORE, "arguments on x86-64", "and on aarch64")`.
+    /// `probe!(function(arguments), asked by, "name", SEMAPHORE, "arguments on x86-64", "and on
+    /// aarch64")`.
     macro_rules! probe {
         (
             $(#[$doc:meta])*
@@ -73,7 +76,8 @@ mod there {
                     concat!(".asciz \"", $arm, "\""),
                     "994: .balign 4",
                     ".popsection",
-                    // Where this lies tells how far a file's addresses were moved since the notes were written.
+                    // Where this lies tells how far a file's addresses were moved since the notes
+                    // were written.
                     ".ifndef _.stapsdt.base",
                     ".pushsection .stapsdt.base, \"aGR\", \"progbits\", .stapsdt.base, comdat",
                     ".weak _.stapsdt.base",
@@ -88,14 +92,15 @@ mod there {
         };
     }
 
-    /// The library itself is to be told of blocks, as if a tracer asked. Once, at the start.
+    /// Lets the library itself follow blocks, as a tracer would. Once, at the start.
     pub fn ask_for_blocks() {
         ALLOC.0.fetch_add(1, Relaxed);
         FREE.0.fetch_add(1, Relaxed);
     }
 
     probe!(
-        /// A block was allocated that was chosen, with its bytes, and how many allocated bytes it stands for.
+        /// A block was allocated that was chosen, with its bytes, and how many allocated bytes it
+        /// stands for.
         allocated(_address, _size, _weight),
         wants_allocations, "alloc", ALLOC, "8@%rdi 8@%rsi 8@%rdx", "8@x0 8@x1 8@x2"
     );
@@ -116,7 +121,7 @@ mod there {
     );
 }
 
-/// Where there are no probes nobody wants to know.
+/// Where there are no probes nothing is followed.
 #[cfg(feature = "hardened")]
 #[allow(missing_docs)]
 mod there {

@@ -7,10 +7,10 @@
 //! wake     the writers that have waited write to the new pages
 //! ```
 //!
-//! A range is private anonymous memory at first. It becomes a view of a *store*, a part of a memory file
-//! without a name or a descriptor, and private again. Only the kernel can stop writers, its own writes for
-//! the program included (`read` into a block), so where it does not let us, ranges are changed only in a
-//! program that has no other thread.
+//! A range is private anonymous memory at first. It becomes a view of a *store*, a part of a memory
+//! file without a name or a descriptor, and private again. Only the kernel can stop writers, its
+//! own writes for the program included (`read` into a block), so where it does not let us, ranges
+//! are changed only in a program that has no other thread.
 
 use super::syscall::syscall;
 use super::{Error, process};
@@ -33,7 +33,7 @@ const FEATURES: u64 = 1 | 1 << 12;
 /// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
 const NEW_FROM_DEVICE: usize = 0xAA00;
 
-/// Descriptors of ours are put above those that programs look at.
+/// Descriptors of ours are put above those that programs check.
 pub(super) const DESCRIPTOR_LEAST: usize = 700;
 
 /// What is needed to change ranges: made by `Os::begin_sharing`, given back to `Os::end_sharing`.
@@ -106,9 +106,10 @@ pub fn threads_and_filter() -> Option<(u32, bool)> {
 }
 
 impl Sharing {
-    /// Prepares for changing ranges, in a process that has `own` threads of ours beside the calling one; unless
-    /// that is said, there are others of the program's. With `bytes`, a store of that size is made as well. `kept` remembers a descriptor, plus one, from call
-    /// to call: a program that has laid down its rights could not get another.
+    /// Prepares for changing ranges, in a process that has `own` threads of ours beside the calling
+    /// one; unless that is said, there are others of the program's. With `bytes`, a store of that
+    /// size is made as well. `kept` remembers a descriptor, plus one, from call to call: a program
+    /// that has laid down its rights could not get another.
     pub(super) fn begin(
         own: Option<u32>,
         kept: &AtomicU32,
@@ -164,7 +165,7 @@ impl Sharing {
 
     /// Ends it. What is a view of the store stays one.
     pub(super) fn end(&mut self) {
-        // SAFETY: (1) our own mapping, which nobody else knows, and our own descriptor.
+        // SAFETY: (1) our own mapping, which no other thread knows, and our own descriptor.
         unsafe {
             if self.bytes != 0 {
                 syscall(libc::SYS_munmap, [self.store, self.bytes, 0, 0, 0, 0]);
@@ -175,12 +176,13 @@ impl Sharing {
         }
     }
 
-    /// Makes a private range a view of the store from `offset` on. `copy` is given the address to which
-    /// it must copy what is needed; nobody writes to the range meanwhile.
+    /// Makes a private range a view of the store from `offset` on. `copy` is given the address to
+    /// which it must copy what is needed; no thread writes to the range meanwhile.
     ///
     /// # Safety
-    /// 1. The range is private memory of ours, whole pages; what `copy` does not copy is not needed.
-    /// 2. Nobody else uses that part of the store.
+    /// 1. The range is private memory of ours, whole pages; what `copy` does not copy is not
+    ///    needed.
+    /// 2. No other view uses that part of the store.
     pub(super) unsafe fn move_to_store(
         &self,
         offset: usize,
@@ -195,8 +197,8 @@ impl Sharing {
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
         // SAFETY: (1) duty 1: a range of ours, whose contents have just been copied.
         let done = unsafe { call(libc::SYS_mmap, [address, len, both, flags, file, offset]) };
-        // A process that is made without the C library must not have the pages: it would share them.
-        // SAFETY: (1) the range is a view of the store by now, or it is as it was.
+        // A process that is made without the C library must not have the pages: it would share
+        // them. SAFETY: (1) the range is a view of the store by now, or it is as it was.
         unsafe {
             if done.is_ok() {
                 syscall(libc::SYS_madvise, [address, len, libc::MADV_DONTFORK as usize, 0, 0, 0]);
@@ -206,11 +208,13 @@ impl Sharing {
         done.map(drop)
     }
 
-    /// Makes a private range a view of the same pages as the range at `with`; else as `move_to_store`.
+    /// Makes a private range a view of the same pages as the range at `with`; else as
+    /// `move_to_store`.
     ///
     /// # Safety
     /// 1. As there.
-    /// 2. `with` is a view of a store, of the same length, and nobody uses what `copy` writes there.
+    /// 2. `with` is a view of a store, of the same length, and no slab uses what `copy` writes
+    ///    there.
     pub(super) unsafe fn join(
         &self,
         with: usize,
@@ -261,8 +265,8 @@ impl Sharing {
         let Some(watch) = self.watch else { return Ok(()) };
         // A page that is not there cannot be protected: it is read, and is there.
         for page in (address..address + len).step_by(4096) {
-            // SAFETY: the range is mapped, and a byte that others may write is read by nobody else's
-            // leave: its value is not used.
+            // SAFETY: the range is mapped, and a byte that others may write may be read without
+            // their leave: its value is not used.
             unsafe { core::ptr::with_exposed_provenance::<u8>(page).read_volatile() };
         }
         let mut register = [address as u64, len as u64, REGISTER_WRITES, 0];
@@ -292,7 +296,7 @@ fn control(descriptor: usize, command: usize, argument: usize) -> Result<(), Err
     unsafe { call(libc::SYS_ioctl, [descriptor, command, argument, 0, 0, 0]) }.map(drop)
 }
 
-/// Makes a range of pages private, zero and new. Nobody uses it.
+/// Makes a range of pages private, zero and new. It is not in use.
 ///
 /// # Safety
 /// 1. The range is ours, and its contents are not needed.
@@ -316,7 +320,8 @@ pub unsafe fn empty(address: usize, len: usize) -> Result<(), Error> {
 /// A descriptor that stops writers, kept or new.
 fn watch(kept: &AtomicU32) -> Result<usize, Error> {
     if let Some(watch) = kept.load(Relaxed).checked_sub(1) {
-        // The program may have closed it, and opened something else there: that knows the command not.
+        // The program may have closed it, and opened something else there: that knows the command
+        // not.
         let nothing = [1u64 << 30, 1 << 16];
         let command = UFFDIO_WAKE;
         if control(watch as usize, command, &raw const nothing as usize).is_ok() {

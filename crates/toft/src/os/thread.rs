@@ -1,5 +1,5 @@
 //! A thread of our own, made without libc: it has no thread-local storage, receives no signal, and
-//! runs nothing but what it is given. And what lets it look at other threads' memory: a barrier.
+//! runs nothing but what it is given. And a barrier, which lets it read other threads' memory.
 //!
 //! `pthread_create` takes locks and allocates, so nothing inside malloc may call it.
 
@@ -41,11 +41,12 @@ pub fn spawn(run: unsafe extern "C" fn(usize) -> !, argument: usize) -> Option<u
     };
     // The thread begins with the mask of its maker: none of the program's signals is for it.
     mask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-    // SAFETY: (1) the stack is the thread's alone, and is never given back; (2) `clone` with its end.
+    // SAFETY: (1) the stack is the thread's alone, and is never given back; (2) `clone` with its
+    // end.
     let made = unsafe { create_thread(stack + GUARD + STACK, run, argument) };
     mask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
     if made <= 0 {
-        // SAFETY: the mapping was made above and nobody has it.
+        // SAFETY: the mapping was made above and no thread has it.
         unsafe { syscall(libc::SYS_munmap, [stack, GUARD + STACK, 0, 0, 0, 0]) };
         return None;
     }
@@ -80,11 +81,11 @@ pub(super) unsafe fn create_thread(
     unsafe { clone_onto(libc::SYS_clone, [CLONE_FLAGS, top], top, run, argument) }
 }
 
-/// Calls `clone` or `clone3`, and `run(argument)` in what they create. A filter may answer zero and create
-/// nothing: then the stack is still the caller's, and the result is `-ENOSYS`.
+/// Calls `clone` or `clone3`, and `run(argument)` in what they create. A filter may answer zero and
+/// create nothing: then the stack is still the caller's, and the result is `-ENOSYS`.
 ///
 /// # Safety
-/// 1. `top` is the end of a stack that nobody else uses, aligned to 16.
+/// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
 /// 2. The arguments are of that call, and have what it creates begin at `top`.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn clone_onto(
@@ -95,9 +96,9 @@ pub(super) unsafe fn clone_onto(
     argument: usize,
 ) -> isize {
     let made: isize;
-    // SAFETY: (1) (2) the caller's. In what is created, whose result is zero, `run` is called and does
-    // not return; the caller goes on behind it. rbx would be the compiler's own, so the function and its
-    // argument are in registers that the system call leaves alone.
+    // SAFETY: (1) (2) the caller's. In what is created, whose result is zero, `run` is called and
+    // does not return; the caller goes on behind it. rbx would be the compiler's own, so the
+    // function and its argument are in registers that the system call leaves alone.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -132,7 +133,7 @@ pub(super) unsafe fn clone_onto(
 /// As for x86-64. (Untested.)
 ///
 /// # Safety
-/// 1. `top` is the end of a stack that nobody else uses, aligned to 16.
+/// 1. `top` is the end of a stack that no other thread uses, aligned to 16.
 /// 2. The arguments are of that call, and have what it creates begin at `top`.
 #[cfg(target_arch = "aarch64")]
 pub(super) unsafe fn clone_onto(
@@ -175,9 +176,9 @@ pub(super) unsafe fn clone_onto(
     made
 }
 
-/// What a thread of ours does first: its name, for a person who looks at the process; no capabilities,
-/// because it needs none, nor any way to get them back; and no urgency, which it has inherited where its
-/// maker has a real-time priority.
+/// What a thread of ours does first. It takes a name, for a person who inspects the process. It
+/// drops its capabilities, and any way to get them back, because it needs none. It drops the
+/// urgency that it has inherited where its maker has a real-time priority.
 pub fn settle_in(name: &core::ffi::CStr) {
     let name = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
     /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
@@ -207,7 +208,7 @@ pub fn barrier() -> bool {
     call(EXPEDITED) || call(REGISTER_EXPEDITED) && call(EXPEDITED)
 }
 
-/// Sleeps while the word is `value`, for so many milliseconds at most, or less long.
+/// Sleeps while the word is `value`, for at most the given milliseconds.
 pub fn sleep_on(word: &AtomicU32, value: u32, milliseconds: u32) {
     let time = libc::timespec {
         tv_sec: i64::from(milliseconds / 1000),

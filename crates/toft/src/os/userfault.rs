@@ -1,7 +1,8 @@
 //! Faults on pages that were never written, told by the kernel: userfaultfd, by raw system calls.
 //!
-//! The descriptor must be told of the kernel's own accesses as well (`read` into such a page), which the system
-//! allows with `CAP_SYS_PTRACE`, with `vm.unprivileged_userfaultfd=1`, or to whom `/dev/userfaultfd` is open.
+//! The descriptor must report the kernel's own accesses as well (`read` into such a page). The
+//! system allows that with `CAP_SYS_PTRACE`, with `vm.unprivileged_userfaultfd=1`, or to a process
+//! that can open `/dev/userfaultfd`.
 
 use super::process::{close, read_lines_by};
 use super::syscall::syscall;
@@ -21,7 +22,8 @@ const IOCTL_ZEROPAGE: usize = 0xC020_AA04;
 const IOCTL_NEW: usize = 0xAA00;
 const EVENT_PAGEFAULT: u8 = 0x12;
 const FLAG_WRITE: u64 = 1;
-/// Where the descriptor is kept, so that a program which opens and closes the lowest does not meet it.
+/// Where the descriptor is kept, so that a program which opens and closes the lowest does not meet
+/// it.
 const HIGH: usize = 1000;
 
 /// A thread waits for a page.
@@ -48,8 +50,8 @@ pub enum Doing {
 
 fn control<T>(file: c_int, request: usize, argument: &mut T) -> bool {
     let argument = &raw mut *argument as usize;
-    // SAFETY: each request reads and writes the structure that callers give it, and what it does to memory is to fill
-    // pages that nobody has written.
+    // SAFETY: each request reads and writes the structure that callers give it, and in memory it
+    // only fills pages that were never written.
     unsafe { syscall(libc::SYS_ioctl, [file as usize, request, argument, 0, 0, 0]) == 0 }
 }
 
@@ -91,17 +93,17 @@ fn open_for(features: u64) -> Option<c_int> {
     Some(file)
 }
 
-/// From now on each first access to a page of the range is told, and waits; says whether that is so.
+/// From now on each first access to a page of the range is reported, and waits; returns true if so.
 pub fn register(file: c_int, start: usize, len: usize) -> bool {
     control(file, IOCTL_REGISTER, &mut [start as u64, len as u64, MISSING, 0])
 }
 
-/// That ends; who waits goes on, on pages of zeros.
+/// Ends that; waiting threads go on, on pages of zeros.
 pub fn unregister(file: c_int, start: usize, len: usize) -> bool {
     control(file, IOCTL_UNREGISTER, &mut [start as u64, len as u64])
 }
 
-/// Fills a page that nobody has written with zeros, and lets go on who waits for it.
+/// Fills a page that was never written with zeros, and releases the threads that wait for it.
 pub fn fill(file: c_int, start: usize, len: usize) -> bool {
     control(file, IOCTL_ZEROPAGE, &mut [start as u64, len as u64, 0, 0])
 }
@@ -127,8 +129,8 @@ pub fn next(file: c_int) -> Option<Fault> {
     }
 }
 
-/// The calling thread has descriptors of its own from here on: this one, and stderr. What the program closes and opens
-/// is none of its business.
+/// Gives the calling thread a separate table of descriptors from here on: this one, and stderr.
+/// What the program closes and opens does not affect it.
 pub fn keep_alone(file: c_int) -> bool {
     // SAFETY: changes the calling thread's table of descriptors alone, once it has one.
     unsafe {
@@ -164,7 +166,8 @@ pub fn doing(thread: u32) -> Doing {
     doing
 }
 
-/// `running`; or the number of the call, its arguments, the stack pointer and the instruction; or `-1` and the last two.
+/// `running`; or the number of the call, its arguments, the stack pointer and the instruction; or
+/// `-1` and the last two.
 fn parse(line: &[u8]) -> Doing {
     // By bytes: what splits text can panic, as far as the compiler knows.
     let mut fields =

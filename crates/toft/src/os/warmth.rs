@@ -1,9 +1,9 @@
 //! What the kernel knows of how warm pages are, and sending cold ones out to swap.
 //!
-//! Which pages were *read* no process may know of itself: the bits are there, but only root sees them
-//! by page. Which were *written* is to be had since Linux 6.7: a userfaultfd that notes writes by
-//! itself, without anybody who reads it, and `PAGEMAP_SCAN`, which says and forgets what was noted.
-//! Both are open to everybody; the notes cost a fault for the first write to a page.
+//! A process may not know which of its pages were *read*: the bits are there, but only root sees
+//! them by page. Linux 6.7 and later tell which were *written*: a userfaultfd notes writes by
+//! itself, without a reader, and `PAGEMAP_SCAN` returns the notes and clears them. Both are open to
+//! every process; the notes cost a fault for the first write to a page.
 
 use super::share::DESCRIPTOR_LEAST;
 use super::syscall::syscall;
@@ -19,7 +19,8 @@ pub enum Pages {
     Small,
     /// Those in memory that were not written to since a scan for written ones.
     Still,
-    /// Those in memory that were written to, or never scanned. From now on they count as not written.
+    /// Those in memory that were written to, or never scanned. From now on they count as not
+    /// written.
     Written,
 }
 
@@ -67,8 +68,8 @@ pub unsafe trait Warmth {
     /// Whether there is swap with room in it.
     fn has_swap(&self) -> bool;
 
-    /// Sends the pages of a range out; or, where there is no `swap`, says that they may go first, once
-    /// there is. Pages that are shared with another process stay.
+    /// Sends the pages of a range out; or, where there is no `swap`, says that they may go first,
+    /// once there is. Pages that are shared with another process stay.
     fn page_out(&self, addr: usize, len: usize, swap: bool) -> Result<(), Error>;
 }
 
@@ -123,8 +124,8 @@ fn result(code: isize) -> Result<usize, Error> {
 
 fn control<T>(descriptor: u32, request: usize, argument: &mut T) -> Result<usize, Error> {
     let args = [descriptor as usize, request, (&raw mut *argument) as usize, 0, 0, 0];
-    // SAFETY: callers pass the request's own structure, which the kernel reads and writes, and whose
-    // pointers lead to what is as long as it says.
+    // SAFETY: callers pass the request's own structure, which the kernel reads and writes, and
+    // whose pointers lead to what is as long as it says.
     result(unsafe { syscall(libc::SYS_ioctl, args) })
 }
 
@@ -149,7 +150,7 @@ unsafe impl Warmth for Linux {
     }
 
     fn open_watch(&self) -> Result<u32, Error> {
-        // User mode only: nobody needs a privilege for it. The kernel's own writes are noted as well.
+        // User mode only: no privilege is needed for it. The kernel's own writes are noted as well.
         let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
         // SAFETY: makes a descriptor.
         let watch =
@@ -169,7 +170,7 @@ unsafe impl Warmth for Linux {
     }
 
     fn is_watch(&self, watch: u32) -> bool {
-        // Nobody waits there; what is not a userfaultfd does not know the command.
+        // No thread waits there; what is not a userfaultfd does not know the command.
         let mut nothing = [1u64 << 30, 1 << 16];
         control(watch, UFFDIO_WAKE, &mut nothing).is_ok()
     }

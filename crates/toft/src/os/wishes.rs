@@ -1,4 +1,5 @@
-//! What a user may ask for as addresses are mapped: that they stay in memory, and that they have a name.
+//! What a user may ask for as addresses are mapped: that they stay in memory, and that they have a
+//! name.
 
 use super::syscall::syscall;
 use super::{Error, Linux};
@@ -15,15 +16,16 @@ const ON_FAULT: usize = 1;
 /// 1. nothing changes what any page reads as.
 /// 2. no method allocates through this allocator, panics, or waits for another thread.
 pub unsafe trait Wishes {
-    /// From now on pages of a range, once they are there, are not sent out to swap. Refused where that
-    /// is more than the process may lock.
+    /// From now on pages of a range, once they are there, are not sent out to swap. Refused where
+    /// that is more than the process may lock.
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error>;
 
     /// Gives the mappings in a range a name, which `/proc/PID/maps` shows; there may be holes.
     fn name(&self, addr: usize, len: usize, name: &CStr) -> Result<(), Error>;
 }
 
-// SAFETY: (1) both calls change what the kernel knows of a range, and no page; (2) raw system calls.
+// SAFETY: (1) both calls change what the kernel knows of a range, and no page; (2) raw system
+// calls.
 unsafe impl Wishes for Linux {
     fn lock(&self, addr: usize, len: usize) -> Result<(), Error> {
         // SAFETY: (1) touches no memory.

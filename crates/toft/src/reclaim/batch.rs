@@ -1,7 +1,7 @@
 //! The reclaimer's own state: whose turn it is, and the slabs of which slots are held just now.
 //!
 //! Invariants:
-//! - R1 one thread at a time sweeps: whoever has set `sweeping`.
+//! - R1 one thread at a time sweeps: the one that has set `sweeping`.
 //! - R2 a slab with HOLDING set is in `slabs`, so that the child of a fork can let go of it.
 //! - R3 pages that are to go if they are not used are in `pinned`, so that the child can keep them.
 
@@ -32,8 +32,9 @@ pub enum Life {
     Refused = 3,
 }
 
-/// What can be asked of the thread, from outside of the process, too: a debugger's rights are enough to
-/// write here. Who asks adds one to `asked`, sets `word`, and sees to it that the thread looks at it.
+/// What can be asked of the thread, from outside of the process, too: a debugger's rights are
+/// enough to write here. The asking thread adds one to `asked`, sets `word`, and wakes the thread
+/// to read it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Control {
@@ -43,10 +44,9 @@ pub struct Control {
     pub thread: AtomicU32,
     /// Purges asked for.
     pub asked: AtomicU64,
-    /// What `asked` was when the last one began that is done, and the bytes that it gave back. The
-    /// thread; `answered` comes last.
+    /// What `asked` was when the last completed purge began. By the reclaimer, after `given`.
     pub answered: AtomicU64,
-    /// As above.
+    /// The bytes that the last completed purge gave back. By the reclaimer.
     pub given: AtomicU64,
 }
 
@@ -56,17 +56,19 @@ struct State {
     control: Control,
     /// Not zero while a thread sweeps.
     sweeping: AtomicU32,
-    /// R2. Whoever sweeps.
+    /// R2. The thread that sweeps.
     count: AtomicU32,
     slabs: [AtomicUsize; BATCH],
-    /// R3. Whoever sweeps.
+    /// R3. The thread that sweeps.
     pinned: Pinned,
-    /// A [`Life`]. Whoever starts the thread, the thread, and who wakes it, by compare and exchange.
+    /// A [`Life`]. The thread that starts it, the thread itself, and those that wake it, by compare
+    /// and exchange.
     life: AtomicU32,
     /// Whether the thread runs: it says so itself.
     runs: AtomicU32,
-    /// Not zero where the thread passes no barriers, and reaches no slabs of running threads. Whoever starts it,
-    /// before there is a thread; the program's threads read it, and it does not matter when they see it.
+    /// Not zero where the thread passes no barriers, and reaches no slabs of running threads.
+    /// The thread that starts it, before it runs; the program's threads read it, and it does not
+    /// matter when they see it.
     blind: AtomicU32,
     /// The process that may start the thread: not a child that runs in its parent's memory.
     process: AtomicU32,
@@ -76,7 +78,7 @@ struct State {
     forked_at: AtomicU32,
     /// Not zero while a thread looks for cold pages.
     looking: AtomicU32,
-    /// The descriptor that notes writes, plus one. Whoever looks.
+    /// The descriptor that notes writes, plus one. The thread that looks.
     watch: AtomicU32,
     /// Sweeps that have ended, and bytes that they have given back.
     sweeps: AtomicUsize,
@@ -129,8 +131,8 @@ impl Reclaimer {
     /// A reclaimer of a process.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
     pub unsafe fn new(tables: usize, process: u32) -> Reclaimer {
         let reclaimer = Reclaimer { state: core::ptr::with_exposed_provenance(tables) };
         reclaimer.state().process.store(process, Relaxed);
@@ -235,8 +237,8 @@ impl Reclaimer {
     }
 
     /// In the child of a fork: no thread of ours is there, and slots that one held are let go of,
-    /// which is announced to their owners. Says whether there were any: then a slab may have been on its
-    /// way to an inbox.
+    /// which is announced to their owners. Returns true if there were any: then a slab may have
+    /// been on its way to an inbox.
     pub fn repair(
         &self,
         os: &impl Pin,
@@ -271,7 +273,8 @@ impl Reclaimer {
 }
 
 impl Turn<'_> {
-    /// Puts a slab into the batch that may be held from now on. Says whether the batch is full then.
+    /// Puts a slab into the batch that may be held from now on. Returns true if the batch is full
+    /// then.
     pub fn add(&self, slab: &Slab) -> bool {
         let count = self.0.count.load(Relaxed) as usize;
         if let Some(place) = self.0.slabs.get(count) {

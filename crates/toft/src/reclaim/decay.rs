@@ -14,15 +14,15 @@ use crate::sync::stack;
 const DECAY_MOST: usize = 4 << 20;
 
 impl Pool {
-    /// Lets kept slabs grow old, if so many ticks have passed since the last time, and gives the pages
-    /// of those back that have been old since then, some at a time. Costs a comparison where nothing is
+    /// Lets kept slabs grow old, if `ticks` have passed since the last time, and gives the pages of
+    /// those back that have been old since then, some at a time. Costs a comparison if nothing is
     /// due.
     pub fn decay(&self, os: &impl Os, now: u32, ticks: u32) {
         self.age(now, ticks, DECAY_MOST, |slab| _ = self.clean_out(os, slab, false));
     }
 
-    /// The same for all of them, now, and a batch of slabs with one call. For a thread that has the
-    /// time.
+    /// As `decay`, for all of them, now, and a batch of slabs with one call. For a thread that has
+    /// the time.
     pub fn decay_all(&self, os: &impl Os, filter: &Filter) {
         let mut way = Way::new();
         let mut batch = [None; BATCH];
@@ -89,8 +89,8 @@ impl Pool {
         }
     }
 
-    /// Hands those slabs to `clean` that have been old for a period, until it has had so many bytes, and
-    /// lets the others grow old, if a period of so many ticks is over.
+    /// Hands those slabs to `clean` that have been old for a period, until it has had `most` bytes,
+    /// and lets the others grow old, if a period of `ticks` is over.
     fn age(&self, now: u32, ticks: u32, most: usize, mut clean: impl FnMut(&'static Slab)) {
         let state = self.state();
         let due = now.wrapping_sub(state.decayed_at.load(Relaxed)) >= ticks;
@@ -129,7 +129,7 @@ impl Pool {
         state.decaying.store(0, Release);
     }
 
-    /// In the child of a fork: nobody is giving pages back.
+    /// In the child of a fork: no thread is giving pages back.
     pub fn repair(&self) {
         self.state().decaying.store_changed(0, Relaxed);
     }

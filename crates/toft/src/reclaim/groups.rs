@@ -1,11 +1,11 @@
-//! Groups of units of slabs that share pages: who is in which.
+//! Groups of units of slabs that share pages: which slabs are in which.
 //!
 //! Invariants:
 //! - G1 a unit of a slab names a group exactly where the group names the slab.
 //! - G2 all members of a group are the same unit of slabs of one partition and class.
-//! - G3 of each slot's memory in the unit, one member has the use; of a slot that lies in two units, one
-//!   at most.
-//! - G4 nobody changes groups, or what is lent, but who has [`Entry`].
+//! - G3 of each slot's memory in the unit, one member has the use; of a slot in two units, one at
+//!   most.
+//! - G4 only a thread that has [`Entry`] changes groups, or what is lent.
 
 use crate::slab::{SLAB_BYTES, Slab, UNITS, Violation};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, StoreChanged};
@@ -13,18 +13,18 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 /// Slabs that share pages of one unit, at most.
 pub const MEMBERS: usize = 8;
-/// Groups, and units in groups, at most. Each of these units may cost two mappings, and a process has 65 530 by
-/// default, of which large blocks and slabs with moved pages have their part.
+/// Groups, and units in groups, at most. Each of these units may cost two mappings, and a process
+/// has 65 530 by default, of which large blocks and slabs with moved pages have their part.
 pub const GROUPS_MAX: usize = 8191;
 pub const UNITS_MAX: usize = 16_384;
-/// Slabs that one pass looks at.
+/// Slabs that one pass scans.
 pub const CANDIDATES: usize = 65_536;
 
 /// Why nothing was compacted the last time, or that something could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// Nobody has tried.
+    /// No thread has tried.
     Untried = 0,
     /// It went well.
     Done = 1,
@@ -51,7 +51,7 @@ impl Status {
     }
 }
 
-/// Who is in a group. Whoever has the entry.
+/// The members of a group. The thread that has the entry.
 #[derive(Debug)]
 struct Group {
     unit: AtomicU32,
@@ -138,10 +138,10 @@ impl Groups {
     /// The groups of a process.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
-    /// 2. Descriptors of slabs lie at multiples of `SLAB_BYTES` from `slabs` on, live for ever, and are
-    ///    less than 2^32.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. Descriptors of slabs are at multiples of `SLAB_BYTES` from `slabs` on, live for ever, and
+    ///    are less than 2^32.
     pub unsafe fn new(tables: usize, slabs: usize) -> Groups {
         Groups { state: core::ptr::with_exposed_provenance(tables), slabs }
     }
@@ -162,7 +162,7 @@ impl Groups {
         (state.forks.load(SeqCst) == 0).then_some(entry)
     }
 
-    /// A fork begins: nobody enters from now on who is not in already.
+    /// A fork begins: from now on no thread enters that is not in already.
     pub fn fork_begins(&self) {
         self.state().forks.fetch_add(1, SeqCst);
     }
@@ -212,7 +212,7 @@ impl Groups {
         }
     }
 
-    /// Remembers what a pass has come to.
+    /// Remembers the result of a pass.
     pub fn conclude(&self, status: Status, bytes: usize) {
         let state = self.state();
         state.status.store(status as u8, Relaxed);
@@ -220,7 +220,7 @@ impl Groups {
         state.given.fetch_add(bytes, Relaxed);
     }
 
-    /// The candidates of a pass: for whoever has the reclaimer's turn.
+    /// The candidates of a pass: for the thread that has the reclaimer's turn.
     pub fn candidates(&self) -> &[AtomicU64] {
         &self.state().candidates
     }
@@ -290,7 +290,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Takes a slab's unit out of its group. Says whether the slab is in others.
+    /// Takes a slab's unit out of its group. Returns true if the slab is in others.
     pub fn remove(&self, slab: &Slab, unit: usize) -> bool {
         let entry = self.0.group(slab.share(unit));
         let number = self.0.number(slab);
@@ -312,8 +312,8 @@ impl Entry<'_> {
         slab.set_share(unit, 0)
     }
 
-    /// Whether the slab may have the use of a slot: no other member of any group that has a part of the
-    /// slot's memory has it (G3).
+    /// Whether the slab may have the use of a slot: no other member of any group that has a part of
+    /// the slot's memory has it (G3).
     pub fn may_have(&self, slab: &Slab, slot: usize, page: usize) -> bool {
         let unit = slab.unit_bytes(page).max(1);
         let (first, last) = (slot * slab.size() / unit, ((slot + 1) * slab.size() - 1) / unit);

@@ -4,11 +4,12 @@
 //! counted | promised | room        <= the limit
 //! ```
 //!
-//! Whoever is about to make the count larger has the bytes promised first, and gives the promise back
-//! when the count has them. A promise is made by one compare and exchange of the sum of all promises,
-//! after the count was read: who has kept a promise meanwhile has changed that sum. So what was counted
-//! and what is promised never exceed the limit together, but for large blocks that some thread is just
-//! freeing or growing: such a block is counted nowhere while it is held, one for each thread.
+//! A thread that is about to make the count larger has the bytes promised first, and gives the
+//! promise back when the count has them. A promise is made by one compare and exchange of the sum
+//! of all promises, after the count was read: a promise kept meanwhile has changed that sum. So
+//! what was counted and what is promised never exceed the limit together, but for large blocks that
+//! some thread is just freeing or growing: such a block is counted nowhere while it is held, one
+//! for each thread.
 
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -17,14 +18,14 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Lives in the metadata tables, zero at first.
 #[derive(Debug)]
 struct State {
-    /// Bytes that are promised and not counted yet. Any thread, by compare and exchange; a Release when
-    /// a promise goes pairs with the Acquire of whoever then reads the count.
+    /// Bytes that are promised and not counted yet. Any thread, by compare and exchange; a Release
+    /// when a promise goes pairs with the Acquire of the thread that then reads the count.
     promised: AtomicUsize,
     /// Requests that were refused, and how often everything was counted. Any thread.
     refusals: AtomicUsize,
     counts: AtomicUsize,
-    /// Whether the group of processes is short of memory, and the tick at which it was looked at last.
-    /// The reclaimer's thread.
+    /// Whether the group of processes is short of memory, and the tick at which it was looked at
+    /// last. The reclaimer's thread.
     tight: AtomicU32,
     looked_at: AtomicU32,
 }
@@ -62,11 +63,11 @@ impl Limit {
         Limit { state: core::ptr::null(), bytes: usize::MAX }
     }
 
-    /// A limit of so many bytes; none at all where that is `usize::MAX`.
+    /// A limit of `bytes`; none at all if that is `usize::MAX`.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
     pub unsafe fn new(tables: usize, bytes: usize) -> Limit {
         Limit { state: core::ptr::with_exposed_provenance(tables), bytes }
     }
@@ -87,7 +88,7 @@ impl Limit {
         self.bytes
     }
 
-    /// A promise of so many bytes, or by how many they are too many.
+    /// A promise of `bytes`, or the number of bytes by which they are too many.
     pub fn promise(&self, bytes: usize, counted: impl Fn() -> usize) -> Result<Promise<'_>, usize> {
         // Who adds nothing need not ask.
         if !self.is_set() || bytes == 0 {
@@ -137,7 +138,7 @@ impl Limit {
         self.state().tight.store_changed(u32::from(tight), Relaxed);
     }
 
-    /// Whether it is time to look at the group, at tick `now`: the first time, or so many ticks later.
+    /// Whether the group is due for a check at tick `now`: the first time, or `ticks` later.
     pub fn is_due(&self, now: u32, ticks: u32) -> bool {
         // Zero stands for "never".
         let last = self.state().looked_at.load(Relaxed);
@@ -148,8 +149,8 @@ impl Limit {
         due
     }
 
-    /// In the child of a fork: the threads that had promises are no more, and how the group is off nobody
-    /// has looked.
+    /// In the child of a fork: the threads that had promises are no more, and the group counts as
+    /// never checked.
     pub fn repair(&self) {
         self.state().promised.store_changed(0, Relaxed);
         self.state().looked_at.store_changed(0, Relaxed);
@@ -168,7 +169,7 @@ mod tests {
 
     fn limit(bytes: usize) -> Limit {
         let table = Box::leak(Box::new(Table([0; Limit::TABLE_BYTES])));
-        // SAFETY: (1) zeros that are never given back, aligned, and nobody else's.
+        // SAFETY: (1) zeros that are never given back, aligned, and not used otherwise.
         unsafe { Limit::new((&raw mut *table).expose_provenance(), bytes) }
     }
 

@@ -1,4 +1,4 @@
-//! Slabs that are empty and nobody's.
+//! Slabs that are empty and unowned.
 //!
 //! ```text
 //! stacks[partition][class]   kept  --> slab --next--> slab ... 0      pages as they were
@@ -6,16 +6,17 @@
 //!                            clean --> slab --next--> slab ... 0      pages given back
 //! ```
 //!
-//! Any thread puts and takes; lock-free ([`stack`]): descriptors are never unmapped. A thread that a fork has stopped in the middle loses for the child what it
-//! had in hand, and no more.
+//! Any thread puts and takes; lock-free ([`stack`]): descriptors are never unmapped. A thread that
+//! a fork has stopped in the middle loses for the child what it had in hand, and no more.
 //!
 //! Invariants, verified by [`Pool::check`], E5 by `Allocator::check`:
 //! - E1 a slab in the pool has no owner (and so, by I7, is empty and on no list).
-//! - E2 it is on the stacks of its own partition and class.
+//! - E2 it is on the stacks of its partition and class.
 //! - E4 a partition with kept slabs has its bit set.
-//! - E5 `total` is the bytes of slots of all slabs that have an owner or are kept, but for those that
-//!   are uncounted.
-//! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its pages.
+//! - E5 `total` is the bytes of slots of all slabs that have an owner or are kept, but for those
+//!   that are uncounted.
+//! - E3 no slot of a clean slab is dirty, or all count as such: the system refused to take its
+//!   pages.
 
 use crate::keyed::Secret;
 use crate::os::Os;
@@ -34,11 +35,12 @@ pub(super) struct Stacks {
 /// Counters, by any thread; lives in the metadata tables, zero at first.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Bytes of slots in slabs that have pages, but for those that are uncounted: slabs that have an
-    /// owner, and kept ones. And the most that the former ever were.
+    /// Bytes of slots in slabs that have pages, but for those that are uncounted: slabs that have
+    /// an owner, and kept ones. And the most that the former ever were.
     pub(super) total: AtomicUsize,
     pub(super) peak: AtomicUsize,
-    /// Bytes of slots in kept slabs. The one counter that changes with every slab that comes or goes.
+    /// Bytes of slots in kept slabs. The one counter that changes with every slab that comes or
+    /// goes.
     pub(super) kept: AtomicUsize,
     /// The tick at which slabs last grew old, and the pair of stacks at which that goes on, or 0.
     pub(super) decayed_at: AtomicU32,
@@ -53,7 +55,7 @@ pub(super) struct State {
     pub(super) receivers: AtomicUsize,
 }
 
-/// All empty slabs that are nobody's.
+/// All empty slabs that are unowned.
 #[derive(Debug)]
 pub struct Pool {
     state: *const State,
@@ -137,7 +139,7 @@ impl Pool {
         }
         self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
-        // kept slab: pairs with `find_kept`, which clears the bit and then looks at the stacks. Both
+        // kept slab: pairs with `find_kept`, which clears the bit and then reads the stacks. Both
         // sides write first and then look, all SeqCst, so at least one sees the other.
         let (word, bit) = self.row(slab.partition());
         if word.load(SeqCst) & bit == 0 {
@@ -181,12 +183,12 @@ impl Pool {
     pub fn call_back(&self, slab: &Slab) {
         self.add(slab.count_again());
         slab.call_back();
-        // Whoever has put something there meanwhile, and has not seen that it is called back.
+        // A thread may have put something there meanwhile, without seeing that it is called back.
         self.add(slab.count_again());
     }
 
-    /// So many bytes of an owned slab that was set aside, or is dormant, do not count until it is called
-    /// back. One thread at a time.
+    /// Leaves `bytes` of an owned slab that was set aside, or is dormant, uncounted until it is
+    /// called back. One thread at a time.
     pub fn leave_uncounted(&self, slab: &Slab, bytes: usize) {
         let before = slab.leave_uncounted(bytes);
         self.add(before);
@@ -196,14 +198,14 @@ impl Pool {
         }
     }
 
-    /// So many bytes count from here on.
+    /// Counts `bytes` from here on.
     pub(crate) fn add(&self, bytes: usize) {
         if bytes != 0 {
             self.state().total.fetch_add(bytes, Relaxed);
         }
     }
 
-    /// Remembers how many bytes of slots are in use, if there were never more; says how many.
+    /// Remembers the bytes of slots in use, if there were never more; returns that number.
     pub(super) fn note_peak(&self) -> usize {
         let state = self.state();
         let used = state.total.load(Relaxed).saturating_sub(state.kept.load(Relaxed));
@@ -228,7 +230,7 @@ impl Pool {
         self.state().kept.load(Relaxed)
     }
 
-    /// Gives the pages of a slab back that was kept; says how many bytes.
+    /// Gives the pages of a slab back that was kept; returns the number of bytes.
     pub(super) fn clean_out(&self, os: &impl Os, slab: &Slab, unmap: bool) -> usize {
         self.release(os, slab, unmap);
         self.shelve(slab)
@@ -236,7 +238,7 @@ impl Pool {
 
     /// A slab that was kept has no pages any more.
     pub(super) fn shelve(&self, slab: &Slab) -> usize {
-        // A count may have come to it in its owner's last moment.
+        // A count may have reached it in its owner's last moment.
         self.add(slab.count_again());
         let bytes = slab.slot_bytes();
         self.state().kept.fetch_sub(bytes, Relaxed);
@@ -245,8 +247,8 @@ impl Pool {
         bytes
     }
 
-    /// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it is
-    /// dormant. The caller holds the slab.
+    /// Gives the pages of an empty slab back; with `unmap` its address space as well, and then it
+    /// is dormant. The caller holds the slab.
     pub fn release(&self, os: &impl Os, slab: &Slab, unmap: bool) {
         // What the reclaimer holds it is about to discard, and what shares pages others need.
         if slab.is_dormant() || slab.is_engaged() {
@@ -262,8 +264,8 @@ impl Pool {
         if unmap && !stays && unsafe { os.unmap(base, bytes) }.is_ok() {
             return;
         }
-        // Even giving address space back can fail, at the limit of mappings: the pages at least can go.
-        // SAFETY: (1) as above.
+        // Even giving address space back can fail, at the limit of mappings: the pages at least can
+        // go. SAFETY: (1) as above.
         let zero = !stays && unsafe { os.discard(base, bytes) }.is_ok();
         slab.wake(zero);
         if stays {

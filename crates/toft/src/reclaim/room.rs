@@ -13,8 +13,8 @@ use crate::sync::StoreChanged;
 const ROOM_LEAST: usize = 256 << 10;
 /// and by this share of it, as a divisor.
 const ROOM_SLACK: usize = 8;
-/// Touched bytes of a slab from which on its pages are moved rather than given back: moving costs the
-/// same for any number of pages, as much as four page faults.
+/// Touched bytes of a slab from which on its pages are moved rather than given back: moving costs
+/// the same for any number of pages, as much as four page faults.
 const MOVED_LEAST: usize = 32 << 10;
 /// Slabs that may get pages of another: each may cost two mappings, and a process may have 65 530.
 const RECEIVERS_MAX: usize = 8192;
@@ -43,9 +43,9 @@ impl Pool {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
-    /// Moves the pages of a kept slab under one that has none, if there is one of the same tier; says
-    /// how many bytes are not kept any more. That costs less than to give pages back and to fault
-    /// others in, which the system must clear.
+    /// Moves the pages of a kept slab under one that has none, if there is one of the same tier;
+    /// returns the bytes that are not kept any more. That costs less than to give pages back and to
+    /// fault others in, which the system must clear.
     fn hand_over(&self, os: &impl Os, to: &Slab) -> usize {
         let state = self.state();
         // Walls stay where they are; and what one call site has left there, another must not find.
@@ -57,13 +57,13 @@ impl Pool {
             return 0;
         };
         let touched = from.touched_bytes();
-        // What lies behind the new slab's slots would be of no use to it.
+        // What follows the new slab's slots would be of no use to it.
         let useful = touched.min(to.slot_bytes());
         if useful < MOVED_LEAST {
             return self.clean_out(os, from, false);
         }
-        // SAFETY: (1) a slab is a part of one mapping: of its plot's, or of its own where pages were
-        // moved there before; (2) both are empty and held here, `to` is clean.
+        // SAFETY: (1) a slab is a part of one mapping: of its plot's, or of a separate one if pages
+        // were moved there before; (2) both are empty and held here, `to` is clean.
         match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
             Ok(()) => {
                 from.lie_dormant();
@@ -71,13 +71,13 @@ impl Pool {
                 if !to.has_received() {
                     state.receivers.fetch_add(1, Relaxed);
                 }
-                // A larger slab's pages were moved: nobody would count those that no slot lies on.
+                // A larger slab's pages were moved: those that no slot is on would not be counted.
                 let pages = |bytes: usize| bytes.next_multiple_of(os.page_size().max(1));
                 if let Some(rest) = pages(touched).checked_sub(pages(to.slot_bytes()))
                     && rest != 0
                 {
                     let behind = to.base() + pages(to.slot_bytes());
-                    // SAFETY: (1) nobody has the slab, and no slot of it lies there.
+                    // SAFETY: (1) no other thread has the slab, and no slot of it is there.
                     let _ = unsafe { os.discard(behind, rest) };
                 }
                 to.receive(useful);
@@ -94,15 +94,15 @@ impl Pool {
         }
     }
 
-    /// A slab has come: what is kept is held to so many bytes.
+    /// A slab has come: what is kept is held to `most` bytes.
     pub fn hold_to(&self, os: &impl Os, most: usize) {
         if let Some(excess) = self.state().kept.load(Relaxed).checked_sub(most) {
             self.drop_some(os, excess, false);
         }
     }
 
-    /// Gives the pages of kept slabs back until so many bytes went or there are no more; with
-    /// `unmap` their address space as well. Says how many bytes went.
+    /// Gives the pages of kept slabs back until `bytes` went or there are no more; with `unmap`
+    /// their address space as well. Returns the number of bytes that went.
     pub fn drop_some(&self, os: &impl Os, bytes: usize, unmap: bool) -> usize {
         let mut dropped = 0;
         while dropped < bytes
@@ -113,7 +113,8 @@ impl Pool {
         dropped
     }
 
-    /// Takes a kept slab of a class for which `choose` says yes. Begins where the last search ended.
+    /// Takes a kept slab of a class for which `choose` says yes. Begins where the last search
+    /// ended.
     fn find_kept(&self, choose: impl Fn(usize) -> bool) -> Option<&'static Slab> {
         let start = self.state().cursor.load(Relaxed);
         for step in 0..self.partitions {

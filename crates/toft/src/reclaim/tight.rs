@@ -5,12 +5,12 @@ use crate::os::Group;
 /// Thousandths of what the group may have: from the first on it is short, below the second no more.
 const FULL: u32 = 900;
 const NOT_FULL: u32 = 800;
-/// The same of the time in which some task waits for memory, in hundredths of a percent.
+/// Limits for the time in which some task waits for memory, in hundredths of a percent.
 const WAITING: u32 = 1000;
 const NOT_WAITING: u32 = 200;
 
-/// Whether the group is short of memory, where it `was` at the last look or was not. What is not known
-/// says nothing.
+/// Whether the group is short of memory, where it `was` at the last look or was not. What is not
+/// known says nothing.
 pub fn is_tight(was: bool, group: Group) -> bool {
     let (full, waiting) = if was { (NOT_FULL, NOT_WAITING) } else { (FULL, WAITING) };
     group.fullness.is_some_and(|now| now >= full)

@@ -10,8 +10,8 @@
 //!                                   '------- something happened      much of it was read back
 //! ```
 //!
-//! Reading leaves no trace that a process may see, so what is only read goes out once. That it comes
-//! back is seen, and then it is let be for a while, and for longer each time.
+//! Reading leaves no trace that a process may see, so what is only read goes out once. That it
+//! comes back is seen, and then it is let be for a while, and for longer each time.
 
 /// Most looks for which something is let be, as a power of two, less one.
 const LEVEL_MOST: u8 = 7;
@@ -24,7 +24,8 @@ const PAGES_MOST: usize = (1 << 24) - 1;
 /// What is remembered of a run of pages; fits 64 bits, and zero is a run that was never looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Warmth {
-    /// Pages that stayed in memory when some went out last, and those that went. At most `PAGES_MOST`.
+    /// Pages that stayed in memory when some went out last, and those that went. At most
+    /// `PAGES_MOST`.
     stayed: u32,
     went: u32,
     /// Looks for which it is let be.
@@ -75,9 +76,9 @@ impl Warmth {
         (bits & 0xFF | (bits >> 24 & 0xFF) << 8 | bits >> 48 << 16) as u32
     }
 
-    /// A look at which `quiet` says whether nothing was allocated or freed there since the last one,
-    /// with so many pages in memory. Says whether those are to go out that nobody
-    /// has written to; then `went_out` tells what came of it.
+    /// A scan with `resident` pages in memory. `quiet` is true if nothing was allocated or freed
+    /// there since the last one. Returns true if the pages that were not written since are to go
+    /// out; then `went_out` reports the result.
     pub fn look(&mut self, quiet: bool, resident: usize) -> bool {
         if !quiet || self.stage == Stage::Unseen {
             *self = Warmth { stage: Stage::Seen, level: self.level, ..Warmth::default() };
@@ -97,7 +98,7 @@ impl Warmth {
         true
     }
 
-    /// What could go out has gone: so many pages, and so many have stayed.
+    /// What could go out has gone: `went` pages, and `stayed` have stayed.
     pub fn went_out(&mut self, went: usize, stayed: usize) {
         self.stayed = stayed.min(PAGES_MOST) as u32;
         self.went = went.min(PAGES_MOST) as u32;
@@ -109,7 +110,7 @@ impl Warmth {
 mod tests {
     use super::*;
 
-    /// How many looks pass until one says yes, with so many pages in memory.
+    /// The number of scans until one returns true, with `resident` pages in memory.
     fn until_out(warmth: &mut Warmth, resident: usize) -> usize {
         (1..1000).find(|_| warmth.look(true, resident)).unwrap()
     }
@@ -142,7 +143,8 @@ mod tests {
         assert_eq!(looks, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
     }
 
-    /// Pages that were written to at the last look, and not since, are no sign that something came back.
+    /// Pages that were written to at the last look, and not since, are no sign that something came
+    /// back.
     #[test]
     fn what_stayed_has_not_come_back() {
         let mut warmth = Warmth::default();

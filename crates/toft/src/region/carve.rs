@@ -9,15 +9,15 @@ pub const STEP: usize = 64 << 10;
 
 /// Maps `[start, start + bytes)` piece by piece.
 ///
-/// `mapped` only grows. A thread claims the next piece before it maps it, so a mapping that is found
-/// there is foreign, and no thread waits to find out.
+/// `mapped` only grows. A thread claims the next piece before it maps it, so a mapping that is
+/// found there is foreign, and no thread waits to find out.
 #[derive(Debug)]
 pub struct Carve {
     /// Bytes mapped from the start. Written by the thread that has claimed the last piece.
     mapped: AtomicUsize,
-    /// Bytes mapped or claimed. More than `mapped` while one thread maps the piece between the two: that
-    /// thread has raised it, by compare and exchange, and makes both equal again. In the child of a
-    /// fork the piece may be that of a thread that is no more.
+    /// Bytes mapped or claimed. More than `mapped` while one thread maps the piece between the two:
+    /// that thread has raised it, by compare and exchange, and makes both equal again. In the child
+    /// of a fork the piece may be that of a thread that is no more.
     claimed: AtomicUsize,
 }
 

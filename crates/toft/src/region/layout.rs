@@ -46,7 +46,7 @@ pub struct Layout {
     pub medium_slabs: usize,
     /// Descriptors of large blocks, by unit.
     pub large_blocks: usize,
-    /// Bits of blocks of no bytes.
+    /// Bits of zero-size blocks.
     pub nothing: usize,
     /// Call sites, in exact mode.
     pub sites: usize,
@@ -80,15 +80,16 @@ impl Windows {
         self.data + self.span + self.large_span
     }
 
-    /// Bytes at the end of the large tier for blocks of no bytes, 16 for each: none in the default build.
+    /// Bytes at the end of the large tier for zero-size blocks, 16 for each: none in the default
+    /// build.
     pub fn nothing_span(&self) -> usize {
         if HARDENED { (self.large_span / 256).min(NOTHING_SPAN) } else { 0 }
     }
 
     /// Picks windows at random places, halving them until the system lets us map at their ends.
     ///
-    /// A plot takes one entry of a table that every free reads, so the slab tiers are no larger than
-    /// the number of partitions asks for: few entries lie on few pages.
+    /// A plot takes one entry of a table that every free reads, so the slab tiers are no larger
+    /// than the number of partitions asks for: few entries lie on few pages.
     pub fn choose(os: &impl Os, partitions: usize) -> Result<Windows, Error> {
         let page = os.page_size();
         let all = os.address_space();
@@ -176,6 +177,6 @@ fn can_map(os: &impl Os, addr: usize, len: usize) -> bool {
     if os.map(addr, len).is_err() {
         return false;
     }
-    // SAFETY: (1) mapped by the line above and known to nobody.
+    // SAFETY: (1) mapped by the line above and known to no other code.
     unsafe { os.unmap(addr, len) }.is_ok()
 }

@@ -1,19 +1,20 @@
-//! A table by key that grows and never moves, in a piece of metadata address space of its own.
+//! A table by key that grows and never moves, in a separate piece of metadata address space.
 //!
 //! ```text
 //! level 0  128 entries   level 1  256   level 2  512   ...      one behind the other, mapped as needed
 //! ```
 //!
-//! A key is looked for in a few places of each level, in order, and the first empty one becomes its own; where all are
-//! taken, in the next level. Nothing is ever taken out, so that whoever has found an entry may keep it, and two threads
-//! that bring the same key at the same time compete for the same place. All of it is a few loads for a key that is
-//! there, no lock, and no capacity but that of the address space.
+//! A key is looked for in a few places of each level, in order, and the first empty one becomes its
+//! own; if all are taken, in the next level. Nothing is ever taken out, so that a thread that has
+//! found an entry may keep it. Two threads that bring the same key at the same time compete for the
+//! same place. All of it is a few loads for a key that is there, no lock, and no capacity but that
+//! of the address space.
 //!
-//! Or a table's keys leave it again (`add`, `find`, `leave`, and never `find_or_add`): then nobody brings the same key as
-//! another at the same time, and every place of a key is looked at.
+//! Or a table's keys leave it again (`add`, `find`, `leave`, and never `find_or_add`): then no two
+//! threads bring the same key at the same time, and every place of a key is searched.
 //!
-//! The table of call sites (`site/table.rs`) is older and has a word for key and value; this one is for entries that
-//! count.
+//! The table of call sites (`site/table.rs`) is older and has a word for key and value; this one is
+//! for entries that count.
 
 use super::{Carve, STEP};
 use crate::os::{Error, Os};
@@ -31,10 +32,10 @@ const LEVELS_MAX: u32 = 28;
 /// What a table is made of.
 ///
 /// # Safety
-/// 1. All zero is an entry of nobody, and has the key zero.
+/// 1. All zero is an unowned entry, and has the key zero.
 /// 2. Every field may be used by any thread at any time.
 pub unsafe trait Keyed {
-    /// The key; zero for nobody's. Written by the table.
+    /// The key; zero for an unowned entry. Written by the table.
     fn key(&self) -> &AtomicU64;
 }
 
@@ -61,7 +62,8 @@ impl<E: Keyed> Levels<E> {
     /// A table in the address space from `start` to `end`.
     ///
     /// # Safety
-    /// 1. `carve` is the address of a zero `Carve` that lives for ever and belongs to this object alone.
+    /// 1. `carve` is the address of a zero `Carve` that lives for ever and belongs to this object
+    ///    alone.
     /// 2. `start..end` is address space for this object alone, and begins with a page.
     pub unsafe fn new((start, end): (usize, usize), carve: usize) -> Levels<E> {
         let room = (end - start) / size_of::<E>();
@@ -81,12 +83,13 @@ impl<E: Keyed> Levels<E> {
 
     fn entry(&self, number: usize) -> &E {
         let address = self.base + number * size_of::<E>();
-        // SAFETY: `new` duty 2, and callers name entries that are mapped; zero bytes are an `E` (`Keyed` 1).
+        // SAFETY: `new` duty 2, and callers name entries that are mapped; zero bytes are an `E`
+        // (`Keyed` 1).
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The entry of a key, which is not zero; a new one, if there is none yet. Without memory for more there may be
-    /// none.
+    /// The entry of a key, which is not zero; a new one, if there is none yet. Without memory for
+    /// more there may be none.
     pub fn find_or_add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
@@ -98,7 +101,7 @@ impl<E: Keyed> Levels<E> {
             }
             for number in places(key, count) {
                 let entry = self.entry(before + number);
-                // add entry: whoever sees a key sees that the place is taken, and no more.
+                // add entry: a thread that sees a key sees that the place is taken, and no more.
                 let mut known = entry.key().load(Acquire);
                 if known == 0 {
                     match entry.key().compare_exchange(0, key, AcqRel, Acquire) {
@@ -115,8 +118,9 @@ impl<E: Keyed> Levels<E> {
         Err(Error::NoMemory)
     }
 
-    /// An entry for a key that has none and that nobody else brings meanwhile, in a table that keys [leave](Levels::leave):
-    /// the first empty place that it may have. Without memory for more there may be none.
+    /// An entry for a key that has none and that no other thread brings meanwhile, in a table that
+    /// keys [leave](Levels::leave): the first empty place that it may have. Without memory for more
+    /// there may be none.
     pub fn add(&self, os: &impl Os, key: u64) -> Result<&E, Error> {
         let carve = self.carve().ok_or(Error::NoMemory)?;
         let mut before = 0;
@@ -138,7 +142,8 @@ impl<E: Keyed> Levels<E> {
         Err(Error::NoMemory)
     }
 
-    /// The entry of a key, which is not zero, in a table that keys leave: an empty place says nothing of those behind it.
+    /// The entry of a key, which is not zero, in a table that keys leave: an empty place says
+    /// nothing of those behind it.
     pub fn find(&self, key: u64) -> Option<&E> {
         let mapped = self.carve()?.mapped();
         let mut before = 0;
@@ -157,7 +162,7 @@ impl<E: Keyed> Levels<E> {
         None
     }
 
-    /// An entry is nobody's again. By whoever has added its key, or has it from them.
+    /// An entry is unowned again. By the thread that has added its key, or has it from that one.
     pub fn leave(&self, entry: &E) {
         entry.key().store(0, Release);
     }
@@ -173,7 +178,8 @@ impl<E: Keyed> Levels<E> {
         }
     }
 
-    /// Where the first entry is, and where it says how many bytes are mapped; zeros where there is no table.
+    /// Where the first entry is, and the address of the number of mapped bytes; zeros if there is
+    /// no table.
     pub fn places(&self) -> (usize, usize) {
         self.carve().map_or((0, 0), |carve| (self.base, carve.mapped_at()))
     }
@@ -223,7 +229,7 @@ mod tests {
         let tables = fake.address_space().start.next_multiple_of(1 << 40);
         fake.map(tables, 4096).unwrap();
         let start = tables + (1 << 30);
-        // SAFETY: (1) mapped above, zero; (2) nobody else uses the fake's address space.
+        // SAFETY: (1) mapped above, zero; (2) the fake's address space is not used otherwise.
         let levels = unsafe { Levels::new((start, start + bytes), tables) };
         (fake, levels)
     }

@@ -1,8 +1,9 @@
 //! L2: which addresses are ours and whose they are.
 //!
-//! Nothing is reserved. Toft owns a *window* of addresses at a random place and maps pieces of it as
-//! they are needed, never over anything else (decision 0001): a limit on address space holds for
-//! what is used, not for what is reserved, and a fallback for small systems is a smaller window.
+//! Nothing is reserved. Toft owns a *window* of addresses at a random place and maps pieces of it
+//! as they are needed, never over anything else (decision 0001). So a limit on address space holds
+//! for what is used, not for what is reserved, and a fallback for small systems is a smaller
+//! window.
 //!
 //! ```text
 //! base            + span             + large span     + span
@@ -11,9 +12,9 @@
 //!  | tables | small slabs | medium slabs | large blocks | heaps |  metadata, at another
 //! ```
 //!
-//! A tier's span is cut into *plots*: each partition draws its slabs from a plot of its own, from a
+//! A tier's span is cut into *plots*: each partition draws its slabs from its own plot, from a
 //! random place in it upwards, and moves to another plot when the first is used up. So the
-//! addresses of two call sites are far apart, and what lies between them is not mapped.
+//! addresses of two call sites are far apart, and what is between them is not mapped.
 
 #[cfg(not(loom))]
 mod carve;

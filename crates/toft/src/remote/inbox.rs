@@ -11,8 +11,8 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 pub struct Inbox {
     /// Top of the stack: a descriptor's address, or zero. Written by any thread, by exchange.
     head: AtomicUsize,
-    /// The part of an earlier stack that was not handed out yet: whose next link was not written, or whose holder was ended
-    /// while it was at it. Holder of the heap only.
+    /// The part of an earlier stack that was not handed out yet: whose next link was not written,
+    /// or whose holder was ended while it was at it. Holder of the heap only.
     deferred: AtomicUsize,
 }
 
@@ -29,9 +29,10 @@ impl Inbox {
         Inbox { head: AtomicUsize::new(0), deferred: AtomicUsize::new(0) }
     }
 
-    /// Puts a slab on the stack. Only the thread that has set PENDING may: so a slab is pushed once.
+    /// Puts a slab on the stack. Only the thread that has set PENDING may: so a slab is pushed
+    /// once.
     fn push(&self, slab: &Slab) {
-        // push slab: Release makes the slab's bits visible to whoever takes the stack.
+        // push slab: Release makes the slab's bits visible to the thread that takes the stack.
         let below = self.head.swap((&raw const *slab).expose_provenance(), AcqRel);
         slab.link.store(below, Release);
     }
@@ -44,8 +45,8 @@ impl Inbox {
     /// Hands every pending slab to `each`, with PENDING already clear. Holder of the heap only.
     pub fn drain(&self, mut each: impl FnMut(&'static Slab)) {
         let deferred = self.deferred.load(Relaxed);
-        // A pusher may still sleep between two instructions; what has come since can wait for the next drain,
-        // so that one word is enough to remember where we were.
+        // A pusher may still sleep between two instructions; what has come since can wait for the
+        // next drain, so that one word is enough to remember where we were.
         if deferred != 0 && !self.walk(deferred, &mut each) {
             return;
         }
@@ -127,8 +128,8 @@ pub fn mark_remote(slab: &Slab, slot: usize) -> Marked {
 #[cold]
 pub fn announce(slab: &Slab) {
     let before = slab.set_owner_flag(PENDING);
-    // Without owner: what the caller has freed was collected already, and the slab has become empty.
-    // Whoever takes it from the pool takes the flag off with that.
+    // Without owner: what the caller has freed was collected already, and the slab has become
+    // empty. The thread that takes it from the pool takes the flag off with that.
     if before & PENDING == 0 && before & !FLAGS != 0 {
         // SAFETY: `owner` of a published slab is the address of a heap, whose first part is its
         // inbox, and heaps live for ever. The heap named by the value that we exchanged is the one

@@ -1,5 +1,5 @@
-//! Calls as they lie in memory: which words are return addresses, where the call before one goes, and the registers of a
-//! function that asks.
+//! Calls in memory: which words are return addresses, where the call before one goes, and the
+//! registers of a function that asks.
 
 use crate::os::process::peek;
 
@@ -22,7 +22,8 @@ pub fn registers() -> (usize, usize) {
     (pointer, frame)
 }
 
-/// An instruction of the function that this is inlined into, its stack pointer and its frame pointer.
+/// An instruction of the function that this is inlined into, its stack pointer and its frame
+/// pointer.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn here() -> (usize, usize, usize) {
@@ -50,8 +51,8 @@ pub(super) fn read(address: usize) -> Option<usize> {
     (peek(address, &mut bytes) == WORD).then(|| usize::from_ne_bytes(bytes))
 }
 
-/// Where the call before a return address goes: directly, by a word of memory, or by a stub that jumps by one, as
-/// linkers make them.
+/// Where the call before a return address goes: directly, by a word of memory, or by a stub that
+/// jumps by one, as linkers make them.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn called_by(address: usize) -> Option<usize> {
     let mut before = [0u8; 6];
@@ -87,7 +88,7 @@ pub(super) fn called_by(_address: usize) -> Option<usize> {
     None
 }
 
-/// Whether an address lies behind an instruction that calls.
+/// Whether an address follows an instruction that calls.
 #[cfg(target_arch = "x86_64")]
 pub fn is_return(address: usize) -> bool {
     // The lowest page is never mapped, and the upper half is the kernel's.
@@ -103,7 +104,7 @@ pub fn is_return(address: usize) -> bool {
         || before.windows(2).take(6).any(|pair| matches!(pair, [0xFF, mode] if mode >> 3 & 7 == 2))
 }
 
-/// Whether an address lies behind an instruction that calls. (Untested.)
+/// Whether an address follows an instruction that calls. (Untested.)
 #[cfg(target_arch = "aarch64")]
 pub fn is_return(address: usize) -> bool {
     let mut before = [0u8; 4];

@@ -1,8 +1,9 @@
 //! Who called, by the unwind tables.
 //!
-//! If Toft is a shared library, the tables lead out of its code. If it is part of the program (an archive or a crate),
-//! the linker mixes its functions with the program's. The symbol table then tells the two apart. A program that is
-//! linked with `-static` has no search table, but it has the frame descriptions.
+//! If Toft is a shared library, the tables lead out of its code. If it is part of the program (an
+//! archive or a crate), the linker mixes its functions with the program's. The symbol table then
+//! tells the two apart. A program that is linked with `-static` has no search table, but it has the
+//! frame descriptions.
 
 use super::call::read;
 use super::module::Module;
@@ -28,8 +29,9 @@ pub(super) struct Callers {
 }
 
 impl Callers {
-    /// The callers of a function of this library, which is in `own`, from an instruction of it and its registers. Nothing
-    /// where the frames do not lead out of this library. In a stripped file none is known to be this library's.
+    /// The callers of a function of this library, which is in `own`, from an instruction of it and
+    /// its registers. Nothing where the frames do not lead out of this library. In a stripped file
+    /// none is known to be this library's.
     pub(super) fn walk(
         own: &Module,
         (instruction, stack, frame): (usize, usize, usize),
@@ -50,8 +52,9 @@ impl Callers {
         (callers.own < callers.count).then_some(callers)
     }
 
-    /// Returns the stack slot of the first return address outside the shared library `own`, and the frame pointer of the
-    /// function there. Starts at an instruction of the library, with its stack and frame pointers.
+    /// Returns the stack slot of the first return address outside the shared library `own`, and the
+    /// frame pointer of the function there. Starts at an instruction of the library, with its stack
+    /// and frame pointers.
     pub(super) fn way_out(
         own: &Module,
         (mut address, mut stack, mut frame): (usize, usize, usize),
@@ -78,7 +81,8 @@ impl Callers {
         self.addresses.iter().take(self.count).skip(self.own).copied()
     }
 
-    /// Counts the frames up to the outermost of this library: between those no other code is but Rust's `core`.
+    /// Counts the frames up to the outermost of this library: between those no other code is but
+    /// Rust's `core`.
     fn find_own(&mut self, own: &Module) {
         let (addresses, count) = (&self.addresses, self.count);
         let mut innermost = 0;
@@ -94,8 +98,8 @@ impl Callers {
     }
 }
 
-/// Whether a function is this library's by its name: of this crate, in either way of writing that, or one that the archive
-/// exports.
+/// Whether a function is this library's by its name: of this crate, in either way of writing that,
+/// or one that the archive exports.
 fn is_own(name: &[u8]) -> bool {
     const OPERATORS: [&[u8]; 4] = [b"_Znw", b"_Zna", b"_Zdl", b"_Zda"];
     const CALLS: [&[u8]; 8] = [
@@ -116,7 +120,7 @@ fn is_own(name: &[u8]) -> bool {
             && (has(b"4toft") || has(b"$LT$toft.."))
 }
 
-/// Steps from a frame to its caller's, by the tables of the file that each lies in.
+/// Steps from a frame to its caller's, by the tables of the file that contains each.
 struct Steps {
     module: Module,
     /// The descriptions of a file without a table to search in, and whether they were looked for.
@@ -200,7 +204,7 @@ mod tests {
             addresses.push(next);
             (address, stack, frame) = (next, slot + WORD, pointer);
         }
-        // The same by the descriptions alone, as in a program without a table.
+        // Likewise by the descriptions alone, as in a program without a table.
         let all = section(&own, b".eh_frame").unwrap();
         let same = addresses.iter().filter(|&&address| {
             module_of(address).is_some_and(|module| module.base == own.base)

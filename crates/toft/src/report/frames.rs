@@ -45,7 +45,7 @@ pub fn stack_lines<const BYTES: usize>(w: &mut Writer<BYTES>, what: &str, stack:
     }
 }
 
-/// The same as an object.
+/// Writes a frame as a JSON object.
 #[inline(never)]
 pub fn frame_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize, certain: bool) {
     w.text("{\"address\":\"0x").digits(address as u64, 16).text("\"");
@@ -59,7 +59,7 @@ pub fn place_json<const BYTES: usize>(w: &mut Writer<BYTES>, address: usize) {
     place_json_by(w, &mut Desk::empty(), address);
 }
 
-/// The same, with what it takes handed in, for where the stack may be short.
+/// As [`place_json`], with its buffers handed in, for where the stack may be short.
 #[inline(never)]
 pub fn place_json_by<const BYTES: usize>(w: &mut Writer<BYTES>, desk: &mut Desk, address: usize) {
     if let Some(module) = desk.module_of(address) {

@@ -1,9 +1,10 @@
-//! L2: what a report of a bad call, a guard that was hit or a leak is made of, beside its first line.
+//! L2: what a report of a bad call, a guard that was hit or a leak is made of, beside its first
+//! line.
 //!
 //! | file | what |
 //! |---|---|
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
-//! | `module.rs` | which file an address of code lies in, where in it, and that file's build-id |
+//! | `module.rs` | which file contains an address of code, where in it, and that file's build-id |
 //! | `stack.rs` | who called: return addresses of this thread, without an unwinder |
 //! | `call.rs` | return addresses, and where the calls before them go |
 //! | `exact.rs` | who called, where this library is linked into the program |
@@ -11,11 +12,11 @@
 //! | `unwind.rs` | where a frame begins, by the file's own tables |
 //! | `frames.rs` | both, as lines for a person and as JSON |
 //!
-//! All of it may run in a signal handler, in the middle of a malloc, and on a heap that is no longer
-//! what it should be: nothing allocates, takes a lock or asks the loader. What it knows of the process it
-//! reads from `/proc/self/maps` at that moment; memory that may be gone is read by the kernel
-//! ([`crate::os::process::peek`]), which says so where it is. These are unusual system calls: the caller
-//! holds a permit (`os/filter.rs`).
+//! All of it may run in a signal handler, in the middle of a malloc, and on a heap that is no
+//! longer what it should be: nothing allocates, takes a lock or asks the loader. What it knows of
+//! the process it reads from `/proc/self/maps` at that moment; memory that may be gone is read by
+//! the kernel ([`crate::os::process::peek`]), which says so where it is. These are unusual system
+//! calls: the caller holds a permit (`os/filter.rs`).
 
 mod call;
 mod exact;

@@ -1,5 +1,5 @@
-//! Which file an address of code lies in, and where in it: from `/proc/self/maps` and from what is mapped
-//! of the file's own header.
+//! Which file contains an address of code, and where in it: from `/proc/self/maps` and from what is
+//! mapped of the file's own header.
 
 use crate::os::process::{LINE, peek, read_lines_with};
 
@@ -24,7 +24,7 @@ pub struct Module {
     pub offset: usize,
     /// Where the file's first byte is mapped.
     pub base: usize,
-    /// The mapping that the address lies in.
+    /// The mapping that contains the address.
     pub text: (usize, usize),
     /// Whether it is at the addresses that it was linked for.
     fixed: bool,
@@ -95,7 +95,7 @@ impl Mapping<'_> {
     }
 }
 
-/// What it takes to look for files, in one place: who is short of stack has it elsewhere. All zero at first.
+/// The buffers for finding files, in one place, for callers short of stack. All zero at first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Desk {
@@ -112,7 +112,8 @@ impl Desk {
         Desk { module: Module::NONE, pieces: [0; 512], line: [0; LINE], notes: [0; NOTES] }
     }
 
-    /// The file that the code at `address` was mapped from; `None` where no code is, or none of a file.
+    /// The file that the code at `address` was mapped from; `None` where no code is, or none of a
+    /// file.
     #[inline(never)]
     pub fn module_of(&mut self, address: usize) -> Option<&Module> {
         let Desk { module, pieces, line, notes } = self;
@@ -202,7 +203,7 @@ impl Module {
         Some((word(&entry, 0)?, address, long(&entry, 40)?))
     }
 
-    /// Address and bytes of the first segment of a kind, as it lies in this process.
+    /// Address and bytes, in this process, of the first segment of a kind.
     pub fn segment(&self, wanted: usize) -> Option<(usize, usize)> {
         let mut header = [0u8; 64];
         if peek(self.base, &mut header) != header.len() || !header.starts_with(ELF_MAGIC) {

@@ -1,12 +1,13 @@
 //! Who called: return addresses of the calling thread.
 //!
-//! The library has no frame pointers. Its unwind tables give the program's call (`exact.rs`). If they
-//! do not, the stack is searched: the first word that is a return address into the program is taken for
-//! the call. The program's frame pointer is in a register, or where a function of the library has saved it. From there on frame pointers lead, where the program has
-//! them: each higher than the one before, each with a return address above it.
+//! The library has no frame pointers. Its unwind tables give the program's call (`exact.rs`). If
+//! they do not, the stack is searched: the first word that is a return address into the program is
+//! taken for the call. The program's frame pointer is in a register, or where a function of the
+//! library has saved it. From there on frame pointers lead, where the program has them: each higher
+//! than the one before, each with a return address above it.
 //!
-//! A return address is one that lies behind an instruction that calls. Words of the stack are read by the
-//! kernel, which refuses what is not there.
+//! A return address follows an instruction that calls. Words of the stack are read by the kernel,
+//! which refuses what is not there.
 
 use super::call::{called_by, here, is_return, read, registers};
 use super::exact::Callers;
@@ -17,7 +18,7 @@ use crate::os::process::peek;
 pub const FRAMES: usize = 12;
 /// Bytes above the stack pointer that are searched for the program's call.
 const REACH: usize = 8192;
-/// The same, where it is a matter of its own frames only.
+/// Bytes that are searched if only the library's own frames are in between.
 const SITE_REACH: usize = 4096;
 /// The largest frame that is believed.
 const LARGEST_FRAME: usize = 1 << 20;
@@ -35,7 +36,8 @@ const WORD: usize = size_of::<usize>();
 #[repr(C)]
 pub struct Stack {
     frames: [usize; FRAMES],
-    /// How many of them are certain; those behind lie on the stack and may be left from an earlier call.
+    /// How many of them are certain; later ones were on the stack and may be left from an earlier
+    /// call.
     certain: usize,
 }
 
@@ -96,9 +98,9 @@ impl Stack {
         stack
     }
 
-    /// The stack of the program's call that led here, found with few system calls: whatever is a return address
-    /// and not into `own` code counts as the call. Only what is certain, but for the first. Where there is no code of its
-    /// own, as [`Stack::of_caller`].
+    /// The stack of the program's call that led here, found with few system calls: whatever is a
+    /// return address and not into `own` code counts as the call. Only what is certain, but for the
+    /// first. Where there is no `own` code, as [`Stack::of_caller`].
     #[inline(never)]
     pub fn of_caller_soon(own: (usize, usize)) -> Stack {
         if own == (0, 0) {
@@ -113,12 +115,14 @@ impl Stack {
         stack
     }
 
-    /// The stack of a signal that interrupted an instruction: it, and from there on by frame pointers.
+    /// The stack of a signal that interrupted an instruction: it, and from there on by frame
+    /// pointers.
     pub fn of_context(instruction: usize, pointer: usize, frame: usize) -> Stack {
         let mut stack = Stack::EMPTY;
-        // As if it were a return address: those lie behind the instruction that they are of.
+        // As if it were a return address: those follow their instruction.
         stack.push(instruction.wrapping_add(1), true);
-        // A function without a frame, as memcpy, or one that calls none: its caller's address is on top.
+        // A function without a frame, as memcpy, or one that calls none: its caller's address is on
+        // top.
         if let Some(top) = read(pointer).filter(|&word| is_return(word))
             && called_by(top).is_some_and(|to| instruction.wrapping_sub(to) < NEAR)
         {
@@ -129,8 +133,8 @@ impl Stack {
         stack
     }
 
-    /// The stack of another thread, which is stopped: the instruction, and what may have called it. What words of the
-    /// stack lead to is read, but for those that the caller does not allow.
+    /// The stack of another thread, which is stopped: the instruction, and what may have called it.
+    /// What words of the stack lead to is read, but for those that the caller does not allow.
     pub fn of_stopped(
         instruction: usize,
         pointer: usize,
@@ -143,7 +147,7 @@ impl Stack {
         stack
     }
 
-    /// Goes on by what lies on the stack from an address on and may be a return address.
+    /// Goes on by words of the stack, from an address on, that may be return addresses.
     fn guess(&mut self, mut from: usize, may_be: impl Fn(usize) -> bool) {
         let end = from.saturating_add(GUESS_REACH);
         while self.len() <= GUESSES
@@ -154,7 +158,7 @@ impl Stack {
         }
     }
 
-    /// The code of this library, where that is a file of its own; else nowhere.
+    /// The code of this library, where that is a separate file; else nowhere.
     pub fn own_code() -> (usize, usize) {
         let own = module_of(Stack::own_code as *const () as usize).filter(is_library);
         own.map_or((0, 0), |module| module.text)
@@ -162,7 +166,8 @@ impl Stack {
 
     /// The stack of the program's call that led here; where no frame pointer leads on, guesses.
     ///
-    /// `companion` says that the program called a library that belongs to this one, and that called us.
+    /// `companion` says that the program called a library that belongs to this one, and that called
+    /// us.
     #[inline(never)]
     pub fn of_caller(companion: bool) -> Stack {
         let here = here();
@@ -222,7 +227,7 @@ impl Stack {
         stack
     }
 
-    /// Goes on by frame pointers from a call whose return address lies at `slot`.
+    /// Goes on by frame pointers from a call whose return address is at `slot`.
     fn follow(&mut self, pointer: usize, register: usize, slot: usize) {
         let is_frame = |word: usize| {
             let distance = word.wrapping_sub(slot);
@@ -252,7 +257,7 @@ impl Stack {
     }
 }
 
-/// Whether this library is a file of its own, and not a part of the program.
+/// Whether this library is a separate file, and not a part of the program.
 fn is_library(module: &Module) -> bool {
     let path = module.path();
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
@@ -265,7 +270,7 @@ fn is_companion(module: &Module) -> bool {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).starts_with(b"libtoft")
 }
 
-/// The address of the first word of a range for which `is` says yes.
+/// The address of the first word of a range for which `is` returns true.
 fn find(from: usize, reach: usize, mut is: impl FnMut(usize) -> bool) -> Option<usize> {
     const PIECE: usize = 256;
     let from = from.next_multiple_of(WORD);
@@ -286,9 +291,9 @@ fn find(from: usize, reach: usize, mut is: impl FnMut(usize) -> bool) -> Option<
     None
 }
 
-/// The word of the stack that holds the return address of the program's call: the first behind a call into `code`,
-/// if that can be seen; else the first of all. What this library's frames leave unset may hold others from
-/// before.
+/// The word of the stack that holds the return address of the program's call: the first behind a
+/// call into `code`, if that can be seen; else the first of all. What this library's frames leave
+/// unset may hold others from before.
 fn find_call(
     pointer: usize,
     code: (usize, usize),

@@ -1,8 +1,8 @@
 //! Functions of a module by their names: from the symbol tables of its file.
 //!
-//! The file is mapped for as long as it is read; its names are nowhere else, where the program was not
-//! stripped, and for those that a library exports the loader's tables would do, but it is the loader's
-//! business how they look in memory. Nothing that is read is believed.
+//! The file is mapped for as long as it is read. Its names are nowhere else, where the program was
+//! not stripped. For names that a library exports the loader's tables would do, but their form in
+//! memory is the loader's business. Nothing that is read is believed.
 
 use super::module::Module;
 use crate::os::process::with_file;
@@ -16,8 +16,8 @@ const INDIRECT: u8 = 10;
 /// The longest path, and a zero.
 const PATH: usize = 512;
 
-/// Hands every function of the file that `module` was mapped from to `each`: its name, and its addresses as
-/// they are in this process. False where the file cannot be read.
+/// Hands every function of the file that `module` was mapped from to `each`: its name, and its
+/// addresses as they are in this process. False where the file cannot be read.
 pub fn for_each_function(module: &Module, mut each: impl FnMut(&[u8], usize, usize)) -> bool {
     let bias = module.bias();
     let mut fits = false;
@@ -74,7 +74,8 @@ fn part(file: &[u8], at: usize, bytes: usize) -> Option<&[u8]> {
     file.get(at..at.checked_add(bytes)?)
 }
 
-/// Name, address and bytes of each function of a 64-bit ELF file; one that both tables have comes twice.
+/// Name, address and bytes of each function of a 64-bit ELF file; one that both tables have comes
+/// twice.
 fn functions(file: &[u8], mut each: impl FnMut(&[u8], usize, usize)) -> Option<()> {
     if !file.starts_with(b"\x7fELF\x02") {
         return None;

@@ -6,9 +6,10 @@
 //!                 reaches above the stack pointer, or above the frame pointer
 //! ```
 //!
-//! They are read where they are mapped, by the kernel, which refuses what is not there; nothing in them is
-//! believed. Only the encodings that compilers write are known; of anything else the answer is nothing.
-//! `unwind/reader.rs` takes numbers out of a description, `unwind/cfi.rs` runs its program.
+//! They are read where they are mapped, by the kernel, which refuses what is not there; nothing in
+//! them is believed. Only the encodings that compilers write are known; of anything else the answer
+//! is nothing. `unwind/reader.rs` takes numbers out of a description, `unwind/cfi.rs` runs its
+//! program.
 
 mod cfi;
 mod reader;
@@ -19,7 +20,8 @@ use cfi::State;
 use reader::Bytes;
 
 const EH_FRAME: usize = 0x6474_e550;
-/// Version 1; the pointer from here in 32 bits; the count in 32 bits; the table from its start in 32 bits.
+/// Version 1; the pointer from here in 32 bits; the count in 32 bits; the table from its start in
+/// 32 bits.
 const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 /// Bytes of a description that are read at most.
 const MOST: usize = 768;
@@ -41,9 +43,9 @@ pub struct Frame {
 /// What a frame is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// So many bytes above the stack pointer, as it is when the call has returned.
+    /// The number of bytes above the stack pointer, as it is when the call has returned.
     AboveStack(usize),
-    /// So many bytes above the frame pointer.
+    /// The number of bytes above the frame pointer.
     AboveFrame(usize),
 }
 
@@ -52,7 +54,7 @@ pub enum Base {
 pub enum Pointer {
     /// Where it was: the function does not touch it.
     Untouched,
-    /// So many bytes below the frame's beginning.
+    /// The number of bytes below the frame's beginning.
     Below(usize),
     /// Elsewhere.
     Unknown,
@@ -68,7 +70,8 @@ pub fn frame_of(module: &Module, address: usize) -> Option<Frame> {
     describe(table_of(module)?, address)?.frame
 }
 
-/// The frame by the descriptions alone, from an address on and so many bytes: where there is no table to search in.
+/// The frame by the descriptions alone, given by address and bytes: where there is no table to
+/// search.
 pub fn frame_in(descriptions: (usize, usize), address: usize) -> Option<Frame> {
     let place = address.checked_sub(1)?;
     let (function, description) = look_through(descriptions, place)?;
@@ -127,7 +130,8 @@ fn frame_at(mut cie: Cie<'_>, mut fde: Bytes<'_>, until: u64) -> Option<Frame> {
     Some(Frame { base, pointer: state.pointer })
 }
 
-/// The last entry of the search table that begins at or before `place`: a function and its description.
+/// The last entry of the search table that begins at or before `place`: a function and its
+/// description.
 fn search(table: usize, place: usize) -> Option<(usize, usize)> {
     let mut header = [0u8; 12];
     if peek(table, &mut header) != header.len() || !header.starts_with(&HEADER) {
@@ -159,8 +163,8 @@ fn search(table: usize, place: usize) -> Option<(usize, usize)> {
         .last()
 }
 
-/// The function around `place`, and its description, out of all of them. Only those whose addresses are written as compilers
-/// do: in 32 bits, from here.
+/// The function around `place`, and its description, out of all of them. Only those whose addresses
+/// are written as compilers do: in 32 bits, from here.
 fn look_through((start, bytes): (usize, usize), place: usize) -> Option<(usize, usize)> {
     let end = start.checked_add(bytes)?;
     let mut piece = [0u8; 1024];
@@ -182,7 +186,8 @@ fn look_through((start, bytes): (usize, usize), place: usize) -> Option<(usize, 
         if length >= 0xffff_fff0 {
             return None;
         }
-        // Zero is the end of what one linker's input had; what has none before it is common to many.
+        // Zero is the end of what one linker's input had; what has none before it is common to
+        // many.
         if length > 0 && back != 0 {
             let function = (at + 8).wrapping_add_signed(word(2)?.cast_signed() as isize);
             if place.wrapping_sub(function) < word(3)? as usize {
@@ -354,7 +359,8 @@ mod tests {
             let address = (&raw const *site).addr();
             describe(table_of(&module_of(address).unwrap()).unwrap(), address).map(|it| it.bytes)
         };
-        // push rax; call; pop rax, as the assembler writes them; a return address belongs to the call before it.
+        // push rax; call; pop rax, as the assembler writes them; a return address belongs to the
+        // call before it.
         assert_eq!(extent(&unwind_test_saves_site), Some(1 + 1 + 5 + 1 + 1 + 1));
         assert!(extent(&unwind_test_stack_site).is_some_and(|bytes| bytes > 20));
         assert_eq!(extent(&unwind_test_none_site), None);

@@ -2,8 +2,8 @@
 
 use crate::os::process;
 
-/// A descriptor and what it has not been given yet. A line that fits the buffer goes in one call, so that
-/// lines of several processes do not run into each other.
+/// A descriptor and what it has not been given yet. A line that fits the buffer goes in one call,
+/// so that lines of several processes do not run into each other.
 #[derive(Debug)]
 pub struct Writer<const BYTES: usize = 1024> {
     descriptor: i32,
@@ -18,7 +18,7 @@ impl<const BYTES: usize> Writer<BYTES> {
         Writer { descriptor, buffer: [0; BYTES], len: 0, accepted: true }
     }
 
-    /// Begins anew with another descriptor, where the writer lies.
+    /// Begins again with another descriptor, in place.
     pub fn begin(&mut self, descriptor: i32) {
         (self.descriptor, self.len, self.accepted) = (descriptor, 0, true);
     }
@@ -95,7 +95,7 @@ impl<const BYTES: usize> Writer<BYTES> {
         self.text("\"")
     }
 
-    /// Writes what there is; says whether everything so far was taken.
+    /// Writes what there is; returns true if everything so far was taken.
     #[inline(never)]
     pub fn flush(&mut self) -> bool {
         let bytes = self.buffer.get(..self.len).unwrap_or(&[]);

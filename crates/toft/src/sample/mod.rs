@@ -13,10 +13,11 @@
 //! | `walk.rs` | a stack, by frame pointers |
 //! | `weight.rs` | what a sampled block stands for |
 //!
-//! Both tables grow and have no capacity but that of their address space; what they have mapped is bounded by the number of
-//! different stacks (512 bytes each) and by the most sampled blocks that ever lived at a time (32 bytes each), each times at
-//! most about four, as their levels double. No lock: entries of stacks are never taken out and hold what anybody may add to;
-//! an entry of a block belongs to who has the block, and passes with it.
+//! Both tables grow and have no capacity but that of their address space. What they have mapped is
+//! bounded by the number of different stacks (512 bytes each) and by the most sampled blocks that
+//! ever lived at a time (32 bytes each). Each counts at most about four times, as their levels
+//! double. No lock: entries of stacks are never taken out and hold what any thread may add to. An
+//! entry of a block belongs to the block's holder, and passes with it.
 //!
 //! Invariants:
 //! - S1 an entry's frames are there before its depth is, and never change.
@@ -36,8 +37,8 @@ use stack::{Entry, Sum, TRUNCATED, key};
 pub use walk::{Call, DEPTH, Trace};
 pub use weight::{OBJECT_BITS, Weight};
 
-/// A sampled block that lives. Written by who allocates it, and read by the one that frees it: the program has passed it
-/// from one to the other.
+/// A sampled block that lives. Written by who allocates it, and read by the one that frees it: the
+/// program has passed it from one to the other.
 #[repr(C)]
 #[derive(Debug)]
 struct Alive {
@@ -75,9 +76,10 @@ pub struct Sampled {
     pub depth: usize,
     /// Whether there is more that could not be had.
     pub truncated: bool,
-    /// Samples, the blocks that they stand for with [`OBJECT_BITS`] bits behind the point, and the bytes of these.
+    /// Samples, the blocks that they stand for with [`OBJECT_BITS`] bits behind the point, and the
+    /// bytes of these.
     pub had: [u64; 3],
-    /// The same of what was freed.
+    /// What was freed, as in `had`.
     pub freed: [u64; 3],
 }
 
@@ -110,7 +112,8 @@ unsafe impl Sync for Samples {}
 // SAFETY: as above; nothing is tied to a thread.
 unsafe impl Send for Samples {}
 
-/// A block that was taken out of those that live: the address of its stack's entry, and what it stands for.
+/// A block that was taken out of those that live: the address of its stack's entry, and what it
+/// stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct TakenOut {
     stack: u64,
@@ -129,7 +132,8 @@ impl Samples {
     /// Tables in the address space `window`.
     ///
     /// # Safety
-    /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object alone.
+    /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
+    ///    object alone.
     /// 2. `window` is address space for this object alone, and begins and ends with a page.
     pub unsafe fn new((start, end): (usize, usize), table: usize) -> Samples {
         // Blocks are at least as many as stacks, and much smaller.
@@ -153,8 +157,8 @@ impl Samples {
         unsafe { self.state.as_ref() }
     }
 
-    /// A chosen block of `size` bytes was allocated at `address`, with that stack. By the thread that allocates it,
-    /// before the program has it.
+    /// A chosen block of `size` bytes was allocated at `address`, with that stack. By the thread
+    /// that allocates it, before the program has it.
     pub fn had(&self, os: &impl Os, address: usize, weight: Weight, trace: &mut Trace) {
         let Some(state) = self.state() else { return };
         if self.counted(os, address, weight, trace).is_none() {
@@ -162,7 +166,8 @@ impl Samples {
         }
     }
 
-    /// So many chosen blocks, each of which stands for so much, were handed out without anybody being told.
+    /// So many chosen blocks, each of which stands for so much, were handed out without anybody
+    /// being told.
     pub fn lost(&self, blocks: usize, weight: Weight) {
         if let Some(state) = self.state() {
             (0..blocks).for_each(|_| state.missed.add(weight));
@@ -192,14 +197,14 @@ impl Samples {
         Some(())
     }
 
-    /// A block is freed of which that was said, or might have been. By the thread that frees it, before anybody can have
-    /// the address again.
+    /// A block is freed of which that was said, or might have been. By the thread that frees it,
+    /// before anybody can have the address again.
     pub fn freed(&self, address: usize) {
         self.count_freed(self.take_out(address));
     }
 
-    /// Takes a block out before its address can be anybody else's: it is freed, which `count_freed` counts, or stays after all,
-    /// and then `put_back` is told.
+    /// Takes a block out before its address can be anybody else's: it is freed, which `count_freed`
+    /// counts, or stays after all, and then `put_back` is told.
     pub fn take_out(&self, address: usize) -> Option<TakenOut> {
         let alive = self.blocks.find(address as u64)?;
         let stack = alive.stack.load(Relaxed);
@@ -213,14 +218,15 @@ impl Samples {
     pub fn count_freed(&self, taken: Option<TakenOut>) {
         let Some(taken) = taken else { return };
         let entry: *const Entry = core::ptr::with_exposed_provenance(taken.stack as usize);
-        // SAFETY: `counted` has put an entry's address there, in this thread or before the block came to it; entries
-        // live for ever.
+        // SAFETY: `counted` has put an entry's address there, in this thread or before the block
+        // came to it; entries live for ever.
         if let Some(entry) = unsafe { entry.as_ref() } {
             entry.freed.add(taken.weight);
         }
     }
 
-    /// What was taken out stays where it is. Where there is no memory for it any more it counts as freed.
+    /// What was taken out stays where it is. Where there is no memory for it any more it counts as
+    /// freed.
     pub fn put_back(&self, os: &impl Os, address: usize, taken: Option<TakenOut>) {
         let Some(TakenOut { stack, weight }) = taken else { return };
         let Ok(alive) = self.blocks.add(os, address as u64) else { return self.count_freed(taken) };
@@ -297,7 +303,7 @@ mod tests {
         let table = fake.address_space().start.next_multiple_of(1 << 40);
         fake.map(table, 4096).unwrap();
         let start = table + (1 << 30);
-        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
         let samples = unsafe { Samples::new((start, start + bytes), table) };
         (fake, samples)
     }
@@ -328,7 +334,7 @@ mod tests {
         assert_eq!(samples.check(), Ok(()));
         for block in 0..1000usize {
             samples.freed(0x10_0000 + 16 * block);
-            // Once more says nothing, nor does what was never sampled.
+            // A second time says nothing, nor does what was never sampled.
             samples.freed(0x10_0000 + 16 * block);
             samples.freed(0x20_0000 + 16 * block);
         }

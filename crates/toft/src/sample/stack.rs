@@ -29,17 +29,20 @@ impl Sum {
     }
 }
 
-/// A stack, and what was allocated and freed there. Any thread adds (`Relaxed`: numbers that belong to nothing else).
+/// A stack, and what was allocated and freed there. Any thread adds (`Relaxed`: numbers that belong
+/// to nothing else).
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Entry {
     /// A mixture of the frames.
     key: AtomicU64,
-    /// How many frames there are, and [`TRUNCATED`]; zero until they are there. Whoever brings the key writes the frames
-    /// and then this (`Release`), and who finds it zero does the same with the same: so nobody waits for a thread that is
-    /// interrupted in between, or that a fork has not brought along.
+    /// The number of frames, and [`TRUNCATED`]; zero until they are there. The thread that brings
+    /// the key writes the frames and then this (`Release`). A thread that finds it zero writes the
+    /// same values. So no thread waits for one that is interrupted in between, or that a fork has
+    /// not brought along.
     pub(super) about: AtomicU64,
-    /// Before `had`, so that a look from outside, which goes from the beginning on, mostly sees what was freed first.
+    /// Before `had`, so that a read from outside, from the beginning on, mostly sees what was freed
+    /// first.
     pub(super) freed: Sum,
     pub(super) had: Sum,
     pub(super) frames: [AtomicU64; DEPTH],
@@ -60,7 +63,7 @@ impl Entry {
         self.frames.iter().zip(frames).all(|(a, &b)| a.load(Relaxed) == b as u64)
     }
 
-    /// Makes it the entry of a stack, if it is new; says whether it is that.
+    /// Makes it the entry of a stack, if it is new; returns true if it is that.
     pub(super) fn is_for(&self, trace: &Trace) -> bool {
         let about = about(trace);
         match self.about.load(Acquire) {

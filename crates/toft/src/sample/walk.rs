@@ -1,11 +1,14 @@
 //! The stack of a sampled allocation, by frame pointers.
 //!
-//! Each frame pointer has to lead up, to a place that is aligned and not too far away, and there to the caller's and to a
-//! return address above it: `[frame] = caller's frame pointer, [frame + 8] = return address`. The words are read by the
-//! kernel, a piece of the stack at a time, which refuses what is not there: so nothing is asked of the loader or of an
-//! unwinder, a frame pointer that was written over leads to no fault, and a walk costs a system call for each KiB of stack.
+//! Each frame pointer has to lead up, to a place that is aligned and not too far away. There it has
+//! to find the caller's frame pointer and a return address above it: `[frame] = caller's frame
+//! pointer, [frame + 8] = return address`. The kernel reads the words, a piece of the stack at a
+//! time, and refuses what is not there. So the loader and an unwinder are not asked, and a frame
+//! pointer that was written over leads to no fault. A walk costs a system call for each KiB of
+//! stack.
 //!
-//! Where a program has no frame pointers the register holds anything: then a walk ends early, and says so.
+//! Where a program has no frame pointers the register holds anything: then a walk ends early, and
+//! says so.
 
 use crate::os::process::peek;
 use crate::report::{is_return, registers};
@@ -14,7 +17,8 @@ use crate::report::{is_return, registers};
 pub const DEPTH: usize = 54;
 /// The largest frame that is believed.
 const LARGEST_FRAME: usize = 1 << 20;
-/// Bytes above the stack pointer that are searched for the call, where it is not known where that is.
+/// Bytes above the stack pointer that are searched for the call, where it is not known where that
+/// is.
 const REACH: usize = 4096;
 /// Words that a form of `operator new` puts between its call and ours.
 const NEW: usize = 4 * WORD;
@@ -24,7 +28,8 @@ const LOWEST: usize = 4096;
 const WORD: usize = size_of::<usize>();
 const PIECE: usize = 1024;
 
-/// Where a call lies: the address of its return address, and what the frame pointer was; zeros where that is not known.
+/// Where a call lies: the address of its return address, and what the frame pointer was; zeros
+/// where that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// Address of the return address, or of something below it.
@@ -50,7 +55,8 @@ impl Trace {
         trace
     }
 
-    /// The stack of a call that returns to `site` and lies there. Makes unusual system calls: the caller holds a permit.
+    /// The stack of `call`, which returns to `site`. Makes unusual system calls: the caller holds a
+    /// permit.
     #[inline(never)]
     pub fn of_call(site: usize, call: Call) -> Trace {
         let mut trace = Trace::of_site(site);
@@ -79,8 +85,8 @@ impl Trace {
         self.truncated
     }
 
-    /// Ends the stack before the first word that does not lie behind an instruction that calls. Makes a system call for
-    /// each frame: for stacks that were not seen before.
+    /// Ends the stack before the first word that does not follow an instruction that calls. Makes a
+    /// system call for each frame: for stacks that were not seen before.
     pub fn verify(&mut self) {
         let good = self.frames().iter().skip(1).take_while(|&&word| is_return(word)).count();
         if good + 1 < self.depth {
@@ -95,8 +101,8 @@ impl Trace {
         true
     }
 
-    /// Goes on from a call whose return address lies at `slot`, and that came with that frame pointer. Says whether it has
-    /// come to the end.
+    /// Goes on from a call whose return address is at `slot`, and that came with that frame
+    /// pointer. Returns true if it has reached the end.
     fn follow(&mut self, words: &mut Words, slot: usize, frame: usize) -> bool {
         let (mut below, mut frame) = (slot, frame);
         while frame >= LOWEST {
@@ -122,8 +128,9 @@ fn leads_up(from: usize, to: usize) -> bool {
     to.is_multiple_of(WORD) && to > from && to - from < LARGEST_FRAME
 }
 
-/// Where the call lies that returns to `site`, and its frame pointer, out of what this library's frames have kept: the
-/// highest word that is the site, and of what lies below the lowest that leads to a frame above it.
+/// The place of the call that returns to `site`, and its frame pointer, out of what this library's
+/// frames have kept. The place is the highest word that is the site; the pointer is the lowest word
+/// below it that leads to a frame above it.
 fn find(words: &mut Words, site: usize) -> Option<(usize, usize)> {
     let (pointer, register) = registers();
     let places = || (pointer..pointer + REACH).step_by(WORD);

@@ -1,15 +1,16 @@
 //! What a sampled block stands for: as many blocks as one of its size is chosen of.
 //!
-//! Chosen bytes are a Poisson process (`bin/distance.rs`), so that a block of `size` bytes has one with probability
-//! `1 - exp(-size / interval)`. One over that, summed over those that were chosen, is on average their number, whatever the
-//! sizes; and each is counted with less scatter than by the number of its chosen bytes.
+//! Chosen bytes are a Poisson process (`bin/distance.rs`), so that a block of `size` bytes has one
+//! with probability `1 - exp(-size / interval)`. One over that, summed over those that were chosen,
+//! is on average their number, whatever the sizes; and each is counted with less scatter than by
+//! the number of its chosen bytes.
 
 /// Bits behind the point of [`Weight::objects`].
 pub const OBJECT_BITS: u32 = 16;
 /// Bits behind the point of a probability.
 const BITS: u32 = 63;
 const ONE: u128 = 1 << BITS;
-/// From so many intervals on a block is as good as always chosen.
+/// From this number of intervals on a block is as good as always chosen.
 const SURE: u128 = 44;
 
 /// What a sampled block stands for.
@@ -22,7 +23,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Of a block of so many bytes, where chosen bytes are `interval` apart, one at least.
+    /// Of a block of `size` bytes, where chosen bytes are `interval` apart, one at least.
     pub fn of(size: usize, interval: usize) -> Weight {
         let objects = (ONE << OBJECT_BITS) / chance(size, interval);
         let bytes = (objects * size as u128 + (1 << (OBJECT_BITS - 1))) >> OBJECT_BITS;

@@ -1,10 +1,11 @@
 //! What one thread remembers of call sites and their partitions, in exact mode.
 //!
-//! One word for each place: the site, and behind it its partition's number. A site has one place; who
-//! comes later takes it. Zero is a site of no partition, so that fresh memory is an empty cache.
+//! One word for each place: the site, and behind it its partition's number. A site has one place;
+//! who comes later takes it. Zero is a site of no partition, so that fresh memory is an empty
+//! cache.
 //!
 //! Written by the thread that has the heap, and by its signal handlers: a word is written whole, so
-//! what one reads is true, whoever has written it.
+//! what one reads is true, whichever of them has written it.
 
 use super::table::{NUMBER_BITS, NUMBER_MAX, key_of};
 use super::wrappers::STEP_FIRST;
@@ -28,7 +29,7 @@ impl Cache {
     /// The cache at an address.
     ///
     /// # Safety
-    /// 1. `BYTES` bytes that live for ever, begin as zero and are written by nobody else.
+    /// 1. `BYTES` bytes that live for ever, begin as zero and are written only by this value.
     #[inline(always)]
     pub unsafe fn at(address: usize) -> &'static Cache {
         // SAFETY: duty 1; all-zero is a `Cache`.
@@ -43,21 +44,23 @@ impl Cache {
         unsafe { self.places.get_unchecked(mixed % PLACES) }
     }
 
-    /// The same as `number`, by a branch that can be guessed.
+    /// As `number`, by a branch that can be guessed.
     #[inline(always)]
     pub fn remembered(&self, site: usize) -> Option<usize> {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
         (number < STEP_FIRST as u64).then_some(number as usize)
     }
 
-    /// The number of a site's partition; zero where it is not remembered, or the site is one of a wrapper.
+    /// The number of a site's partition; zero where it is not remembered, or the site is one of a
+    /// wrapper.
     #[inline(always)]
     pub fn number(&self, site: usize) -> usize {
         let number = self.place(site).load(Relaxed) ^ key_of(site);
         if number < STEP_FIRST as u64 { number as usize } else { 0 }
     }
 
-    /// The number of a site's partition, or the code of one of a wrapper; zero where it is not remembered.
+    /// The number of a site's partition, or the code of one of a wrapper; zero where it is not
+    /// remembered.
     #[inline(always)]
     pub fn code(&self, site: usize) -> usize {
         let code = self.place(site).load(Relaxed) ^ key_of(site);

@@ -1,6 +1,6 @@
 //! Call sites by a keyed hash.
 //!
-//! The key is random for each process, so nobody outside can tell which sites share a partition
+//! The key is random for each process, so an outsider cannot tell which sites share a partition
 //! (promise 17). The product of site and key is multiplied by its own upper half: of the product
 //! alone, sites at equal distances (the functions of a generated table, say) all collide together
 //! for one key in forty (decision 0008).

@@ -5,9 +5,10 @@
 //! exact   each site a partition of its own: a cache of each thread, and behind it a table of all
 //! ```
 //!
-//! Which of the two is chosen at the start ([`Options::is_exact`](crate::options::Options::is_exact)). In exact
-//! mode the hash sends every site to row 0, whose bins nobody ever fills: so malloc's fast path finds
-//! nothing, without an instruction that asks for the mode, and the slow path begins with the cache.
+//! Which of the two is chosen at the start
+//! ([`Options::is_exact`](crate::options::Options::is_exact)). In exact mode the hash sends every
+//! site to row 0, whose bins are never filled: so malloc's fast path finds nothing, without an
+//! instruction that asks for the mode, and the slow path begins with the cache.
 
 mod cache;
 mod hash;

@@ -5,22 +5,25 @@
 //! entry    site, 48 bits | partition, 16 bits      a word of its own for what else is known
 //! ```
 //!
-//! A site is looked for in a few places of each level, in order, and the first empty one is its own; where
-//! all are taken, in the next level. Nothing is ever taken out. So two threads that bring the same site at
-//! the same time compete for the same place, and one of them finds what the other has put there.
+//! A site is looked for in a few places of each level, in order, and the first empty one is its
+//! own; where all are taken, in the next level. Nothing is ever taken out. So two threads that
+//! bring the same site at the same time compete for the same place, and one of them finds what the
+//! other has put there.
 //!
-//! Row 0 is nobody's (see the [module](super)). The next ones are for sites that come when all partitions
-//! of their own are given out: they share these by a keyed hash, and no other site ever does. The rest are
-//! given out in order, the first of them to the groups of sites that [hints](super::Hints) tell of: `table/numbers.rs`.
+//! Row 0 is unowned (see the [module](super)). The next ones are for sites that come when all
+//! unshared partitions are given out: they share these by a keyed hash, and no other site ever
+//! does. The rest are given out in order, the first of them to the groups of sites that
+//! [hints](super::Hints) name: `table/numbers.rs`.
 //!
-//! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its caller's. Where that is
-//! found out late, the number is exchanged for such a one, once; the partition is never given out again.
+//! Numbers that no partition has say how to come from a site in a [wrapper](super::Wrappers) to its
+//! caller's. Where that is found out late, the number is exchanged for such a one, once; the
+//! partition is never given out again.
 //!
 //! Invariants:
 //! - T1 a site is in the table once at most.
 //! - T2 a number above the shared ones and those of groups is in the table once at most.
-//! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites that share one of the
-//!   first, `grouped` those that share one of a group.
+//! - T3 `given` counts the numbers given out, no fewer than are in the table; `merged` the sites
+//!   that share one of the first, `grouped` those that share one of a group.
 
 mod numbers;
 
@@ -45,15 +48,16 @@ const WINDOW: usize = 16;
 /// Levels at most: entries for half a billion sites.
 const LEVELS_MAX: u32 = 19;
 
-/// A site as it stands in a word. Of an address, all that tells it from others; of any other number, its
-/// low bits.
+/// A site as it stands in a word. Of an address, all that tells it from others; of any other
+/// number, its low bits.
 #[inline(always)]
 pub const fn key_of(site: usize) -> u64 {
     (site as u64) << NUMBER_BITS
 }
 
-/// The site that a program's own number stands for: no address of code has its highest bits. Numbers below 2^47
-/// are all different; of larger ones, those with the same remainder may be the same.
+/// The site that a program's own number stands for: no address of code has its highest bits.
+/// Numbers below 2^47 are all different; of larger ones, those with the same remainder may be the
+/// same.
 pub const fn site_of_token(token: u64) -> usize {
     const BITS: u32 = 47;
     let folded = token ^ (token >> BITS).wrapping_mul(0x5851_F42D_4C95_7F2D);
@@ -61,11 +65,12 @@ pub const fn site_of_token(token: u64) -> usize {
     (1 << 63 | 1 << BITS | low) as usize
 }
 
-/// One site. All zero is nobody's.
+/// One site. All zero is an unowned entry.
 #[repr(C)]
 #[derive(Debug)]
 struct Entry {
-    /// The site and its number. Any thread, by compare and exchange: once from nobody's, and the number seldom again.
+    /// The site and its number. Any thread, by compare and exchange: once from unowned, and the
+    /// number seldom again.
     word: AtomicU64,
     /// Nothing yet.
     more: AtomicU64,
@@ -146,8 +151,8 @@ impl Sites {
     /// A table of `partitions`, row 0 included, in the address space from `start` to `end`.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object
-    ///    alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
+    ///    object alone.
     /// 2. `start..end` is address space for this object alone.
     pub unsafe fn new(
         (start, end): (usize, usize),
@@ -177,7 +182,7 @@ impl Sites {
 
     fn state(&self) -> &State {
         debug_assert!(self.is_exact());
-        // SAFETY: `new` duty 1; all-zero is a `State`. Nobody asks where there is no table.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where there is no table.
         unsafe { &*self.state }
     }
 
@@ -187,8 +192,9 @@ impl Sites {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The number of a site's partition, which it gets if it has none yet; or what `code` says at that moment: a
-    /// code, or a group's number. Without memory for the table it shares one, this time.
+    /// The number of a site's partition, which it gets if it has none yet; or what `code` says at
+    /// that moment: a code, or a group's number. Without memory for the table it shares one, this
+    /// time.
     pub fn number(&self, os: &impl Os, site: usize, code: impl Fn() -> Option<usize>) -> usize {
         match self.find_or_add(os, site, &code) {
             Ok(word) => (word & NUMBER_MAX) as usize,
@@ -275,8 +281,9 @@ impl Sites {
         None
     }
 
-    /// A site turns out to be one of a wrapper, which `code` looks through. The partition that it had so far stays as
-    /// it is, and is nobody else's. Says whether it was this call that said so.
+    /// A site turns out to be one of a wrapper, which `code` looks through. The partition that it
+    /// had so far stays as it is, and no other site gets it. Returns true if this call made the
+    /// change.
     pub fn turn_into_code(
         &self,
         (number, entry): (usize, usize),
@@ -291,7 +298,8 @@ impl Sites {
         turned
     }
 
-    /// The same backwards, with a partition that nobody has had. Says whether it was this call that said so.
+    /// Reverses that, with a partition that was never used. Returns true if this call made the
+    /// change.
     pub fn turn_back(&self, (code, entry): (usize, usize), site: usize) -> bool {
         debug_assert!(code >= STEP_FIRST);
         let number = self.give(site);

@@ -1,19 +1,21 @@
-//! What tells a wrapper of malloc that nobody has named (`TOFT_WRAPPERS=auto`).
+//! What tells a wrapper of malloc that no option names (`TOFT_WRAPPERS=auto`).
 //!
-//! Blocks of several sizes are asked for at one return address, and many callers stand above it: then it is the
-//! callers who want the memory. Both is counted where malloc is slow anyway, for each site beside its entry in the table:
+//! Blocks of several sizes are asked for at one return address, and many callers stand above it:
+//! then it is the callers who want the memory. Both is counted where malloc is slow anyway, for
+//! each site beside its entry in the table:
 //!
 //! ```text
 //! a bin has nothing more      the class is noted               several classes: the function's frame is looked up once
 //! such a site's next calls    who stands above is noted        many callers: the site is a wrapper's from now on
 //! ```
 //!
-//! A function that is long is none, however many call it: it does something of its own, and is what a person looks for.
-//! So those above it are all up to the first that is long: where one wrapper calls another, the inner one has one caller.
-//! What the site has handed out until then stays where it is, in a partition that nobody else ever gets.
+//! A function that is long is none, however many call it: it does work besides, and is what a
+//! person looks for. So those above it are all up to the first that is long: where one wrapper
+//! calls another, the inner one has one caller. What the site has handed out until then stays where
+//! it is, in a partition that no other site ever gets.
 //!
-//! The words of a note are written by any thread, one by one: what is lost where two write at a time is counted a
-//! little later.
+//! The words of a note are written by any thread, one by one: what is lost where two write at a
+//! time is counted a little later.
 
 use crate::os::Os;
 use crate::region::{Carve, STEP};
@@ -62,7 +64,7 @@ pub struct Code {
     pub table: usize,
 }
 
-/// How whoever stands above a site is come by.
+/// How the caller above a site is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// It was not looked up yet.
@@ -89,7 +91,7 @@ pub struct Note {
     left: AtomicU32,
     /// How often a bin had nothing more.
     refills: AtomicU32,
-    /// Not before so many refills is it suspect again.
+    /// The number of refills before which it is not suspect again.
     next: AtomicU32,
 }
 
@@ -114,7 +116,8 @@ impl Way {
 }
 
 impl Note {
-    /// A bin of a class had nothing more. Whether calls of the site are to be looked at from now on.
+    /// A bin of a class had nothing more. Whether calls of the site are to be looked at from now
+    /// on.
     pub fn came(&self, class: usize) -> bool {
         let bit = 1 << (class % 64);
         let classes = self.classes.load(Relaxed) | bit;
@@ -126,7 +129,7 @@ impl Note {
             && self.left.load(Relaxed) == 0
             && self.way() != Way::Never;
         if due {
-            // Later and later: whoever calls may come late.
+            // Later and later: new callers may come late.
             self.next.store(refills.saturating_mul(2), Relaxed);
         }
         due
@@ -194,11 +197,12 @@ impl Watch {
         Watch { base: 0, limit: 0, state: core::ptr::null() }
     }
 
-    /// Notes in the address space from `start` to `end`: for as many entries of the table of sites as there is room.
+    /// Notes in the address space from `start` to `end`: for as many entries of the table of sites
+    /// as there is room.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object
-    ///    alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
+    ///    object alone.
     /// 2. `start..end` is address space for this object alone.
     pub unsafe fn new((start, end): (usize, usize), tables: usize) -> Watch {
         let limit = (end - start).saturating_sub(KEPT_BYTES) / size_of::<Note>();
@@ -212,7 +216,7 @@ impl Watch {
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `new` duty 1; all-zero is a `State`. Nobody asks where nothing is noted.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where nothing is noted.
         unsafe { &*self.state }
     }
 
@@ -227,7 +231,8 @@ impl Watch {
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
 
-    /// The same, which is made if there is none. `None` without memory: then nothing is found there.
+    /// The note of an entry, which is made if there is none. `None` without memory: then nothing is
+    /// found there.
     pub fn note_for(&self, os: &impl Os, entry: usize) -> Option<&Note> {
         if let Some(note) = self.note(entry) {
             return Some(note);
@@ -248,7 +253,7 @@ impl Watch {
         let key = (address as u64) << WAY_BITS;
         let number = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - WAYS.trailing_zeros());
         let at = self.base + number as usize * size_of::<AtomicU64>();
-        // SAFETY: `new` duty 2, below what is mapped; a word of its own, of which zero is nobody's.
+        // SAFETY: `new` duty 2, below what is mapped; a separate word, of which zero is unowned.
         let place: &AtomicU64 = unsafe { &*core::ptr::with_exposed_provenance(at) };
         let word = place.load(Relaxed);
         if word != 0 && word >> WAY_BITS == key >> WAY_BITS {
@@ -259,7 +264,7 @@ impl Watch {
         way
     }
 
-    /// The code that an address lies in: what is kept of it, or what `code` says.
+    /// The code that contains an address: what is kept of it, or what `code` returns.
     pub fn code_at(&self, address: usize, code: impl FnOnce() -> Option<Code>) -> Option<Code> {
         if self.state().notes.mapped() < KEPT_BYTES {
             return code();
@@ -272,8 +277,8 @@ impl Watch {
         let taken = self.state().files.load(Relaxed) as usize;
         for number in 0..taken.min(FILES) {
             let file = file(number);
-            // publish file: pairs with the store below. One of which the end is zero is not written yet; or never will be,
-            // where a child was forked meanwhile.
+            // publish file: pairs with the store below. One of which the end is zero is not written
+            // yet; or never will be, where a child was forked meanwhile.
             let end = file.end.load(Acquire);
             let (start, table) = (file.start.load(Relaxed), file.table.load(Relaxed));
             if (start..end).contains(&address) {
@@ -376,7 +381,7 @@ mod tests {
         let tables = fake.address_space().start.next_multiple_of(1 << 40);
         fake.map(tables, 4096).unwrap();
         let start = tables + (1 << 30);
-        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
         let watch = unsafe { Watch::new((start, start + (1 << 20)), tables) };
         assert!(watch.note(5).is_none(), "nothing is mapped yet");
         let note = watch.note_for(&fake, 5).unwrap();
@@ -394,7 +399,8 @@ mod tests {
         };
         assert_eq!((code(105, 100), code(109, 777), code(110, 110)), (100, 100, 110));
         assert_eq!(watch.code_at(5, || None), None);
-        // A child was forked when another thread had taken a place and not written it yet: what comes later is kept.
+        // A child was forked when another thread had taken a place and not written it yet: what
+        // comes later is kept.
         watch.state().files.fetch_add(1, Relaxed);
         assert_eq!((code(125, 120), code(125, 777)), (120, 120));
         (0..2 * FILES).for_each(|i| assert_eq!(code(5000 + 10 * i, 5000 + 10 * i), 5000 + 10 * i));

@@ -1,16 +1,17 @@
 //! Functions that only hand on what malloc gives them: `xmalloc`, `g_malloc`, `__rust_alloc`.
 //!
-//! Their names are given (`TOFT_WRAPPERS`), or they are [found](super::Watch). When a call site is seen for the first time, the symbols of the file
-//! that it lies in are read, once for each file, and the functions that fit are kept here. A site in one of them
-//! does not tell who wanted the memory: the caller of that function does. Where its return address lies is a
-//! distance from the stack pointer that the file's unwind tables state, so that from then on it is one load.
+//! Their names are given (`TOFT_WRAPPERS`), or they are [found](super::Watch). When a call site is
+//! seen for the first time, the symbols of its file are read, once for each file, and the functions
+//! that fit are kept here. A site in one of them does not tell who wanted the memory: the caller of
+//! that function does. Its return address is a distance from the stack pointer that the file's
+//! unwind tables state, so that from then on it is one load.
 //!
 //! ```text
 //! record   (start, end)  a function that is looked through      (start, end | 1)  code whose symbols were read
 //! ```
 //!
-//! Records are only ever added; one that is zero is not written yet. Two threads may both read a file: its records
-//! are there twice then, and that is all.
+//! Records are only ever added; one that is zero is not written yet. Two threads may both read a
+//! file: its records are there twice then, and that is all.
 
 use crate::experiment::UNWIND_TABLES;
 use crate::options::Names;
@@ -22,8 +23,8 @@ use crate::report::{
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// What is to be done at a site of a wrapper to come to the return address of its caller: codes behind the
-/// numbers of partitions.
+/// What is to be done at a site of a wrapper to reach the return address of its caller: codes after
+/// the numbers of partitions.
 ///
 /// ```text
 /// 1 | where the caller's frame pointer is, 4 bits | words up to the return address, 11 bits
@@ -34,17 +35,19 @@ pub const BY_FRAME: usize = 0xffff;
 const DISTANCE_BITS: u32 = 11;
 /// The largest distance in words: a frame of 16 KiB.
 const WORDS_MOST: usize = (1 << DISTANCE_BITS) - 1;
-/// Where the caller's frame pointer is: in its register; so many words below the end of the frame; or nobody knows.
+/// Where the caller's frame pointer is: in its register; that number of words below the end of the
+/// frame; or unknown.
 const UNTOUCHED: usize = 0;
 const UNKNOWN: usize = 15;
 
-/// No return address is looked for further above that of the call, however many levels are between them: what was
-/// learnt may be of code that is no more, and then leads to any word.
+/// No return address is looked for further above that of the call, however many levels are between
+/// them: what was learnt may be of code that is no more, and then leads to any word.
 pub const REACH: usize = 16 << 10;
 
 const WORD: usize = size_of::<usize>();
 
-/// Where a return address lies, and the frame pointer that belongs to it: zero, where it is not known.
+/// Where a return address lies, and the frame pointer that belongs to it: zero, where it is not
+/// known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Address of the return address.
@@ -54,12 +57,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the return address of the function that the call was in, by a code; not above `limit`.
+    /// The place of the return address of the function that the call was in, by a code; not above
+    /// `limit`.
     ///
     /// # Safety
-    /// 1. The code is of the site that lies at this place, and the call has not returned. (A library that was unloaded
-    ///    since, with another at its place, breaks that: then words between the place and `limit` are read, and it
-    ///    faults where the thread's stack ends before.)
+    /// 1. The code is of the site at this place, and the call has not returned. (A library that was
+    ///    unloaded since, with another at its place, breaks that: then words between the place and
+    ///    `limit` are read, and it faults where the thread's stack ends before.)
     #[inline(always)]
     pub unsafe fn above(self, code: usize, limit: usize) -> Option<Place> {
         if code != BY_FRAME {
@@ -70,14 +74,16 @@ impl Place {
             let frame = match (code - STEP_FIRST) >> DISTANCE_BITS {
                 UNTOUCHED => self.frame,
                 UNKNOWN => 0,
-                // SAFETY: duty 1: the unwind tables say that the function has saved it there, in its frame.
+                // SAFETY: duty 1: the unwind tables say that the function has saved it there, in
+                // its frame.
                 below => unsafe {
                     *core::ptr::with_exposed_provenance::<usize>(stack + WORD - below * WORD)
                 },
             };
             return Some(Place { stack, frame });
         }
-        // Above the word that it points to, which is the frame pointer before it. It never goes down; nor up for long.
+        // Above the word that it points to, which is the frame pointer before it. It never goes
+        // down; nor up for long.
         let near = self.stack < self.frame && self.frame < limit;
         if !near || !self.frame.is_multiple_of(WORD) {
             return None;
@@ -87,17 +93,19 @@ impl Place {
         Some(Place { stack: self.frame + WORD, frame })
     }
 
-    /// Whether the frame pointer leads to a return address from here, not above `limit`: then [`BY_FRAME`] is a code for
-    /// the site, though nothing says so. Makes an unusual system call: the caller holds a permit.
+    /// Whether the frame pointer leads to a return address from here, not above `limit`: then
+    /// [`BY_FRAME`] is a code for the site, though nothing says so. Makes an unusual system call:
+    /// the caller holds a permit.
     ///
     /// # Safety
     /// 1. A place that a call has been given, or that `above` has made of one.
     pub unsafe fn has_frame(self, limit: usize) -> bool {
-        // SAFETY: (1) words of the thread's stack between the place and the limit, whatever they are.
+        // SAFETY: (1) words of the thread's stack between the place and the limit, whatever they
+        // are.
         unsafe { self.above(BY_FRAME, limit).is_some_and(|above| is_return(above.site())) }
     }
 
-    /// The return address that lies there.
+    /// The return address at this place.
     ///
     /// # Safety
     /// 1. A place that a call has been given, or that `above` has made of one.
@@ -121,10 +129,10 @@ struct Record {
 struct State {
     /// Records taken. Any thread.
     count: AtomicU32,
-    /// Sites that lie in wrappers, and could be looked through. Any thread.
+    /// Sites in wrappers that could be looked through. Any thread.
     sites: AtomicU32,
-    /// One from when a record found no room: nothing is learnt of files that were not read until then, because it could
-    /// not be remembered that they were. Any thread.
+    /// One from when a record found no room: nothing is learnt of files that were not read until
+    /// then, because it could not be remembered that they were. Any thread.
     full: AtomicU32,
     records: Carve,
 }
@@ -146,7 +154,7 @@ impl Wrappers {
     /// Bytes of tables that `new` needs, zeroed.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Nobody looks through anything.
+    /// No function is looked through.
     pub const fn none() -> Wrappers {
         Wrappers { base: 0, limit: 0, state: core::ptr::null() }
     }
@@ -154,8 +162,8 @@ impl Wrappers {
     /// Records in the address space from `start` to `end`.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this object
-    ///    alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
+    ///    object alone.
     /// 2. `start..end` is address space for this object alone.
     pub unsafe fn new((start, end): (usize, usize), tables: usize) -> Wrappers {
         let limit = (end - start) / size_of::<Record>();
@@ -169,7 +177,7 @@ impl Wrappers {
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `new` duty 1; all-zero is a `State`. Nobody asks where there are none.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where there are none.
         unsafe { &*self.state }
     }
 
@@ -200,7 +208,7 @@ impl Wrappers {
         record.end.store(end, Release);
     }
 
-    /// Whether a site lies in a wrapper; `None` where the symbols there have not been read.
+    /// Whether a site is in a wrapper; `None` if the symbols there have not been read.
     fn of_site(&self, site: usize) -> Option<bool> {
         let state = self.state();
         let mapped = state.records.mapped() / size_of::<Record>();
@@ -220,9 +228,9 @@ impl Wrappers {
         known
     }
 
-    /// The code of a site that is new, if it lies in a wrapper that was named and can be looked through. `by_frame` says
-    /// whether the frame pointer leads on, where the unwind tables do not say how. Makes unusual system calls: the caller
-    /// holds a permit.
+    /// The code of a site that is new, if it is in a wrapper that was named and can be looked
+    /// through. `by_frame` returns true if the frame pointer leads on, where the unwind tables do
+    /// not tell how. Makes unusual system calls: the caller holds a permit.
     #[cold]
     #[inline(never)]
     pub fn code_of(
@@ -255,7 +263,7 @@ impl Wrappers {
                 self.add(os, start, (end + 1) & !1);
             }
         });
-        // Whether or not they could be read: so that nobody tries again.
+        // Whether or not they could be read: so that no thread tries again.
         let (start, end) = module.text;
         self.add(os, start, end | 1);
     }
@@ -333,7 +341,7 @@ mod tests {
         assert!(beyond(framed, Base::AboveFrame(16), Pointer::Below(16), at(41)).is_some());
     }
 
-    /// Without room for the marker, whoever comes next would read all symbols of the file again.
+    /// Without room for the marker, the next caller would read all symbols of the file again.
     #[test]
     fn what_could_not_be_remembered_is_not_read_again() {
         let os = crate::os::Linux::detect();

@@ -1,5 +1,5 @@
-//! Slabs that are set aside: what they have that was never touched, or has been given back, does not
-//! count against the limit, and malloc must ask before it draws from them again.
+//! Slabs that are set aside: what they have that was never touched, or has been given back, does
+//! not count against the limit, and malloc must ask before it draws from them again.
 //!
 //! ```text
 //!            set_aside               call_back
@@ -8,14 +8,15 @@
 //!                                                         it again
 //! ```
 //!
-//! Only slots that the owner has claimed may be handed out meanwhile; so when every thread has passed a
-//! barrier after `set_aside`, what is neither claimed nor touched stays so until the slab is called
-//! back, unless its owner was in the middle of claiming, which can be seen. Nobody but the owner calls
-//! a slab back, so that it never takes one for full that was aside a moment ago.
+//! Only slots that the owner has claimed may be handed out meanwhile. So when every thread has
+//! passed a barrier after `set_aside`, what is neither claimed nor touched stays so until the slab
+//! is called back. The exception is an owner in the middle of claiming, which can be seen. Only the
+//! owner calls a slab back, so that it never takes one for full that was aside a moment ago.
 //!
-//! Who calls a slab back adds to the count what it takes out of `uncounted`, and whoever puts something
-//! there looks afterwards whether the slab still is aside, and takes it out again if not. So the count
-//! and all that is uncounted come to the same sum at every moment at which nobody is about it.
+//! A thread that calls a slab back adds to the count what it takes out of `uncounted`. A thread
+//! that puts something there checks afterwards if the slab still is aside, and takes it out again
+//! if not. So the count and all that is uncounted add up to the same sum at every moment at which
+//! no thread is about it.
 
 use super::slab::{ASIDE, AWAKE, GROUP_SLOTS, GROUPS, Slab};
 use super::states::{REMOTE_CLEAN, SOILED, TAKEN};
@@ -38,7 +39,7 @@ impl Slab {
         self.awake.load(SeqCst) == ASIDE
     }
 
-    /// Sets the slab aside. Says whether it is.
+    /// Sets the slab aside. Returns true if it is.
     pub fn set_aside(&self) -> bool {
         let before = self.awake.compare_exchange(AWAKE, ASIDE, SeqCst, Relaxed);
         before.map_or_else(|now| now == ASIDE, |_| true)
@@ -50,8 +51,8 @@ impl Slab {
         let _ = self.awake.compare_exchange(ASIDE, AWAKE, SeqCst, Relaxed);
     }
 
-    /// Whether counting the slab would come to nothing new: since that was done last, no slot was freed,
-    /// no pages went, and nobody was let draw from it.
+    /// Whether counting the slab would find nothing new: since that was done last, no slot was
+    /// freed, no pages went, and no thread was let draw from it.
     pub fn is_counted(&self) -> bool {
         if self.is_dormant() {
             return self.uncounted() == self.slot_bytes();
@@ -59,14 +60,14 @@ impl Slab {
         self.counted_at.load(Relaxed) == self.freed_so_far()
     }
 
-    /// The slab is about to be counted exactly: what was freed since its pages were last given back makes
-    /// that void, at once or later.
+    /// The slab is about to be counted exactly: what was freed since its pages were last given back
+    /// makes that void, at once or later.
     pub fn note_count(&self) {
         // pairs: counted no more. Who overwrites that, sees in the states what went.
         self.counted_at.swap(self.tidy_at.load(Relaxed), AcqRel);
     }
 
-    /// Counting the slab may come to less than it did.
+    /// Counting the slab may give less than it did.
     pub fn is_not_counted(&self) {
         // counted no more.
         self.counted_at.store(0, Release);
@@ -77,18 +78,19 @@ impl Slab {
         self.uncounted.load(Acquire) as usize
     }
 
-    /// The same, which count from here on: the caller adds them.
+    /// Takes the bytes that do not count, which count from here on: the caller adds them.
     pub fn count_again(&self) -> usize {
         if self.uncounted.load(SeqCst) == 0 { 0 } else { self.uncounted.swap(0, AcqRel) as usize }
     }
 
-    /// So many bytes, at most all, do not count from here on: the caller takes them off. Says how many
-    /// have not counted before, which the caller adds.
+    /// `bytes` bytes, at most all, do not count from here on: the caller takes them off. Returns
+    /// the number that have not counted before, which the caller adds.
     pub fn leave_uncounted(&self, bytes: usize) -> usize {
         self.uncounted.swap(bytes as u32, SeqCst) as usize
     }
 
-    /// Bytes that `count_again` has named, and that the caller has not added, do not count after all.
+    /// Bytes that `count_again` has named, and that the caller has not added, do not count after
+    /// all.
     pub fn count_less(&self, bytes: usize) {
         self.uncounted.fetch_add(bytes as u32, SeqCst);
     }
@@ -109,7 +111,7 @@ impl Slab {
         0
     }
 
-    /// Bytes of whole pages within the slots of which nobody has written a byte since they were zero,
+    /// Bytes of whole pages within the slots in which no byte was written since they were zero,
     /// those of claimed slots left out.
     pub fn untouched_bytes(&self, page: usize) -> usize {
         let claim = self.claimed();

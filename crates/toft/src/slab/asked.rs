@@ -1,8 +1,9 @@
-//! What was asked for, slot by slot, in the hardened build: bytes of the slot behind the block's end.
+//! The requested sizes, slot by slot, in the hardened build: bytes of the slot after the block's
+//! end.
 //!
-//! It lies in the descriptor, out of the program's reach, and says two things: where the block ends,
-//! and whether the slot was ever handed out. The default build keeps nothing of it: there a block is
-//! its whole slot.
+//! It is in the descriptor, out of the program's reach, and tells two things: where the block ends,
+//! and whether the slot was ever handed out. The default build keeps nothing of it: there a block
+//! is its whole slot.
 
 use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, SLOTS_MAX, Slab};
@@ -14,13 +15,15 @@ use crate::sync::{AtomicU16, Settled};
 /// Slots of which something is kept.
 const KEPT: usize = if HARDENED && !cfg!(loom) { SLOTS_MAX } else { 0 };
 
-/// Bytes behind the end of each block; zero, where the slot was never handed out. Written by the
-/// holder of the slab before it hands out the slot, and by whoever resizes the block; read by who
-/// frees it, to whom the program has handed it over. With AWAY, in between, by the holder who claims the slot.
+/// Bytes after the end of each block; zero if the slot was never handed out. Written by the holder
+/// of the slab before it hands out the slot, and by the thread that resizes the block; read by the
+/// freeing thread, to which the program has handed it over. With AWAY, in between, by the holder
+/// who claims the slot.
 pub(super) type Slacks = [AtomicU16; KEPT];
 
-/// Set beside the slack of a small slot that is claimed, where its pages have gone since the program had it: malloc
-/// finds by the word it reads anyway that the page is to be written to first. Slacks of small slots are less.
+/// Set beside the slack of a small slot that is claimed, where its pages have gone since the
+/// program had it: malloc finds by the word it reads anyway that the page is to be written to
+/// first. Slacks of small slots are less.
 const AWAY: u16 = 1 << 15;
 
 const _: () = assert!(SMALL_MAX < AWAY as usize);
@@ -35,39 +38,40 @@ impl Slab {
         size.saturating_sub(slack)
     }
 
-    /// Bytes of a slot behind a block of so many bytes: of a small block at a very large alignment, what can
-    /// be remembered, so that more may be used.
+    /// Bytes of a slot after a block of `bytes`: of a small block at a very large alignment, what
+    /// can be remembered, so that more may be used.
     #[inline(always)]
     pub fn slack_for(&self, bytes: usize) -> usize {
         self.bytes().saturating_sub(bytes).clamp(SLACK_MIN, u16::MAX as usize)
     }
 
-    /// Bytes behind the end of the block that a live slot has; zero, where nobody ever had it.
+    /// Bytes after the end of the block that a live slot has; zero if it was never handed out.
     #[inline(always)]
     pub fn slack(&self, slot: usize) -> usize {
         debug_assert!(slot < SLOTS_MAX);
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened build.
+            // SAFETY: no slab has more than SLOTS_MAX slots, of which each has one in the hardened
+            // build.
             unsafe { self.slacks.get_unchecked(slot) }.load(Relaxed) as usize
         }
     }
 
-    /// The same of a slot that nobody else has.
+    /// As `slack`, of a slot that only the caller has.
     #[inline(always)]
     pub fn own_slack(&self, slot: usize) -> usize {
         debug_assert!(slot < SLOTS_MAX);
         if KEPT == 0 {
             0
         } else {
-            // SAFETY: as in `slack`. (1) who has the slot writes it, and that is the caller, or the program has a pointer
-            // that it was not given, or gave it to two who free it.
+            // SAFETY: as in `slack`. (1) who has the slot writes it, and that is the caller, or the
+            // program has a pointer that it was not given, or gave it to two who free it.
             unsafe { self.slacks.get_unchecked(slot).settled() as usize }
         }
     }
 
-    /// The program gets a slot of which it leaves so many bytes.
+    /// The program gets a slot of which it leaves `slack` bytes.
     #[inline(always)]
     pub fn set_slack(&self, slot: usize, slack: usize) {
         debug_assert!(slot < SLOTS_MAX);
@@ -89,9 +93,9 @@ impl Slab {
         self.owner.load(Relaxed) == heap
     }
 
-    /// Takes a slot back as `put` does, where nothing follows from it and no slot beside it may be armed: else it says no,
-    /// and has done nothing. The slot is named by its number and the descriptor's address, added, because its state lies so
-    /// far from there. Owner only.
+    /// Takes a slot back as `put` does, where nothing follows from it and no slot beside it may be
+    /// armed: else it says no, and has done nothing. The slot is named by its number and the
+    /// descriptor's address, added, because its state lies so far from there. Owner only.
     ///
     /// # Safety
     /// 1. `entry` is the sum of this descriptor's address and of the number of a slot.
@@ -105,7 +109,8 @@ impl Slab {
         };
         // pairs: armed.
         let beside = state(states + 1).load(Acquire) | state(states - 1).load(Acquire);
-        // SAFETY: (1) only the owner writes states and touches the credit, and the caller is the owner.
+        // SAFETY: (1) only the owner writes states and touches the credit, and the caller is the
+        // owner.
         unsafe {
             if beside & super::states::ARMED_BIT != 0
                 || state(states).settled() != QUARANTINED
@@ -122,7 +127,7 @@ impl Slab {
         true
     }
 
-    /// The same, where states are no bytes of the descriptor, or that is not looked at.
+    /// Returns false: states are no bytes of the descriptor here, or that is not checked.
     #[cfg(any(loom, miri))]
     pub unsafe fn put_plainly(&self, _entry: usize) -> bool {
         false
@@ -131,12 +136,13 @@ impl Slab {
     /// Whether the program has had the slot, and its pages have not gone since. No, where in doubt.
     #[inline(always)]
     pub fn is_there(&self, slot: usize) -> bool {
-        // One comparison with zero: with AWAY it is negative, and of a medium slot with as large a slack.
+        // One comparison with zero: with AWAY it is negative, and of a medium slot with as large a
+        // slack.
         (self.own_slack(slot) as i16) > 0
     }
 
-    /// Remembers which of the small slots that are being claimed have lost their pages since the program had them. Owner,
-    /// who has not handed them out yet.
+    /// Remembers which of the small slots that are being claimed have lost their pages since the
+    /// program had them. Owner, who has not handed them out yet.
     #[inline(always)]
     pub(super) fn note_away(&self, group: usize, claim: u64) {
         if KEPT != 0 {
@@ -151,7 +157,7 @@ impl Slab {
     fn note_clean(&self, group: usize, mut clean: u64) {
         while clean != 0 {
             let slot = group * GROUP_SLOTS + clean.trailing_zeros() as usize;
-            // What nobody ever had says so already.
+            // What was never handed out shows that already.
             if self.was_handed_out(slot) {
                 self.set_slack(slot, self.slack(slot) | usize::from(AWAY));
             }
@@ -164,14 +170,15 @@ impl Slab {
         self.state_of(slot).load(Relaxed) == QUARANTINED
     }
 
-    /// Takes a live slot from the program, before it becomes free: whoever succeeds has it alone, but for another
-    /// thread that frees it at the same moment. That one finds out, in `has_taken`, as a rule; else it is named when both
-    /// leave their quarantines. An exchange would tell always, and cost every free as much as all of its checks. Owner
-    /// of the slab.
+    /// Takes a live slot from the program, before it becomes free. The thread that succeeds has it
+    /// alone, but for another that frees it at the same moment. That one finds out, in `has_taken`,
+    /// as a rule; else it is named when both leave their quarantines. An exchange would tell
+    /// always, and cost every free as much as all of its checks. Owner of the slab.
     #[inline(always)]
     pub fn take_own(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
-        // SAFETY: (1) of what the program has, only the owner writes the state, and the caller is the owner.
+        // SAFETY: (1) of what the program has, only the owner writes the state, and the caller is
+        // the owner.
         let live = unsafe { state.settled() } == LIVE;
         if live {
             state.store(QUARANTINED, Relaxed);
@@ -179,14 +186,14 @@ impl Slab {
         live
     }
 
-    /// The same, for any thread; `has_taken` comes behind it.
+    /// As `take_own`, for any thread; `has_taken` follows it.
     #[inline(always)]
     pub fn take_others(&self, slot: usize) -> bool {
         self.state_of(slot).compare_exchange(LIVE, BEING_FREED, AcqRel, Relaxed).is_ok()
     }
 
-    /// Whoever has taken a slot by `take_others` has cleared it. Says no where its owner has freed it as well: it had seen
-    /// it live, and has written over the state since.
+    /// The thread that took a slot by `take_others` has cleared it. Says no where its owner has
+    /// freed it as well: it had seen it live, and has written over the state since.
     #[inline(always)]
     pub fn has_taken(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
@@ -214,7 +221,8 @@ impl Slab {
             LIVE if !self.is_remote(slot) && self.was_handed_out(slot) => {
                 SlotCare::Canary(self.block_bytes(slot))
             }
-            // Of another thread's frees, those that have left its quarantine: what goes in may not be clear yet.
+            // Of another thread's frees, those that have left its quarantine: what goes in may not
+            // be clear yet.
             QUARANTINED if self.is_remote(slot) => SlotCare::Zero,
             DIRTY | ZERO_CLEAN if self.was_handed_out(slot) => SlotCare::Zero,
             ARMED => SlotCare::Pattern,
@@ -238,8 +246,8 @@ mod tests {
         slab
     }
 
-    /// What is claimed of a small slab says of each slot whether its pages have gone since the program had it; and what
-    /// the block was, whether they have or not.
+    /// What is claimed of a small slab says of each slot whether its pages have gone since the
+    /// program had it; and what the block was, whether they have or not.
     #[test]
     fn a_claim_knows_whose_pages_have_gone() {
         let slab = slab();
@@ -247,7 +255,7 @@ mod tests {
         for slot in 0..slots {
             let state = if slot % 3 == 0 { DIRTY } else { ZERO_CLEAN };
             slab.state_of(slot).store(state, Relaxed);
-            // Of every fifth nobody ever knew.
+            // Every fifth was never handed out.
             slab.set_slack(slot, if slot % 5 == 0 { 0 } else { 14 });
         }
         slab.fresh.store(slots as u16, Relaxed);
@@ -291,7 +299,8 @@ mod tests {
         }
     }
 
-    /// The owner has seen the slot live, another thread takes it, and the owner writes over the state.
+    /// The owner has seen the slot live, another thread takes it, and the owner writes over the
+    /// state.
     #[test]
     fn whoever_frees_what_its_owner_frees_at_the_same_moment_finds_out() {
         let slab = slab();
@@ -299,7 +308,7 @@ mod tests {
         assert!(!slab.take_own(3) && !slab.take_others(3) && !slab.bury(3));
         slab.state_of(3).store(QUARANTINED, Relaxed);
         assert!(!slab.has_taken(3));
-        // Nobody else does.
+        // No other thread does.
         assert!(slab.take_others(4) && slab.has_taken(4) && slab.is_quarantined(4));
         assert!(slab.take_own(5) && !slab.take_others(5) && slab.is_quarantined(5));
     }

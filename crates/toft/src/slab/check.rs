@@ -38,8 +38,9 @@ impl Slab {
         self.check_where(false)
     }
 
-    /// The same in the child of a fork, of a slab whose thread may have been stopped between two steps that take no seat:
-    /// in malloc a slot is claimed and live then, in free one that is free was not counted.
+    /// As `check`, in the child of a fork, of a slab whose thread may have been stopped between two
+    /// steps that take no seat. In malloc a slot is claimed and live then, in free one that is free
+    /// was not counted.
     pub fn check_cut_off(&self) -> Result<(), Violation> {
         self.check_where(true)
     }
@@ -92,9 +93,10 @@ impl Slab {
         Ok(())
     }
 
-    /// Verifies what holds at every moment, whoever is at the slab: of I1 what is written once, of I2, I3 and I5 what
-    /// no step of malloc, free or the reclaimer breaks, and I10. Any thread. Two words that are read one after the
-    /// other may be of two moments, so what does not hold once may hold the next time.
+    /// Verifies what holds at every moment, with threads at the slab: of I1 what is written once,
+    /// of I2, I3 and I5 what no step of malloc, free or the reclaimer breaks, and I10. Any thread.
+    /// Two words that are read one after the other may be of two moments, so a check that fails
+    /// once may hold the next time.
     #[cfg(not(loom))]
     pub fn check_from_outside(&self, partitions: usize) -> Result<(), Violation> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(Violation(what)) };
@@ -205,8 +207,8 @@ mod tests {
         }
     }
 
-    /// Where a fork has stopped a thread one slot may be claimed and live, and one free not counted; not two. What was
-    /// claimed and live is put right.
+    /// Where a fork has stopped a thread one slot may be claimed and live, and one free not
+    /// counted; not two. What was claimed and live is put right.
     #[test]
     fn what_a_fork_cut_off_is_known_and_put_right() {
         let slab = Slab::nothing();

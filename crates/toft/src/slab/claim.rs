@@ -20,13 +20,13 @@ const HEAT_MAX: u8 = 2;
 /// costs as much as several calls of malloc.
 const HOT: u8 = 16;
 
-/// The model checker has no system underneath, and nobody to tell.
+/// The model checker has no system underneath, and no probe.
 #[cfg(loom)]
 fn wants_allocations() -> bool {
     false
 }
 
-/// What taking a slot back has come to.
+/// The result of taking a slot back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The slot is free.
@@ -44,8 +44,8 @@ impl Slab {
         self.claim.load(Relaxed)
     }
 
-    /// Hands out the lowest slot of `claim`, which is `claimed()` and not zero; says how many bytes
-    /// further on the next one is, if there is one. Owner only.
+    /// Hands out the lowest slot of `claim`, which is `claimed()` and not zero; returns the
+    /// distance to the next one in bytes, if there is one. Owner only.
     ///
     /// 2 loads, 2 stores and 1 multiplication, on which the caller does not wait: it knows the
     /// address of the slot already.
@@ -62,8 +62,8 @@ impl Slab {
         (following - slot).wrapping_mul(self.slot_size.load(Relaxed) as usize)
     }
 
-    /// Hands out a slot of the claim, whichever it is, which leaves `rest`; says where it lies, and how large it is. Owner
-    /// only.
+    /// Hands out a slot of the claim, whichever it is, which leaves `rest`; says where it lies, and
+    /// how large it is. Owner only.
     #[inline(always)]
     pub fn hand_out_any(&self, rest: u64, slot: usize) -> (usize, usize) {
         debug_assert!(self.claimed() == rest | 1 << (slot % GROUP_SLOTS));
@@ -86,7 +86,7 @@ impl Slab {
         self.state_in_group(self.claim_states.load(Relaxed), slot)
     }
 
-    /// The state of a slot of the group whose states lie at an address, which is what `claim_states` says.
+    /// The state of a slot of the group whose states are at an address, which is `claim_states`.
     #[cfg(not(loom))]
     #[inline(always)]
     fn state_in_group(&self, states: usize, slot: usize) -> &AtomicU8 {
@@ -125,8 +125,9 @@ impl Slab {
         slot / GROUP_SLOTS == self.claimed_group() && zero >> (slot % GROUP_SLOTS) & 1 != 0
     }
 
-    /// Whether the pages of a slot that was just handed out from the claim may not be there. Medium slabs only,
-    /// and owner only. Where a signal handler has claimed another group in between it may be either.
+    /// Whether the pages of a slot that was just handed out from the claim may not be there. Medium
+    /// slabs only, and owner only. Where a signal handler has claimed another group in between it
+    /// may be either.
     #[inline(always)]
     pub fn may_be_away(&self, slot: usize) -> bool {
         self.claim_zero.load(Relaxed) >> (slot % GROUP_SLOTS) & 1 != 0
@@ -150,13 +151,14 @@ impl Slab {
     }
 
     /// Claims free slots: those of the next group that has any, behind the one claimed last. Going
-    /// round leaves each group the time to gather free slots, so that claims are large, and finds the
-    /// next at the first look. Groups that were never used come last. Owner only, with the claim used
-    /// up. `first` is told the address of the first, before it can be handed
-    /// out. False when there is no free slot.
+    /// round leaves each group the time to gather free slots, so that claims are large, and finds
+    /// the next at the first scan. Groups that were never used come last. Owner only, with the
+    /// claim used up. `first` gets the address of the first, before it can be handed out. False
+    /// when there is no free slot.
     ///
-    /// Where slots are handed out in random order, the groups are gone through from a `random` one on: in turn, a slot would
-    /// come back about as many claims later as there are groups, or twice as many, and so on.
+    /// Where slots are handed out in random order, the groups are gone through from a `random` one
+    /// on. In turn, a slot would come back about as many claims later as there are groups, or twice
+    /// as many, and so on.
     #[inline(always)]
     pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
@@ -229,8 +231,8 @@ impl Slab {
     }
 
     /// A slab with slots that were never used is touched with care: of those a claim has what lies
-    /// within a page or little more, so that what is freed is used again before what is fresh. A hot
-    /// slab's claims reach four pages from its lowest free slot.
+    /// within a page or little more, so that what is freed is used again before what is fresh. A
+    /// hot slab's claims reach four pages from its lowest free slot.
     #[cold]
     fn claim_less(&self, group: usize, free: u64, size: usize) -> u64 {
         let heat = self.heat.load(Relaxed);
@@ -252,10 +254,10 @@ impl Slab {
     /// handed out, that its address is the next.
     ///
     /// The claim is taken away meanwhile, and the caller holds the heap's seat, so that a signal
-    /// handler neither uses it half made nor makes another. Where the reclaimer is at the slab the slot is
-    /// left to it, as it may be held; and the claim is left alone, because it may have held what is
-    /// claimed, and must find it there to let go of it. Where somebody wants to know of allocations, it is left alone, too:
-    /// they are counted where claims begin.
+    /// handler neither uses it half made nor makes another. Where the reclaimer is at the slab the
+    /// slot is left to it, as it may be held. The claim is left alone, because the reclaimer may
+    /// have held what is claimed, and must find it there to let go of it. If a probe wants to know
+    /// of allocations, it is left alone, too: they are counted where claims begin.
     #[inline(always)]
     pub fn claim_freed(&self, slot: usize, first: impl FnOnce()) {
         let claim = self.claimed();
@@ -276,8 +278,9 @@ impl Slab {
         self.claim.store(claim | bit, Relaxed);
     }
 
-    /// Frees the slot that is claimed and live, if one is: its thread was stopped by a fork between the two steps of handing
-    /// it out, and nobody got it. It stays claimed. Holder of the owning heap only, in the child.
+    /// Frees the slot that is claimed and live, if one is. A fork has stopped its thread between
+    /// the two steps of handing it out, and the program never got it. It stays claimed. Holder of
+    /// the owning heap only, in the child.
     pub fn take_back_cut_off(&self) {
         let first = self.claimed_group() * GROUP_SLOTS;
         let mut claim = self.claimed();

@@ -1,13 +1,14 @@
 //! Size classes: which slot size a request gets, and the numbers that go with it.
 //!
-//! Sixteen-byte steps to 256 bytes, then eight classes per doubling to 1 KiB (the small tier), then
-//! four per doubling to 4 KiB, eight to 16 KiB, four to 32 KiB and two to 128 KiB (the medium tier).
-//! Waste inside a slot is at most 15 bytes at the bottom and 11 % or 20 % of the slot above; from
-//! 32 KiB on up to a third, which is address space: pages that nobody touches are not there.
+//! Sixteen-byte steps to 256 bytes, then eight classes per doubling to 1 KiB (the small tier). Then
+//! four per doubling to 4 KiB, eight to 16 KiB, four to 32 KiB and two to 128 KiB (the medium
+//! tier). Waste inside a slot is at most 15 bytes at the bottom and 11 % or 20 % of the slot above.
+//! From 32 KiB on it is up to a third, which is address space: untouched pages are not there.
 //!
-//! In the hardened build a slot is at least a byte larger than what is asked for, and all of it is cleared and looked at.
-//! There, 1 KiB and six of the medium classes are a granule larger than a power of two, so that the most usual sizes do not need the
-//! next class; and three classes that are close to others make room for what is aligned to them.
+//! In the hardened build a slot is at least a byte larger than the requested size, and all of it is
+//! cleared and checked. There, 1 KiB and six of the medium classes are a granule larger than a
+//! power of two, so that the most usual sizes do not need the next class. Three classes that are
+//! close to others make room for what is aligned to them.
 
 use super::{MEDIUM, SMALL, Tier};
 use crate::policy::HARDENED;
@@ -27,7 +28,7 @@ const _: () = assert!(!HARDENED || SIZES[39] as usize <= crate::policy::RESERVED
 const _: () = assert!(SIZES[SMALL_CLASSES - 1] as usize == SMALL_MAX);
 const _: () = assert!(SIZES[CLASSES - 1] as usize == MEDIUM_MAX);
 
-/// Small slots are multiples of so many bytes, and medium ones of so many.
+/// Small slots are multiples of this number of bytes, and medium ones of the next.
 const SMALL_GRANULE: usize = 16;
 const MEDIUM_GRANULE: usize = 256;
 
@@ -60,7 +61,7 @@ const SIZES: [u32; CLASSES] = {
     sizes
 };
 
-/// The same, in memory.
+/// `SIZES`, in memory.
 static SIZE_TABLE: [u32; CLASSES] = SIZES;
 
 /// [`Class::multiplier`] of each class.
@@ -205,11 +206,11 @@ impl Class {
     /// What an offset within a slab is multiplied by to find its slot.
     ///
     /// A size is `odd << s`. The product of `multiple * size` and this number is `multiple << bits`
-    /// modulo 2^64, with the tier's `slot_bits`: rotated right by that many bits it is the multiple.
-    /// The product of any other offset, rotated, is larger than every slot number: either one of
-    /// its low bits is set, which the rotation brings to the top, or the multiple would be one of
-    /// `odd` after all. So one multiplication, one rotation and one comparison with the number of
-    /// slots tell whether an offset begins a slot, and which.
+    /// modulo 2^64, with the tier's `slot_bits`: rotated right by that many bits it is the
+    /// multiple. The product of any other offset, rotated, is larger than every slot number: either
+    /// one of its low bits is set, which the rotation brings to the top, or the multiple would be
+    /// one of `odd` after all. So one multiplication, one rotation and one comparison with the
+    /// number of slots tell whether an offset begins a slot, and which.
     pub fn multiplier(self) -> u64 {
         MULTIPLIERS.get(self.0 as usize).map_or(0, |&multiplier| multiplier)
     }
@@ -258,7 +259,8 @@ mod tests {
         }
     }
 
-    /// What is asked for most needs no more than an eighth beside itself, and not as much again where it is aligned, too.
+    /// The most frequent sizes need no more than an eighth beside themselves, and not as much again
+    /// where they are aligned, too.
     #[test]
     #[cfg_attr(
         not(feature = "hardened"),

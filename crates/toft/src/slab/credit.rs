@@ -37,7 +37,7 @@ impl Slab {
         (self.slots() as u32 >> RELIST_SHIFT).max(1)
     }
 
-    /// The slab has no free slot left and leaves its list: it comes back after so many frees.
+    /// The slab has no free slot left and leaves its list: it comes back after `threshold` frees.
     pub fn unlist(&self) {
         self.next.store(0, Relaxed);
         self.listed.store(0, Relaxed);
@@ -50,14 +50,14 @@ impl Slab {
         self.threshold().saturating_sub(free)
     }
 
-    /// The same of a slab that is on no list, and rightly so: one at least. I6.
+    /// As `shortfall`, of a slab that is on no list, and rightly so: one at least. I6.
     pub(super) fn missing(&self) -> u32 {
         self.shortfall().max(1)
     }
 
-    /// Whether a slab that is on no list waits for more frees than it need: for one, where it should be
-    /// listed already, and perhaps has no live slot that could be freed. Also for the reclaimer,
-    /// to which a free that is just being counted may look like one too many.
+    /// Whether a slab that is on no list waits for more frees than it need: for one, where it
+    /// should be listed already, and perhaps has no live slot that could be freed. Also for the
+    /// reclaimer, to which a free that is just being counted may look like one too many.
     pub(super) fn is_behind(&self) -> bool {
         !self.is_listed() && self.credit.load(Relaxed) > self.shortfall()
     }
@@ -86,8 +86,8 @@ impl Slab {
         (self.slots() as u32).saturating_sub(free)
     }
 
-    /// What to do about a slab whose credit is spent. `exact` asks to be told of emptiness as soon
-    /// as it is there, at the price of more such questions. Owner.
+    /// What to do about a slab whose credit is spent. `exact` asks for a report of emptiness as
+    /// soon as it is there, at the price of more such questions. Owner.
     pub fn credit_spent(&self, exact: bool) -> Spent {
         let held = self.held();
         if !self.is_listed() && held != 0 {
@@ -132,8 +132,8 @@ impl Slab {
         self.awake.store(AWAKE, SeqCst);
     }
 
-    /// Bytes from the slab's start on that may not be zero. Where pages of another slab came here, that
-    /// may be more than all slots.
+    /// Bytes from the slab's start on that may not be zero. Where pages of another slab came here,
+    /// that may be more than all slots.
     pub fn touched_bytes(&self) -> usize {
         let fresh = self.fresh.load(Relaxed) as usize;
         if fresh == self.slots() && self.has_received() {
@@ -145,7 +145,7 @@ impl Slab {
         end * self.size()
     }
 
-    /// The slab has got pages whose first so many bytes may not be zero. Holder, of a clean slab.
+    /// The slab has got pages whose first `bytes` may not be zero. Holder, of a clean slab.
     pub fn receive(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
@@ -160,25 +160,28 @@ impl Slab {
         self.is_not_counted();
     }
 
-    /// Slabs that a bin has filled in a row when it is done with this one, its current slab, up to a limit;
-    /// none, if it has none.
+    /// Slabs that a bin has filled in a row when it is done with this one, its current slab, up to
+    /// a limit; none, if it has none.
     pub fn row_behind(&self) -> u8 {
         if self.slots() == 0 { 0 } else { self.row.load(Relaxed).saturating_add(1) }
     }
 
-    /// Pages were put under the first so many bytes of a slab that nobody has used. What is not used of
-    /// them goes back like any page of free slots; claims stay small, so that they are no obstacle. Holder.
+    /// Pages were put under the first `bytes` of a slab that was never used. Those that stay unused
+    /// are given back like any page of free slots; claims stay small, so that they are no obstacle.
+    /// Holder.
     pub fn become_ready(&self, bytes: usize) {
         let slots = bytes.div_ceil(self.size()).min(self.slots());
         for slot in 0..slots {
-            // One that the reclaimer holds just now stays so; one that it holds between the load and the store
-            // is let go of by the store, and it discards nothing but what it finds held.
+            // One that the reclaimer holds just now stays so; one that it holds between the load
+            // and the store is let go of by the store, and it discards nothing but what it finds
+            // held.
             let state = self.state_of(slot);
             if state.load(Relaxed) == ZERO_FRESH {
                 state.store(DIRTY_FRESH, Relaxed);
             }
         }
-        // There is something to give back that no free has brought, and that may have been searched for.
+        // There is something to give back that no free has brought, and that may have been searched
+        // for.
         self.tidy_at.store(0, Relaxed);
         self.is_not_counted();
     }
@@ -202,8 +205,9 @@ impl Slab {
     /// Free slots have come that no free has counted. Owner.
     #[cold]
     pub(super) fn count_anew(&self) -> Spent {
-        // A swap, because it reads the last 1 that was stored: the slots that came before that are then counted here. A
-        // store could overwrite a 1 of which nothing below is seen yet. pairs: the stores of 1, Release.
+        // A swap, because it reads the last 1 that was stored: the slots that came before that are
+        // then counted here. A store could overwrite a 1 of which nothing below is seen yet. pairs:
+        // the stores of 1, Release.
         self.disturbed.swap(0, Acquire);
         let held = self.held();
         if self.is_listed() {

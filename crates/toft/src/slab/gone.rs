@@ -1,13 +1,14 @@
 //! Slots that are freed for good: their state says so for the life of the process.
 //!
-//! To everybody who counts, such a slot is one that the program never frees: its slab never becomes empty, so that it
-//! is never anybody else's. To everybody who asks for blocks it is not live, and was freed.
+//! To everybody who counts, such a slot is one that the program never frees: its slab never becomes
+//! empty, so that it is never anybody else's. To everybody who asks for blocks it is not live, and
+//! was freed.
 
 use super::slab::Slab;
 use super::states::{DIRTY, GONE, LEFT, LIVE};
 use crate::sync::Ordering::{AcqRel, Acquire};
 
-/// What there is in a slot, for who looks at what was left.
+/// What there is in a slot, for a check of what was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// What was done to it when it was freed, and nothing since; or zeros, of pages that have gone.
@@ -17,11 +18,12 @@ pub enum Rest {
 }
 
 impl Slab {
-    /// Takes a live slot away for ever; says no where it is not live. Any thread: of those that free it at the
-    /// same moment one succeeds, or the owner finds it freed twice.
+    /// Takes a live slot away for ever; says no where it is not live. Any thread: of those that
+    /// free it at the same moment one succeeds, or the owner finds it freed twice.
     pub fn bury(&self, slot: usize) -> bool {
         let state = self.state_of(slot);
-        // An owner that frees it at the same moment may win: a double free, named when it leaves the quarantine.
+        // An owner that frees it at the same moment may win: a double free, named when it leaves
+        // the quarantine.
         !self.is_remote(slot) && state.compare_exchange(LIVE, GONE, AcqRel, Acquire).is_ok()
     }
 
@@ -30,7 +32,7 @@ impl Slab {
         self.state_of(slot).load(Acquire) == GONE
     }
 
-    /// Whether what the program has left in a slot is still there for nobody. Any thread; at this moment.
+    /// What is still there of what the program has left in a slot. Any thread; at this moment.
     pub fn rest(&self, slot: usize) -> Rest {
         let state = self.state_of(slot).load(Acquire);
         // Freed by another thread: by its mark, which comes after whatever is done to the block.
@@ -38,8 +40,8 @@ impl Slab {
         if left { Rest::Left } else { Rest::Other }
     }
 
-    /// The pages that have bytes of a slot and of none that may still be handed out: their offset in the slab and
-    /// their length.
+    /// The pages that have bytes of a slot and of none that may still be handed out: their offset
+    /// in the slab and their length.
     pub fn pages_gone(&self, slot: usize, page: usize) -> (usize, usize) {
         let (size, slots) = (self.size(), self.slots());
         let page = page.max(1);

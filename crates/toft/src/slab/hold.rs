@@ -1,5 +1,5 @@
-//! Giving back pages of free slots without their owner's help: the slots are *held*, out of malloc's
-//! reach, while their pages go.
+//! Giving back pages of free slots without their owner's help: the slots are *held*, out of
+//! malloc's reach, while their pages go.
 //!
 //! ```text
 //! hold      owner |= HOLDING;  free slot: its state |= HELD;  remote slot: its bit is taken, REMOTE_HELD
@@ -12,12 +12,13 @@
 //! ```
 //!
 //! Why no block is lost. The owner claims slots under its heap's seat, and reads their states after
-//! it has said `busy`. So when every thread has passed the barrier, either the owner will see HELD,
-//! which is odd as LIVE is, and pass the slot by; or it is still `busy`, and everything is let go of;
-//! or it is not any more, and what it has claimed can be seen. Malloc writes LIVE before it takes the
-//! slot off the claim, so at every moment one of the two says that the slot is not free. A slab whose
-//! owner word has a flag changes hands by no way. A remote slot's bit is taken by one atomic, as the
-//! owner takes it: whoever has it, alone has the slot.
+//! it has said `busy`. So when every thread has passed the barrier, there are three cases. The
+//! owner will see HELD, which is odd as LIVE is, and pass the slot by. Or it is still `busy`, and
+//! everything is let go of. Or it is not any more, and what it has claimed can be seen. Malloc
+//! writes LIVE before it takes the slot off the claim, so at every moment one of the two shows that
+//! the slot is not free. A slab whose owner word has a flag changes hands by no way. A remote
+//! slot's bit is taken by one atomic, as the owner takes it: the thread that has it, alone has the
+//! slot.
 
 use super::slab::{FLAGS, GROUP_SLOTS, HOLDING, PENDING, SHARED, Slab};
 use super::states::{
@@ -29,13 +30,13 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
-    /// Whether there are any; or, where pages of what is `claimed` are to go as well (`unused.rs`), may be. One
-    /// thread at a time; not the owner's business.
+    /// Whether there are any; or, where pages of what is `claimed` are to go as well (`unused.rs`),
+    /// may be. One thread at a time; not the owner's business.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.tidy_at.store(self.freed_so_far(), Relaxed);
         self.unused_at.store(self.claim_mark(), Relaxed);
-        // Most slabs have too little for a single page: that is told by counting, and by a look that
-        // writes nothing.
+        // Most slabs have too little for a single page: counting shows that, and a scan that writes
+        // nothing.
         let free = self.slots() as u32 - self.held() + self.remote_slots() as u32;
         let mut any = false;
         if free as usize * self.size() >= page {
@@ -88,19 +89,21 @@ impl Slab {
         self.runs(page, |slot| self.is_spare(slot, claim), each);
     }
 
-    /// Whether slots of the slab may be held, so that its pages must stay mapped. Asked by its holder
-    /// with the seat: where the reclaimer comes later, it finds the holder busy, or what it has done.
+    /// Whether slots of the slab may be held, so that its pages must stay mapped. Asked by its
+    /// holder with the seat: where the reclaimer comes later, it finds the holder busy, or what it
+    /// has done.
     pub fn is_being_held(&self) -> bool {
         self.owner.load(Relaxed) & HOLDING != 0
     }
 
-    /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it may
-    /// be other than zero.
+    /// Whether a slot is free and not claimed, or freed by another thread; and if so, whether it
+    /// may be other than zero.
     pub(super) fn is_spare(&self, slot: usize, (group, claim): (usize, u64)) -> Option<bool> {
         match self.state_of(slot).load(Acquire) {
             LEFT => self.is_remote(slot).then_some(true),
             REMOTE_CLEAN => Some(false),
-            // What lies around a wall may go together, and around what is gone for good, and what is reserved with it.
+            // What lies around a wall may go together, and around what is gone for good, and what
+            // is reserved with it.
             WALL | RESERVED if HARDENED => Some(false),
             ARMED if HARDENED => Some(true),
             GONE => Some(false),
@@ -120,7 +123,8 @@ impl Slab {
         (group, self.claim.load(Acquire))
     }
 
-    /// A number that differs, but for rare accidents, after a new claim. Not zero where anything is claimed.
+    /// A number that differs, but for rare accidents, after a new claim. Not zero where anything is
+    /// claimed.
     pub(super) fn claim_mark(&self) -> u16 {
         let (group, claim) = self.claim_and_group();
         let mixed = claim.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(group as u32);
@@ -136,8 +140,8 @@ impl Slab {
         if seen != LEFT && seen != REMOTE_CLEAN || !self.take_remote(slot) {
             return false;
         }
-        // Now the slot is ours alone, unless the program frees it a second time: then its bit says so
-        // again, and the owner will name it.
+        // Now the slot is ours alone, unless the program frees it a second time: then its bit says
+        // so again, and the owner will name it.
         let seen = state.load(Acquire);
         let held = (seen == LEFT || seen == REMOTE_CLEAN)
             && state.compare_exchange(seen, REMOTE_HELD, AcqRel, Relaxed).is_ok();
@@ -147,8 +151,8 @@ impl Slab {
         true
     }
 
-    /// After the barrier: lets go of the free slots that malloc may have seen, which are all where the
-    /// owner is not `quiet`.
+    /// After the barrier: lets go of the free slots that malloc may have seen, which are all where
+    /// the owner is not `quiet`.
     pub fn settle(&self, quiet: bool) {
         let keep = quiet && !self.is_dormant();
         if !keep {
@@ -184,8 +188,8 @@ impl Slab {
         }
     }
 
-    /// Lets go of everything; the pages that `held_pages` has named are `gone`, or are not. Says which
-    /// slot another thread has freed that was freed already, if any was.
+    /// Lets go of everything; the pages that `held_pages` has named are `gone`, or are not. Says
+    /// which slot another thread has freed that was freed already, if any was.
     pub fn finish(&self, page: usize, gone: bool) -> Option<usize> {
         let mut twice = None;
         let mut let_go = |slot, zero| {
@@ -220,7 +224,8 @@ impl Slab {
             return;
         }
         if HARDENED && held & RESERVED == RESERVED {
-            // Nobody else writes it. A part of its pages may have gone: it is armed again when malloc comes by.
+            // No other thread writes it. A part of its pages may have gone: it is armed again when
+            // malloc comes by.
             return state.store(RESERVED, Release);
         }
         let free = match held & !HELD {
@@ -232,20 +237,21 @@ impl Slab {
         let _ = state.compare_exchange(held, free, AcqRel, Relaxed);
     }
 
-    /// Says whether nobody else has freed the slot meanwhile; nothing, where it was not held.
+    /// Returns true if no other thread has freed the slot meanwhile; `None` if it was not held.
     pub(super) fn let_go_remote(&self, slot: usize, zero: bool) -> Option<bool> {
         let state = self.state_of(slot);
         if state.load(Acquire) != REMOTE_HELD {
             return None;
         }
-        // Nobody else writes it: to everybody else a slot in this state is not live.
+        // No other thread writes it: to every other thread a slot in this state is not live.
         state.store(if zero { REMOTE_CLEAN } else { LEFT }, Release);
         Some(self.set_remote(slot))
     }
 
-    /// After another barrier: returns true if the owner must be told to collect. There are remote slots of which it has
-    /// not been told since they were held; or the slab is `disturbed`; or it is on no list and has more room than its
-    /// credit says, or will have when what its owner is `busy` with is done: it looked while that was held.
+    /// After another barrier: returns true if the owner must be told to collect. Either there are
+    /// remote slots of which it has not been told since they were held, or the slab is `disturbed`.
+    /// Or it is on no list and has more room than its credit says, or will have when what its owner
+    /// is `busy` with is done: the owner read it while that was held.
     pub fn is_overlooked(&self, busy: bool) -> bool {
         if busy || self.is_behind() {
             self.disturbed.store(1, Release);
@@ -311,8 +317,8 @@ mod tests {
         bytes
     }
 
-    /// The owner has seen slots free, they are held, and then it claims them: it was quick, and is not
-    /// busy any more when it is looked at.
+    /// The owner has seen slots free, they are held, and then it claims them: it was quick, and is
+    /// not busy any more when it is looked at.
     #[test]
     fn what_was_claimed_before_the_barrier_is_let_go_of() {
         let slab = slab();
@@ -335,8 +341,8 @@ mod tests {
         assert_eq!(slab.state_of(100).load(Relaxed), ZERO_CLEAN);
     }
 
-    /// While the reclaimer is at a slab, its claim is not taken away, not even for a moment; a slot that
-    /// is held is not claimed.
+    /// While the reclaimer is at a slab, its claim is not taken away, not even for a moment; a slot
+    /// that is held is not claimed.
     #[test]
     fn no_slot_is_put_in_front_of_the_claim_while_slots_are_held() {
         let slab = slab();
@@ -358,8 +364,8 @@ mod tests {
         assert_eq!(slab.claimed(), 1 << 40 | 1 << 7);
     }
 
-    /// A slab of so few slots that one free is enough for it to be listed: its owner has looked while all were
-    /// held, and there is no live slot whose free would list it again.
+    /// A slab of so few slots that one free is enough for it to be listed: its owner has looked
+    /// while all were held, and there is no live slot whose free would list it again.
     #[test]
     fn an_empty_slab_on_no_list_is_overlooked() {
         let slab = Box::new(Slab::nothing());

@@ -1,14 +1,15 @@
 //! Slabs of one (partition, class) that share pages: what each of them may use.
 //!
-//! A slab is cut into [`UNITS`] units. A unit may share its pages with the same unit of other slabs: a
-//! *group*. Of each slot's memory in a group at most one slab has the use; in all others the slot is LENT:
-//! free, and out of malloc's reach until the memory is its own again. Slots that lie across the border of
-//! two units are lent where either says so.
+//! A slab is cut into [`UNITS`] units. A unit may share its pages with the same unit of other
+//! slabs: a *group*. Of each slot's memory in a group at most one slab has the use; in all others
+//! the slot is LENT: free, and out of malloc's reach until the memory is its own again. Slots that
+//! lie across the border of two units are lent where either says so.
 //!
-//! Who compacts holds *all* free slots of a slab first (`hold_all`, then a barrier and `settle`, as in
-//! `hold.rs`), so that it becomes no fuller meanwhile. Only a slot that is held can be lent, and only who
-//! compacts changes what is lent: so a slot is lent in no two minds. A slab that shares has SHARED set
-//! in its owner word: it changes hands by no way, and its pages are no sweep's business.
+//! Who compacts holds *all* free slots of a slab first (`hold_all`, then a barrier and `settle`, as
+//! in `hold.rs`), so that it becomes no fuller meanwhile. Only a slot that is held can be lent, and
+//! only who compacts changes what is lent: so a slot is lent in no two minds. A slab that shares
+//! has SHARED set in its owner word: it changes hands by no way, and its pages are no sweep's
+//! business.
 
 use super::slab::{FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
 use super::slots::{SlotState, valid_bits};
@@ -46,8 +47,8 @@ impl Slab {
         self.shares.get(unit).map_or(0, |share| u32::from(share.load(Relaxed)))
     }
 
-    /// Puts a unit into a group, or with zero into none. Says whether the slab shares anything then,
-    /// and lets its owner word say so.
+    /// Puts a unit into a group, or with zero into none. Returns true if the slab shares anything
+    /// then, and marks its owner word so.
     pub fn set_share(&self, unit: usize, group: u32) -> bool {
         if let Some(share) = self.shares.get(unit) {
             share.store(group as u16, Relaxed);
@@ -64,14 +65,15 @@ impl Slab {
         any
     }
 
-    /// The first slot of which some byte lies within the bytes `start..stop`, and the one after the last.
+    /// The first slot of which some byte lies within the bytes `start..stop`, and the one after the
+    /// last.
     pub fn slots_within(&self, start: usize, stop: usize) -> (usize, usize) {
         let size = self.size();
         ((start / size).min(self.slots()), stop.div_ceil(size).min(self.slots()))
     }
 
-    /// Takes all free slots out of malloc's reach, those that others have freed among them. Whether the
-    /// slab can be held at all.
+    /// Takes all free slots out of malloc's reach, those that others have freed among them. Whether
+    /// the slab can be held at all.
     pub fn hold_all(&self) -> bool {
         let owner = self.owner.load(Relaxed);
         if owner & !FLAGS == 0
@@ -88,8 +90,8 @@ impl Slab {
         true
     }
 
-    /// After `settle`: lets go of what is held still. Says which slot another thread has freed that was
-    /// freed already, if any was.
+    /// After `settle`: lets go of what is held still. Says which slot another thread has freed that
+    /// was freed already, if any was.
     pub fn let_go_all(&self) -> Option<usize> {
         let mut twice = None;
         for slot in 0..self.slots() {
@@ -101,8 +103,8 @@ impl Slab {
         twice
     }
 
-    /// The slots of `first..end` of which this slab uses the memory, or may begin to: all that are neither
-    /// held nor lent.
+    /// The slots of `first..end` of which this slab uses the memory, or may begin to: all that are
+    /// neither held nor lent.
     pub fn occupied(&self, (first, end): (usize, usize)) -> SlotSet {
         core::array::from_fn(|group| {
             let within = valid_bits(end, group) & !valid_bits(first, group);
@@ -142,8 +144,8 @@ impl Slab {
         if held & HELD == HELD {
             state.store(held & !HELD | LENT, Release);
         } else if held == REMOTE_HELD {
-            // The free of another thread takes effect here, not when the owner collects. When the slab
-            // shares no more, it counts anew.
+            // The free of another thread takes effect here, not when the owner collects. When the
+            // slab shares no more, it counts again.
             state.store(DIRTY | LENT, Release);
             self.absorbed.fetch_add(1, Relaxed);
         }
@@ -173,14 +175,14 @@ impl Slab {
         }
     }
 
-    /// All lent slots have memory of their own again, and it is zero where nothing was copied to it.
+    /// All lent slots have separate memory again, and it is zero where nothing was copied to it.
     pub fn redeem_all(&self) {
         for slot in 0..self.slots() {
             let state = self.state_of(slot);
             let lent = state.load(Acquire);
             if lent & LENT == LENT {
-                // Where it was zero when it was lent, it is so again. Part of it may lie in a unit that was
-                // never shared: where that is dirty, the state says so.
+                // Where it was zero when it was lent, it is so again. Part of it may be in a unit
+                // that was never shared: where that is dirty, the state says so.
                 state.store(lent & !LENT, Release);
             }
         }
@@ -198,8 +200,9 @@ impl Slab {
         }
     }
 
-    /// Free slots may have come without a free: the owner counts anew when it collects next. The caller announces the slab,
-    /// or asks [`is_overlooked`](Slab::is_overlooked), which then says that it must be announced.
+    /// Free slots may have come without a free: the owner counts again when it collects next. The
+    /// caller announces the slab, or asks [`is_overlooked`](Slab::is_overlooked), which then
+    /// returns true.
     pub fn disturb(&self) {
         self.disturbed.store(1, Release);
     }
@@ -218,8 +221,9 @@ impl Slab {
         held != 0 && held.saturating_mul(share) <= self.slots() as u32
     }
 
-    /// Whether the slot's memory is needed: it is the slab's own, and not free. Where writers have been stopped
-    /// before, what this says no to may be handed out meanwhile, but has not been written to.
+    /// Whether the slot's memory is needed: it is the slab's own, and not free. Where writers have
+    /// been stopped before, what this says no to may be handed out meanwhile, but has not been
+    /// written to.
     pub fn needs(&self, slot: usize) -> bool {
         let state = self.state_of(slot).load(Acquire);
         state & TAKEN != 0 && state & LENT != LENT

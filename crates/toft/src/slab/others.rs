@@ -11,13 +11,13 @@ impl Slab {
     /// Whether a slot may be freed by a thread that is not the owner.
     ///
     /// The slot of a correct program is stably live here: it was handed out before the pointer was
-    /// handed over, and nobody changes its state until it is freed.
+    /// handed over, and no thread changes its state until it is freed.
     #[inline]
     pub fn is_live(&self, slot: usize) -> bool {
         self.state_of(slot).load(Acquire) & !TOLD_BIT == LIVE
     }
 
-    /// The same, and no probe was told of it.
+    /// Whether a slot is live as for `is_live`, and was not reported to a probe.
     #[inline]
     pub fn is_plainly_live(&self, slot: usize) -> bool {
         self.state_of(slot).load(Acquire) == LIVE
@@ -35,7 +35,7 @@ impl Slab {
         self.remote_word(group).load(Relaxed)
     }
 
-    /// Sets a slot's remote bit; says whether it was clear.
+    /// Sets a slot's remote bit; returns true if it was clear.
     #[inline]
     pub fn set_remote(&self, slot: usize) -> bool {
         let bit = 1u64 << (slot % GROUP_SLOTS);
@@ -91,7 +91,8 @@ impl Slab {
         self.owner.fetch_and(!flag, SeqCst)
     }
 
-    /// Hands the slab to another heap, unless a remote free has put it on a pending stack meanwhile.
+    /// Hands the slab to another heap, unless a remote free has put it on a pending stack
+    /// meanwhile.
     pub fn change_owner(&self, from: usize, to: usize) -> bool {
         self.owner.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }

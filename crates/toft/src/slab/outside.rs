@@ -1,4 +1,5 @@
-//! Where a descriptor's fields lie, for those who read it from outside the process (`stats/root.rs`).
+//! Where a descriptor's fields lie, for those who read it from outside the process
+//! (`stats/root.rs`).
 
 use super::slab::{SLAB_BYTES, Slab};
 use super::states::{HELD, LENT, LIVE, QUARANTINED, TAKEN, TOLD_BIT};
@@ -20,8 +21,8 @@ pub struct SlabFields {
     pub claim_states: usize,
     pub remote: usize,
     pub states: usize,
-    /// Frees but for those that the credit has counted, 64 bits; those that were absorbed, 64 bits; and the
-    /// credit that was given and what is left of it, 32 bits each.
+    /// Frees but for those that the credit has counted, 64 bits; those that were absorbed, 64 bits;
+    /// and the credit that was given and what is left of it, 32 bits each.
     pub frees: usize,
     pub absorbed: usize,
     pub credit_start: usize,
@@ -30,13 +31,15 @@ pub struct SlabFields {
     pub live: u8,
     /// A bit that may be set in that state.
     pub told: u8,
-    /// The bits that are set in the state of a slot of which another slab has the memory, and in no other.
+    /// The bits that are set in the state of a slot of which another slab has the memory, and in no
+    /// other.
     pub lent: u8,
     /// The bits that are set in the state of a slot that is held, and in no other but free ones.
     pub held: u8,
     /// The bit that is set in the state of a slot that is not free, or is held or lent.
     pub taken: u8,
-    /// The state of a slot that was freed and waits in a quarantine, or in its slab; zero where there is none.
+    /// The state of a slot that was freed and waits in a quarantine, or in its slab; zero where
+    /// there is none.
     pub quarantined: u8,
 }
 

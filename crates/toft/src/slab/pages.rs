@@ -5,13 +5,14 @@ use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
-/// What a slab that is not its bin's current one looks like has this bit, and of others what does not.
+/// What a slab that is not its bin's current one looks like has this bit, and of others what does
+/// not.
 const NOT_CURRENT: u32 = 1 << 31;
 
 impl Slab {
     /// Looks whether anything has happened here since the last look: whether the slab has become
-    /// current, or ceased to be, or, where it is, whether a claim or a free has come. `is_current` is asked
-    /// where that must be known exactly. Owner, or the reclaimer.
+    /// current, or ceased to be, or, where it is, whether a claim or a free has come. `is_current`
+    /// is asked where that must be known exactly. Owner, or the reclaimer.
     ///
     /// Frees do not count where malloc does not draw from the slab: what is free there stays so.
     pub fn look(&self, is_current: impl FnOnce() -> bool) -> Look {
@@ -39,27 +40,29 @@ impl Slab {
         self.frees_so_far() ^ (claim as u32) ^ (claim >> 32) as u32
     }
 
-    /// A number that differs, but for rare accidents, after a malloc or a free, whoever's. By any thread.
+    /// A number that differs, but for rare accidents, after a malloc or a free of any thread. By
+    /// any thread.
     pub fn activity_ever(&self) -> u32 {
         // Of what malloc and free have done in turn the sum of both would tell nothing.
         self.freed_so_far() ^ (self.allocations() as u32).rotate_left(16)
     }
 
-    /// The same, with what other threads have freed and the owner has not counted yet.
+    /// As `frees_so_far`, with what other threads have freed and the owner has not counted yet.
     pub(super) fn freed_so_far(&self) -> u32 {
         self.frees_so_far().wrapping_add(self.remote_slots() as u32)
     }
 
     fn frees_so_far(&self) -> u32 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
-        // What was absorbed has been a remote slot before. Off by one, so that zero stands for "never".
+        // What was absorbed has been a remote slot before. Off by one, so that zero stands for
+        // "never".
         let frees = self.frees.load(Relaxed).wrapping_add(self.absorbed.load(Relaxed)) as u32;
         frees.wrapping_add(spent).wrapping_add(1)
     }
 
-    /// Gives back each page of which no byte belongs to a slot that is live, and says how many bytes
-    /// went. What malloc would have handed out next is not claimed any more. Holder of the owning
-    /// heap only, with its seat. `discard` gives a range back, or says no.
+    /// Gives back each page of which no byte belongs to a slot that is live, and returns the number
+    /// of bytes that went. What malloc would have handed out next is not claimed any more. Holder
+    /// of the owning heap only, with its seat. `discard` gives a range back, or returns false.
     pub fn give_back_pages(
         &self,
         page: usize,
@@ -69,7 +72,8 @@ impl Slab {
             return 0;
         }
         self.unclaim();
-        // Not with what others have freed: that is taken for live here, and may go when it is collected.
+        // Not with what others have freed: that is taken for live here, and may go when it is
+        // collected.
         self.tidy_at.store(self.frees_so_far(), Relaxed);
         let mut given = 0;
         let free = |slot| {
@@ -93,9 +97,10 @@ impl Slab {
         given
     }
 
-    /// Names each run of slots for which `wanted` says something and which has whole pages, once for each
-    /// stretch of pages in all of which it says of a slot that it is soiled: the slots `first..end`, and the
-    /// offsets of the pages. A soiled slot of the run that lies within whole pages lies within a stretch.
+    /// Names each run of slots for which `wanted` returns `Some` and which has whole pages: the
+    /// slots `first..end`, and the offsets of the pages. It does so once for each stretch of pages
+    /// each of which has a soiled slot. A soiled slot of the run that is within whole pages is
+    /// within a stretch.
     pub(super) fn runs(
         &self,
         page: usize,
@@ -126,7 +131,8 @@ impl Slab {
         }
     }
 
-    /// Whether a slot on a page, of those before `end`, is soiled. What lies behind them goes with the last.
+    /// Whether a slot on a page, of those before `end`, is soiled. What follows them goes with the
+    /// last.
     fn has_any(
         &self,
         at: usize,
@@ -171,7 +177,7 @@ impl Slab {
     }
 }
 
-/// What a look at a slab has shown.
+/// What a scan of a slab has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Something has happened since the last look.
@@ -252,7 +258,7 @@ mod tests {
         assert_eq!((gone, slab.touched_bytes()), (4 * PAGE, 0));
     }
 
-    /// Of a current slab the claim is used up at many a look, and then it looks like any other.
+    /// Of a current slab the claim is used up at many a scan, and then it looks like any other.
     #[test]
     fn a_current_slab_is_let_be_while_anything_happens() {
         let slab = full();

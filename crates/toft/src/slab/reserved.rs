@@ -1,16 +1,18 @@
-//! Slots that nobody ever gets, in the hardened build: what is written there was written by mistake.
+//! Slots that are never handed out, in the hardened build: what is written there was written by
+//! mistake.
 //!
-//! They are chosen when a slab is opened, each with the same chance, and what they carry is written when malloc
-//! has come so far in the slab that their pages are in use anyway (`entry/reserved.rs`).
+//! They are chosen when a slab is opened, each with the same chance, and what they carry is written
+//! when malloc has come so far in the slab that their pages are in use anyway
+//! (`entry/reserved.rs`).
 //!
 //! ```text
 //! RESERVED --arm (owner, with its seat)--> ARMED --the slab's pages go--> RESERVED
 //!     '------hold------> held <-----hold----'       held --> RESERVED, whether pages went or not
 //! ```
 //!
-//! Both are odd and lent, as a wall is, so malloc, free and lists pass them by. Only what is ARMED is compared, and
-//! whoever compares looks at the state again before it says that something is wrong, because pages may
-//! be going at that moment.
+//! Both are odd and lent, as a wall is, so malloc, free and lists pass them by. Only what is ARMED
+//! is compared. A thread that compares reads the state again before it says that something is
+//! wrong, because pages may be going at that moment.
 
 use super::slab::{SLOTS_MAX, Slab};
 use super::states::{ARMED, HELD, RESERVED, WALL, ZERO_FRESH};
@@ -19,14 +21,14 @@ use crate::policy::HARDENED;
 use crate::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// Reserved slots of a slab, at most: so many numbers fit beside their count in a word.
+/// Reserved slots of a slab, at most: this many numbers fit beside their count in a word.
 pub const RESERVED_MOST: usize = 3;
 
 const _: () = assert!(SLOTS_MAX <= 256 && SLOTS_MAX.div_ceil(RESERVED_SHARE) <= RESERVED_MOST);
 
 impl Slab {
-    /// Chooses the reserved slots of a slab that is just being opened, among those that are no walls. `below`
-    /// gives a random number below another one.
+    /// Chooses the reserved slots of a slab that is just being opened, among those that are no
+    /// walls. `below` gives a random number below another one.
     pub fn choose_reserved(&self, slots: usize, mut below: impl FnMut(usize) -> usize) {
         let is_left = |slot: &usize| self.state_of(*slot).load(Relaxed) == ZERO_FRESH;
         let left = (0..slots).filter(is_left).count();
@@ -90,7 +92,8 @@ impl Slab {
         self.reserved_slots().filter(held)
     }
 
-    /// Which byte of an armed slot is not as it must be, if one is not, by the word that it carries.
+    /// Which byte of an armed slot is not as it must be, if one is not, by the word that it
+    /// carries.
     ///
     /// The slab is not dormant; of a slot that is not armed any more the answer means nothing.
     #[cfg(not(loom))]
@@ -98,8 +101,9 @@ impl Slab {
         let begin = self.base() + slot * self.size();
         (begin..begin + self.size()).step_by(size_of::<u64>()).find_map(|address| {
             let word: *const u64 = core::ptr::with_exposed_provenance(address);
-            // SAFETY: a word of a slot that nobody ever gets, of a slab whose pages are mapped; both ends are multiples
-            // of 16. Whoever writes there is the mistake that is looked for.
+            // SAFETY: a word of a slot that is never handed out, of a slab whose pages are mapped;
+            // both ends are multiples of 16. A thread that writes there is the mistake that is
+            // looked for.
             let wrong = unsafe { word.read_volatile() } ^ carried;
             (wrong != 0).then(|| address - begin + wrong.trailing_zeros() as usize / 8)
         })
@@ -121,7 +125,7 @@ impl Slab {
         self.may_be_beside_armed(slot) != 0
     }
 
-    /// The same as a number: zero where none is.
+    /// As `is_beside_armed`, as a number: zero if none is.
     #[cfg(not(any(loom, miri)))]
     #[inline(always)]
     pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
@@ -129,27 +133,29 @@ impl Slab {
         debug_assert!(slot < SLOTS_MAX);
         let bytes: *const crate::sync::AtomicU8 = (&raw const *self).cast();
         let behind = offset_of!(Slab, states) + slot + 1;
-        // SAFETY: bytes of this descriptor: states, or the byte before the first, which is nobody's, or the one behind the
-        // last, which is `dense`. All are used as single bytes. pairs: armed.
+        // SAFETY: bytes of this descriptor: states, or the unused byte before the first, or the one
+        // after the last, which is `dense`. All are used as single bytes. pairs: armed.
         let state = |at: usize| u32::from(unsafe { (*bytes.add(at)).load(Acquire) });
         (state(behind) | state(behind - 2)) & u32::from(super::states::ARMED_BIT)
     }
 
-    /// The same, where states are no bytes of the descriptor, or that is not looked at.
+    /// As `is_beside_armed`, where states are no bytes of the descriptor, or that is not checked.
     #[cfg(any(loom, miri))]
     pub fn may_be_beside_armed(&self, slot: usize) -> u32 {
         u32::from(self.is_armed(slot + 1) || self.is_armed(slot.wrapping_sub(1)))
     }
 
-    /// Whether nobody will ever have the slot, and nobody holds it: it is reserved, or a wall takes its place.
+    /// Whether the slot is never handed out, and not held: it is reserved, or a wall takes its
+    /// place.
     pub fn is_nobodys_slot(&self, slot: usize) -> bool {
         matches!(self.state_of(slot).load(Relaxed), WALL | RESERVED | ARMED)
     }
 
-    /// Pages between two offsets are about to go: what is on them is compared no more. Holder, with its seat.
+    /// Pages between two offsets are about to go: what is on them is compared no more. Holder, with
+    /// its seat.
     ///
-    /// The reclaimer may have held a slot since the holder has found it free, and may look at it when the holder has
-    /// left its seat.
+    /// The reclaimer may have held a slot since the holder has found it free, and may read it when
+    /// the holder has left its seat.
     pub(super) fn disarm_within(&self, start: usize, stop: usize) {
         let size = self.size();
         let within = |slot: &usize| slot * size < stop && (slot + 1) * size > start;
@@ -175,8 +181,8 @@ impl Slab {
 mod tests {
     use super::*;
 
-    /// The holder finds a slot free, the reclaimer holds it, the holder gives its pages back and leaves its seat, and the
-    /// reclaimer looks at what it holds.
+    /// The holder finds a slot free, the reclaimer holds it, the holder gives its pages back and
+    /// leaves its seat, and the reclaimer reads what it holds.
     #[test]
     #[cfg_attr(not(feature = "hardened"), ignore = "only the hardened build has reserved slots")]
     fn what_has_lost_its_pages_is_not_looked_at_where_it_is_held() {

@@ -1,5 +1,5 @@
-//! The slab descriptor: what each slot of one run of address space is doing. Each kind of writer has
-//! cache lines of its own.
+//! The slab descriptor: what each slot of one run of address space is doing. Each kind of writer
+//! has separate cache lines.
 //!
 //! ```text
 //! line 0     everyone reads   owner|flags  multiplier  slots  base  size  class  partition  site (hardened: words)
@@ -20,13 +20,13 @@
 //! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
 //!
-//! The reclaimer may *hold* free slots for a moment, and remote ones: `hold.rs`. Where slabs share pages, a
-//! free slot may be *lent*: `lend.rs`.
+//! The reclaimer may *hold* free slots for a moment, and remote ones: `hold.rs`. Where slabs share
+//! pages, a free slot may be *lent*: `lend.rs`.
 //!
 //! A byte for each slot lets malloc and free say what they do with one plain store, where a bit has
 //! to be read, changed and written; and what one call has stored no other call waits for (decision
-//! 0012). The *claim* is the magazine of the design: the free slots of one group of 64, found in one
-//! step and handed out by counting trailing zeros. It holds no pointers and needs no flush.
+//! 0012). The *claim* is the magazine of the design: the free slots of one group of 64, found in
+//! one step and handed out by counting trailing zeros. It holds no pointers and needs no flush.
 //!
 //! Invariants, verified by [`Slab::check`]:
 //! - I1 `slots` is `min(256, tier slab size / size)`, and nothing at or above it is in use.
@@ -35,8 +35,8 @@
 //! - I4 slots at or above `fresh` were not handed out since the slab's memory was zero.
 //! - I5 `claim_states` points to the states of a group of 64.
 //! - I6 a slab that is on no list has no claim, and its credit is the number of frees by which it
-//!   falls short of the threshold for being listed; unless it is `disturbed`. A slab that is disturbed, on a
-//!   list or not, is announced to its owner, which will count anew.
+//!   falls short of the threshold for being listed; unless it is `disturbed`. A slab that is
+//!   disturbed, on a list or not, is announced to its owner, which will count again.
 //! - I7 a slab without owner has no live slot, no claim, and is on no list.
 //! - I8 SHARED is set exactly where a unit shares pages, and only there slots are lent.
 //! - I9 what may be drawn from counts: a slab with uncounted bytes is not awake.
@@ -60,11 +60,13 @@ pub const SLOTS_MAX: usize = 2;
 pub const GROUP_SLOTS: usize = 64;
 /// Groups in a slab.
 pub const GROUPS: usize = SLOTS_MAX.div_ceil(GROUP_SLOTS);
-/// What `awake` says: no pages, or none that malloc knows; slots may be claimed; malloc must ask first.
+/// What `awake` says: no pages, or none that malloc knows; slots may be claimed; malloc must ask
+/// first.
 pub(super) const DORMANT: u8 = 0;
 pub(super) const AWAKE: u8 = 1;
 pub(super) const ASIDE: u8 = 2;
-/// Words that only the hardened build has: for the pages of walls, for reserved slots, for canaries.
+/// Words that only the hardened build has: for the pages of walls, for reserved slots, for
+/// canaries.
 const WALLED: usize = if HARDENED { 1 } else { 0 };
 /// Bytes in a descriptor.
 pub use crate::policy::SLAB_BYTES;
@@ -85,7 +87,7 @@ pub const FLAGS: usize = PENDING | HOLDING | SHARED;
 /// Parts of a slab that may share pages with the same part of others.
 #[cfg(not(loom))]
 pub const UNITS: usize = 16;
-/// The same, for the model checker.
+/// The number of units, for the model checker.
 #[cfg(loom)]
 pub const UNITS: usize = 1;
 
@@ -98,8 +100,8 @@ pub const LINK_OPEN: usize = usize::MAX;
 #[cfg_attr(loom, derive(Default))]
 #[repr(C, align(64))]
 pub struct Slab {
-    /// Address of the owning heap, and flags. Written: PENDING by anyone, HOLDING by the reclaimer, both
-    /// atomically; the heap by whoever holds the owning heap. Read: by every free.
+    /// Address of the owning heap, and flags. Written: PENDING by anyone, HOLDING by the reclaimer,
+    /// both atomically; the heap by the holder of the owning heap. Read: by every free.
     pub(crate) owner: AtomicUsize,
     /// `Class::multiplier`.
     pub(crate) multiplier: AtomicU64,
@@ -109,13 +111,14 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// The first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - WALLED],
-    /// Of the hardened build: what the canaries of its slots are made from (`words.rs`). Set when the slab is opened.
+    /// Of the hardened build: what the canaries of its slots are made from (`words.rs`). Set when
+    /// the slab is opened.
     pub(super) words: [AtomicU64; 2 * WALLED],
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
     pub(crate) partition: AtomicU32,
-    /// How many slots are reserved in the hardened build, in the lowest byte, and which: `reserved.rs`. Set when
-    /// the slab is opened.
+    /// How many slots are reserved in the hardened build, in the lowest byte, and which:
+    /// `reserved.rs`. Set when the slab is opened.
     pub(super) reserved: [AtomicU32; WALLED],
     _line_0: [AtomicU32; 3 - 3 * WALLED],
 
@@ -129,10 +132,10 @@ pub struct Slab {
     pub(super) next: AtomicUsize,
     /// Frees of this slab's slots, but for those that the credit has counted.
     pub(super) frees: AtomicU64,
-    /// The same as `size`, where malloc needs it.
+    /// As `size`, where malloc needs it.
     pub(super) slot_size: AtomicU32,
     /// Counts down by one with every free by the owner. At zero a slab that is on no list must be
-    /// listed, and one that is may be empty. Owner, and nobody else reads it.
+    /// listed, and one that is may be empty. Read and written by the owner only.
     pub(super) credit: AtomicU32,
     /// What the credit was set to.
     pub(super) credit_start: AtomicU32,
@@ -142,10 +145,10 @@ pub struct Slab {
     pub(super) heat: AtomicU8,
     /// Whether the slab is on its bin's list.
     pub(super) listed: AtomicU8,
-    /// Whether the slab's pages are mapped, and may be used; slots are claimed only then. Owner; where a
-    /// limit is near, whoever counts sets it aside (`aside.rs`).
+    /// Whether the slab's pages are mapped, and may be used; slots are claimed only then. Owner;
+    /// near a limit, the counting thread sets it aside (`aside.rs`).
     pub(super) awake: AtomicU8,
-    /// Whether the slab has ever got pages of another: then it has a mapping of its own.
+    /// Whether the slab has ever got pages of another: then it has a separate mapping.
     pub(super) received: AtomicU8,
     /// Whether free slots may have come without a free. Written by the reclaimer, and by the owner.
     pub(super) disturbed: AtomicU8,
@@ -157,44 +160,49 @@ pub struct Slab {
     pub(super) remote: [AtomicU64; GROUPS],
     /// Next slab on the pending stack. Written by the thread that pushed it.
     pub(crate) link: AtomicUsize,
-    /// Frees by others that whoever compacts has let take effect, so that no credit was spent.
+    /// Frees by others that compaction has let take effect, so that no credit was spent.
     pub(super) absorbed: AtomicU64,
-    /// The frees that the slab had seen when its bytes were last counted exactly, or zero. Whoever counts;
-    /// zero, by whoever gives pages back or lets slots be drawn from.
+    /// The frees that the slab had seen when its bytes were last counted exactly, or zero. Written
+    /// by the counting thread; zero, by the thread that gives pages back or lets slots be drawn
+    /// from.
     pub(super) counted_at: AtomicU32,
-    /// Where in the slot that is claimed next its chosen byte lies, counted from 1, or zero: the claim was cut for it
-    /// (`told.rs`). Owner, on a slow path, where it lies with what others write.
+    /// Where in the slot that is claimed next its chosen byte lies, counted from 1, or zero: the
+    /// claim was cut for it (`told.rs`). Owner, on a slow path, where it lies with what others
+    /// write.
     pub(super) due: AtomicU32,
     _line_2: Rest,
 
-    /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of free
-    /// slots, by compare and exchange, and of remote ones.
+    /// Owner; read by other threads, for the slots that they free. The reclaimer changes those of
+    /// free slots, by compare and exchange, and of remote ones.
     pub(super) states: States,
-    /// Looks for which the huge page that begins with this slab was dense. Whoever looks. A byte, because it lies behind
-    /// the last state: `reserved.rs`.
+    /// Scans for which the huge page that begins with this slab was dense. By the scanning thread.
+    /// A byte, because it follows the last state: `reserved.rs`.
     pub(crate) dense: AtomicU8,
     /// Slabs that the bin had filled one after another when it took this one. Owner.
     pub(crate) row: AtomicU8,
-    /// What the claim looked like when its pages had gone; zero since `tidy_at` was written, until they have.
-    /// Whoever sweeps; a hint.
+    /// What the claim looked like when its pages had gone; zero since `tidy_at` was written, until
+    /// they have. The thread that sweeps; a hint.
     pub(super) unused_at: AtomicU16,
-    /// What the slab looked like at the last look, and the frees it had seen when its pages were last
-    /// given back. Whoever looks: the owner or the reclaimer; nothing but when pages go depends on it.
+    /// What the slab looked like at the last look, and the frees it had seen when its pages were
+    /// last given back. The thread that looks, the owner's or the reclaimer; nothing but when pages
+    /// go depends on it.
     pub(super) seen: AtomicU32,
     /// Slab before this one on its bin's list. Owner.
     previous: AtomicUsize,
-    /// The first call site, in the hardened build. Here, because it is aligned where it is not there, too.
+    /// The first call site, in the hardened build. Here, because it is aligned where it is not
+    /// there, too.
     pub(super) site_last: [AtomicUsize; WALLED],
     pub(super) tidy_at: AtomicU32,
-    /// For each unit the group of units that it shares pages with, or zero. Whoever compacts.
+    /// For each unit the group of units that it shares pages with, or zero. The compacting thread.
     pub(super) shares: [AtomicU16; if HARDENED { 0 } else { UNITS }],
-    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `walls.rs`. Set when the slab is
-    /// opened.
+    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `walls.rs`. Set when
+    /// the slab is opened.
     #[cfg_attr(loom, allow(dead_code))]
     pub(super) walled: [AtomicU32; WALLED],
-    /// What the slab looked like when it was last looked at for compaction. Whoever compacts.
+    /// What the slab looked like when it was last looked at for compaction. The compacting thread.
     pub(super) calm: AtomicU32,
-    /// What was remembered at the last look for cold pages, and `activity_ever` then. Whoever looks, in turn.
+    /// What was remembered at the last look for cold pages, and `activity_ever` then. The threads
+    /// that look, in turn.
     pub(crate) warmth: AtomicU32,
     pub(crate) stamp: AtomicU32,
     _line_7: [AtomicU32; 5 * WALLED],
@@ -217,11 +225,11 @@ pub(super) struct States(pub(super) [AtomicU8; SLOTS_MAX]);
 const _: () = assert!(cfg!(loom) || size_of::<Slab>() == SLAB_BYTES);
 #[cfg(not(loom))]
 const _: () = {
-    // Lines of their own for each kind of writer, as drawn above.
+    // Separate lines for each kind of writer, as drawn above.
     assert!(core::mem::offset_of!(Slab, claim) == 64);
     assert!(core::mem::offset_of!(Slab, remote) == 128);
     assert!(core::mem::offset_of!(Slab, states) == 192);
-    // Nobody's byte and another single one lie around the states.
+    // An unused byte and another single one lie around the states.
     assert!(core::mem::offset_of!(Slab, _line_2) + size_of::<Rest>() == 192);
     assert!(core::mem::offset_of!(Slab, dense) == 192 + SLOTS_MAX);
     assert!(core::mem::offset_of!(Slab, slacks) == 512);
@@ -243,7 +251,8 @@ impl Slab {
         unsafe { core::mem::zeroed() }
     }
 
-    /// Turns a fresh descriptor into a slab of `class` at `base`; says how many slots it has.
+    /// Turns a fresh descriptor into a slab of `class` at `base`; returns the number of slots it
+    /// has.
     pub fn open(
         &self,
         base: usize,
@@ -268,7 +277,7 @@ impl Slab {
         slots
     }
 
-    /// Makes an opened slab of so many slots findable: from here on its frees are recognised.
+    /// Makes an opened slab of `slots` slots findable: from here on its frees are recognised.
     pub fn publish(&self, owner: usize, slots: usize) {
         self.owner.store(owner, Relaxed);
         // publish slab: a thread that sees the number of slots sees the rest.
@@ -286,7 +295,7 @@ impl Slab {
         (self.size.load(Relaxed) as usize).max(1)
     }
 
-    /// The same, of a slab that is certainly open.
+    /// Bytes in a slot, of a slab that is certainly open.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
         // SAFETY: (1) written once, before the slab is published.
@@ -363,16 +372,17 @@ impl Slab {
         self.owner.store(owner, Release);
     }
 
-    /// Allocations ever made from this slab: what was freed, which its credit counts, and what was not. Exact of
-    /// a slab at which nobody is just then; while its owner runs, near enough.
+    /// Allocations ever made from this slab: what was freed, which its credit counts, and what was
+    /// not. Exact of a slab that no thread uses just then; while its owner runs, near enough.
     pub fn allocations(&self) -> u64 {
         let spent = self.credit_start.load(Relaxed).wrapping_sub(self.credit.load(Relaxed));
         let frees = self.frees.load(Relaxed) + self.absorbed.load(Relaxed);
         frees + u64::from(spent) + u64::from(self.held())
     }
 
-    /// Offset and bytes of what `allocations` is made of beside the slots that are held: what the credit was set to, the
-    /// credit, two counts of frees. For measurements from outside by the same version.
+    /// Offset and bytes of what `allocations` is made of beside the slots that are held: what the
+    /// credit was set to, the credit, two counts of frees. For measurements from outside by the
+    /// same version.
     pub const COUNTS: [(usize, usize); 4] = [
         (core::mem::offset_of!(Slab, credit_start), 4),
         (core::mem::offset_of!(Slab, credit), 4),

@@ -24,7 +24,8 @@ impl Slab {
     /// Which slot starts at `offset` bytes from the slab's base, if one does. A descriptor that is
     /// no slab has none.
     ///
-    /// One multiplication, one rotation, one comparison: see [`Class::multiplier`](super::Class::multiplier).
+    /// One multiplication, one rotation, one comparison: see
+    /// [`Class::multiplier`](super::Class::multiplier).
     #[inline(always)]
     pub fn slot_at<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
         // SAFETY: (1) written once, before any pointer into the slab is given to anybody. Of a slab

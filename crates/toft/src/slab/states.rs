@@ -7,8 +7,8 @@ use crate::policy::HARDENED;
 pub const ZERO_FRESH: u8 = 0;
 /// The program has it.
 pub const LIVE: u8 = 1;
-/// The program has it, and a probe was told of it: who frees it tells that, too, and makes it LIVE first. To every look at
-/// single bits it is as LIVE.
+/// The program has it, and it was reported to a probe: the freeing thread reports that, too, and
+/// makes it LIVE first. To every check of single bits it is as LIVE.
 pub const TOLD: u8 = LIVE | TOLD_BIT;
 /// What tells TOLD from LIVE.
 pub const TOLD_BIT: u8 = 0x80;
@@ -21,15 +21,17 @@ pub const DIRTY_FRESH: u8 = 6;
 /// Freed, and its memory has been given back since: it is zero again.
 pub const ZERO_CLEAN: u8 = 4;
 
-/// Freed by the program and not free yet: in quarantine, or marked in its slab by another thread. Of the
-/// hardened build only.
+/// Freed by the program and not free yet: in quarantine, or marked in its slab by another thread.
+/// Of the hardened build only.
 pub const QUARANTINED: u8 = 0x53;
-/// A thread that is not the owner is just freeing it; QUARANTINED comes next. Of the hardened build only.
+/// A thread that is not the owner is just freeing it; QUARANTINED comes next. Of the hardened build
+/// only.
 pub const BEING_FREED: u8 = 0x80 | QUARANTINED;
 /// What a slot is that the program has freed, when it becomes free.
 pub const LEFT: u8 = if HARDENED { QUARANTINED } else { LIVE };
 
-/// Set in the state of a free slot whose pages the reclaimer is giving back: nobody may claim it.
+/// Set in the state of a free slot whose pages the reclaimer is giving back: no thread may claim
+/// it.
 pub const HELD: u8 = 1 << HELD_BIT | TAKEN;
 const HELD_BIT: u32 = 3;
 /// Freed by another thread, which has been taken note of: its pages are being given back.
@@ -38,21 +40,23 @@ pub const REMOTE_HELD: u8 = 0x11;
 pub const REMOTE_CLEAN: u8 = 0x13;
 const REMOTE_BIT: u32 = 4;
 
-/// Freed for good: nobody gets it again. Like a slot that another thread has freed and nobody ever collects, so
-/// that it counts as not free and not live; its memory is zero, and goes with what lies around it.
+/// Freed for good: never handed out again. Like a slot that another thread has freed and that is
+/// never collected, so that it counts as not free and not live; its memory is zero, and goes with
+/// what is around it.
 pub const GONE: u8 = 0x93;
 
-/// Set in the state of a free slot of which another slab has the memory: nobody may claim it.
+/// Set in the state of a free slot of which another slab has the memory: no thread may claim it.
 pub const LENT: u8 = 1 << LENT_BIT | TAKEN;
 const LENT_BIT: u32 = 5;
 
-/// The state of a slot that a wall takes the place of: as if another slab had its memory, for ever. The
-/// hardened build has walls, and does not compact.
+/// The state of a slot that a wall takes the place of: as if another slab had its memory, for ever.
+/// The hardened build has walls, and does not compact.
 pub const WALL: u8 = ZERO_FRESH | LENT;
 
-/// The state of a slot that nobody gets, in the hardened build: `reserved.rs`. Lent, as a wall is.
+/// The state of a slot that is never handed out, in the hardened build: `reserved.rs`. Lent, as a
+/// wall is.
 pub const RESERVED: u8 = 0x40 | LENT;
-/// The same, and it carries what must not be written over: so its memory is not zero.
+/// RESERVED, and the slot carries what must not be written over: so its memory is not zero.
 pub const ARMED: u8 = ARMED_BIT | RESERVED | SOILED;
 /// What tells ARMED from most other states: none that a slot often has has it.
 pub const ARMED_BIT: u8 = 0x80;
@@ -89,8 +93,9 @@ impl Slab {
         self.bits::<{ DIRTY_BIT }>(group) & self.free_bits(group)
     }
 
-    /// A bit for each free slot of a group that may not be zero, be it held or not; of others, anything.
-    /// For slots that were seen free a moment ago, and may be held or let go of meanwhile.
+    /// A bit for each free slot of a group that may not be zero, be it held or not; of others,
+    /// anything. For slots that were seen free a moment ago, and may be held or let go of
+    /// meanwhile.
     #[inline(always)]
     pub(super) fn soiled_bits(&self, group: usize) -> u64 {
         self.bits::<{ DIRTY_BIT }>(group)
@@ -114,8 +119,8 @@ impl Slab {
         self.bits::<{ LENT_BIT }>(group)
     }
 
-    /// A bit for each slot of a group that the program has, or has freed from another thread without
-    /// the reclaimer having taken note of it.
+    /// A bit for each slot of a group that the program has, or has freed from another thread
+    /// without the reclaimer having taken note of it.
     #[inline(always)]
     pub(super) fn live_bits(&self, group: usize) -> u64 {
         !self.idle_bits(group) & !self.bits::<{ REMOTE_BIT }>(group)
@@ -131,11 +136,11 @@ impl Slab {
         let states = self.states.0.as_ptr().wrapping_add(group * GROUP_SLOTS);
         let (a, b, c, d): (u32, u32, u32, u32);
         // SAFETY: reads the 64 states of a group, aligned to 64. Rust has no atomic load of a
-        // vector; each byte read here is a value that its state has had, as by a Relaxed load. One may
-        // change meanwhile: where the reader is not the owner (statistics), or where the reclaimer
-        // holds a slot, for which it waits until the reader has done with it.
-        // Shifting 16-bit lanes left by 7 - BIT brings bit BIT of each byte to the byte's top, which
-        // is what pmovmskb collects.
+        // vector; each byte read here is a value that its state has had, as by a Relaxed load. One
+        // may change meanwhile: where the reader is not the owner (statistics), or where the
+        // reclaimer holds a slot, for which it waits until the reader has done with it. Shifting
+        // 16-bit lanes left by 7 - BIT brings bit BIT of each byte to the byte's top, which is what
+        // pmovmskb collects.
         unsafe {
             core::arch::asm!(
                 "movdqa {x}, xmmword ptr [{p}]",
@@ -163,7 +168,7 @@ impl Slab {
         u64::from(a | b << 16) | u64::from(c | d << 16) << 32
     }
 
-    /// The same, one state at a time.
+    /// The bits, one state at a time.
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
     fn bits<const BIT: u32>(&self, group: usize) -> u64 {
         let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
@@ -212,7 +217,7 @@ impl Slab {
         !(in_use(0) | in_use(16) << 16 | in_use(32) << 32 | in_use(48) << 48)
     }
 
-    /// The same, one state at a time.
+    /// The idle bits, one state at a time.
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
     pub(super) fn idle_bits(&self, group: usize) -> u64 {
         let states = self.states.0.iter().skip(group * GROUP_SLOTS).take(GROUP_SLOTS);
@@ -268,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Between two looks at it, of which the first found it free, a slot may be held.
+    /// Between two reads of it, of which the first found it free, a slot may be held.
     #[test]
     fn a_slot_that_is_held_is_as_dirty_as_before() {
         let slab = Slab::nothing();

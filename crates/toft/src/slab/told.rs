@@ -1,6 +1,8 @@
-//! Blocks that a probe was told of: the state says so, and no path pays for it where none are.
+//! Blocks that were reported to a probe: the state says so, and no path pays for it if there are
+//! none.
 //!
-//! `free` finds a state other than LIVE and asks what it is, on the way on which it would name a double free.
+//! `free` finds a state other than LIVE and asks what it is, on the way on which it would name a
+//! double free.
 
 use super::slab::{GROUP_SLOTS, Slab};
 use super::states::{LIVE, TOLD};
@@ -8,13 +10,14 @@ use crate::sync::Ordering::{AcqRel, Relaxed, Release, SeqCst};
 use crate::sync::compiler_fence;
 
 impl Slab {
-    /// A probe was told of a live slot that nobody has been given yet. By the thread that has taken it.
+    /// Marks a live slot, not yet given to the program, as reported to a probe. By the thread that
+    /// has taken it.
     pub fn tell(&self, slot: usize) {
         self.state_of(slot).store(TOLD, Release);
     }
 
-    /// Whether a probe was told of a slot, of which that is forgotten. Any thread: of those that free it at the same moment
-    /// one is told so.
+    /// Whether a slot was reported to a probe; clears the mark. Any thread: of those that free it
+    /// at the same moment one gets true.
     pub fn take_told(&self, slot: usize) -> bool {
         self.state_of(slot).compare_exchange(TOLD, LIVE, AcqRel, Relaxed).is_ok()
     }
@@ -24,15 +27,17 @@ impl Slab {
         self.due.store(place as u32, Relaxed);
     }
 
-    /// Where in the slot that was just claimed its chosen byte lies, if the claim before was cut for it. Owner only.
+    /// Where in the slot that was just claimed its chosen byte lies, if the claim before was cut
+    /// for it. Owner only.
     pub fn take_due(&self) -> Option<usize> {
         let place = self.due.load(Relaxed);
         self.due.store(0, Relaxed);
         (place != 0).then_some(place as usize)
     }
 
-    /// Leaves of the claim only so many slots, the lowest: the others are free as before. Owner only, with the heap's
-    /// seat, as in `claim_freed`. Says whether that was done: not while the reclaimer is at the slab.
+    /// Leaves only `count` slots of the claim, the lowest: the others are free as before. Owner
+    /// only, with the heap's seat, as in `claim_freed`. Returns true if that was done: not while
+    /// the reclaimer is at the slab.
     pub fn claim_at_most(&self, count: usize) -> bool {
         let claim = self.claimed();
         let rest = (0..count.min(GROUP_SLOTS)).fold(claim, |rest, _| rest & rest.wrapping_sub(1));

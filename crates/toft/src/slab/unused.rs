@@ -1,5 +1,5 @@
-//! Pages of which nobody has the use, although malloc may hand them out at any moment: those that a
-//! thread has claimed and not used.
+//! Pages that are not in use, although malloc may hand them out at any moment: those that a thread
+//! has claimed and not used.
 //!
 //! What is said here is so at one moment only. How pages go all the same is told in `os/pin.rs`.
 
@@ -8,8 +8,8 @@ use super::states::{SOILED, TAKEN};
 use crate::sync::Ordering::{Acquire, Relaxed};
 
 impl Slab {
-    /// Names the pages of which no byte belongs to a live slot, and some may not be zero, by address and
-    /// length. For a slab that is being held, but not to its slots that are.
+    /// Names the pages of which no byte belongs to a live slot, and some may not be zero, by
+    /// address and length. For a slab that is being held, but not to its slots that are.
     pub fn unused_pages(&self, page: usize, mut each: impl FnMut(usize, usize)) {
         if self.is_shared() || self.is_dormant() {
             return;
@@ -21,14 +21,14 @@ impl Slab {
         );
     }
 
-    /// Whether something was written to free slots on pages that `unused_pages` has named. To be asked of pages
-    /// that are in memory: to look at others would bring them there.
+    /// Whether something was written to free slots on pages that `unused_pages` has named. To be
+    /// asked of pages that are in memory: to read others would bring them there.
     pub fn is_unused_written(&self, address: usize, len: usize) -> bool {
         let start = address.wrapping_sub(self.base());
         self.is_written((start, start + len))
     }
 
-    /// Whether no slot that lies in a range of the slab's addresses is live, and none was a moment ago.
+    /// Whether no slot in a range of the slab's addresses is live, and none was a moment ago.
     pub fn is_unused(&self, address: usize, len: usize) -> bool {
         let start = address.wrapping_sub(self.base());
         if start >= self.tier().slab_bytes() || self.is_shared() || self.is_dormant() {

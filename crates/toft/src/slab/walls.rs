@@ -5,9 +5,10 @@
 //!          <-- at most 56 KiB -->                                            ^ the last page at least
 //! ```
 //!
-//! A wall takes the place of slots, which nobody gets: chosen at random when the slab is opened, and
-//! marked in their states for ever. Which pages are walls follows from that, so that they can be put up
-//! again where the slab has been unmapped meanwhile. The last byte of such slots is not on the wall.
+//! A wall takes the place of slots, which are never handed out: chosen at random when the slab is
+//! opened, and marked in their states for ever. Which pages are walls follows from that, so that
+//! they can be put up again where the slab has been unmapped meanwhile. The last byte of such slots
+//! is not on the wall.
 
 use super::slab::Slab;
 use super::states::WALL;
@@ -21,14 +22,14 @@ const PAGES_LEAST: usize = 8;
 const WALLED_SHIFT: u32 = 12;
 
 impl Slab {
-    /// Whether a wall takes the place of the slot. Asked in the hardened build, which compacts nothing: so
-    /// nothing else has this state.
+    /// Whether a wall takes the place of the slot. Asked in the hardened build, which compacts
+    /// nothing: so nothing else has this state.
     fn is_wall(&self, slot: usize) -> bool {
         self.state_of(slot).load(Relaxed) == WALL
     }
 
-    /// Chooses the slots of a slab that is just being opened that become walls. `below` gives a random
-    /// number below another one.
+    /// Chooses the slots of a slab that is just being opened that become walls. `below` gives a
+    /// random number below another one.
     pub fn choose_walls(&self, page: usize, slots: usize, mut below: impl FnMut(usize) -> usize) {
         let (size, all, page) = (self.size().max(1), self.tier().slab_bytes(), page.max(1));
         if all < PAGES_LEAST * page {
@@ -47,7 +48,7 @@ impl Slab {
             if start + page >= end {
                 break;
             }
-            // The last byte is not on the wall: whoever frees the block behind it may look at that.
+            // The last byte is not on the wall: a free of the block after it may read that.
             let stop = (start + page) / size + 1;
             self.set_walls(start / size, stop.min(slots));
             first = stop;
@@ -73,7 +74,8 @@ impl Slab {
         }
     }
 
-    /// Names the pages that are walls, by address and length, and whether they are those at the end.
+    /// Names the pages that are walls, by address and length, and whether they are those at the
+    /// end.
     pub fn walls(&self, page: usize, mut each: impl FnMut(usize, usize, bool)) {
         self.walls_of(page.max(1), self.slots(), &mut each);
     }
@@ -90,7 +92,7 @@ impl Slab {
             while slot < slots && is_wall(slot) {
                 slot += 1;
             }
-            // What lies behind the last slot is a wall, too; elsewhere the last byte is not.
+            // What follows the last slot is a wall, too; elsewhere the last byte is not.
             let stop =
                 if slot == slots { all } else { (slot * size).saturating_sub(1) & !(page - 1) };
             let start = up(first * size, page);
@@ -113,7 +115,7 @@ impl Slab {
     }
 }
 
-/// The next border of a page, of a power of two, from so many bytes on.
+/// The next border of a page, of a power of two, from `bytes` on.
 fn up(bytes: usize, page: usize) -> usize {
     (bytes + page - 1) & !(page - 1)
 }
@@ -141,8 +143,8 @@ mod tests {
         slab
     }
 
-    /// From the end of each slot that is left there is a wall within 64 KiB, before the slab's end; slots
-    /// that are left have no byte on one; half of the slots are left at least.
+    /// From the end of each slot that is left there is a wall within 64 KiB, before the slab's end;
+    /// slots that are left have no byte on one; half of the slots are left at least.
     #[test]
     fn every_slot_has_a_wall_within_reach_and_none_on_it() {
         for class in Class::all() {

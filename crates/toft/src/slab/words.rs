@@ -1,9 +1,12 @@
-//! What the canaries of a slab's slots are made from, in the hardened build: two random words for each slab.
+//! What the canaries of a slab's slots are made from, in the hardened build: two random words for
+//! each slab.
 //!
-//! Slot `s` has the word `first + s * times`, modulo 2^64. `times` has 64 random bits and two slots of a slab differ by less
-//! than 2^8 in number, so the words of two slots differ by something of which all bits from the eighth on are random: a
-//! canary uses no others, and who has read one knows nothing of another slot's. Who has read two of one slab knows all of this
-//! slab, and of no other: the two words are made from the secret by permutations that cannot be undone without it.
+//! Slot `s` has the word `first + s * times`, modulo 2^64. `times` has 64 random bits and two slots
+//! of a slab differ by less than 2^8 in number. So the words of two slots differ by something of
+//! which all bits from the eighth on are random. A canary uses no others, and an attacker who has
+//! read one knows nothing of another slot's. One who has read two of a slab knows all of this slab,
+//! and of no other: the two words are made from the secret by permutations that cannot be undone
+//! without it.
 
 use super::slab::Slab;
 use crate::sync::Ordering::Relaxed;
@@ -37,8 +40,9 @@ impl Slab {
 mod tests {
     use super::*;
 
-    /// What is known of one slot's word says nothing of another's: over random words of a slab, the difference of two slots
-    /// takes each value of each byte that a canary uses, as often as any other.
+    /// What is known of one slot's word says nothing of another's: over random words of a slab, the
+    /// difference of two slots takes each value of each byte that a canary uses, as often as any
+    /// other.
     #[test]
     fn the_words_of_two_slots_differ_by_random_bytes() {
         let slab = Slab::nothing();

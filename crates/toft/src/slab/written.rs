@@ -1,9 +1,10 @@
-//! What was written to free slots whose pages are about to go back, in the hardened build.
+//! What was written to free slots whose pages are about to be given back, in the hardened build.
 //!
-//! Every byte of a free slot is zero there, until a program writes to what it has freed. malloc looks before
-//! it hands the slot out; but a page that goes back is zero again, and nothing would be seen. So whoever gives pages
-//! back looks first, and leaves those where they are on which anything was written: malloc will find it there.
-//! That is why a block need not be looked at when it leaves the quarantine.
+//! Every byte of a free slot is zero there, until a program writes to what it has freed. malloc
+//! looks before it hands the slot out. But a page that is given back is zero again, and nothing
+//! would be seen. So the thread that gives pages back looks first, and leaves those where they are
+//! on which anything was written: malloc will find it there. That is why a block need not be looked
+//! at when it leaves the quarantine.
 
 use super::slab::Slab;
 use super::states::{DIRTY, DIRTY_FRESH, HELD, LEFT, REMOTE_CLEAN, REMOTE_HELD, ZERO_CLEAN};
@@ -17,10 +18,11 @@ use crate::sync::Ordering::Acquire;
 const UNIT: usize = 16;
 
 impl Slab {
-    /// Whether a free slot has a byte other than zero among the bytes `start..stop` from
-    /// the slab's start, which are of slots of which some may not be zero. Never in the default build.
+    /// Whether a free slot has a byte other than zero among the bytes `start..stop` from the slab's
+    /// start, which are of slots of which some may not be zero. Never in the default build.
     ///
-    /// The caller has the pages to itself, or nothing depends on the answer but when it is that they go.
+    /// The caller has the pages to itself, or nothing depends on the answer but when it is that
+    /// they go.
     pub(super) fn is_written(&self, (start, stop): (usize, usize)) -> bool {
         if !CHECK_PAGES {
             return false;
@@ -34,8 +36,8 @@ impl Slab {
         })
     }
 
-    /// Lets go of what is held on pages where something was written, which stay for malloc to find. Says which slot
-    /// another thread has freed that was freed already, if any was.
+    /// Lets go of what is held on pages where something was written, which stay for malloc to find.
+    /// Says which slot another thread has freed that was freed already, if any was.
     ///
     /// After the barrier and `settle`: before, the owner may be unmapping the slab.
     pub fn keep_written(&self, page: usize) -> Option<usize> {
@@ -59,7 +61,7 @@ impl Slab {
         twice
     }
 
-    /// The same of all slots that may not be zero, of a slab without live ones.
+    /// Whether a slot that may not be zero was written to, in a slab without live ones.
     pub fn has_been_written(&self) -> bool {
         CHECK_PAGES
             && (0..self.slots()).any(|slot| {
@@ -88,8 +90,8 @@ impl Slab {
     #[cfg(not(loom))]
     fn is_all_zero(&self, first: usize, last: usize) -> bool {
         debug_assert!(first.is_multiple_of(UNIT) && last.is_multiple_of(UNIT));
-        // SAFETY: (1) a part of a slot of a slab that is not dormant, whose pages are mapped, walls apart; pages and
-        // slots begin and end at multiples of 16.
+        // SAFETY: (1) a part of a slot of a slab that is not dormant, whose pages are mapped, walls
+        // apart; pages and slots begin and end at multiples of 16.
         first >= last || unsafe { is_zero(self.base() + first, last - first, Long::NONE) }
     }
 }

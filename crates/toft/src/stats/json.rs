@@ -68,8 +68,8 @@ impl Sites {
     }
 }
 
-/// Writes the snapshot of `allocator`, and what the kernel said if somebody has asked it, as one line to
-/// a descriptor; says whether it took it all.
+/// Writes the snapshot of `allocator`, and what the kernel said if it was asked, as one line to a
+/// descriptor; returns true if the descriptor took it all.
 #[inline(never)]
 pub fn write_json<O: Os>(
     allocator: &Allocator<O>,

@@ -1,10 +1,13 @@
-//! The figures of a process in Prometheus' text format (0.0.4): what there is to say, once for all who say it. The library
-//! writes it from inside (`toft_metrics`), and `toft metrics` of a process that it looks at.
+//! The figures of a process in Prometheus' text format (0.0.4): what there is to say, once for all
+//! writers. The library writes it from inside (`toft_metrics`), and `toft metrics` from a process
+//! that it reads.
 //!
-//! Names end with their units, in base units. No label has values without end: call sites are told apart by name, the
-//! largest ones alone, and `other` is all the rest, so that the sum over them is what is live.
+//! Names end with their units, in base units. No label has values without end: call sites are told
+//! apart by name, the largest ones alone, and `other` is all the rest, so that the sum over them is
+//! what is live.
 
-/// A metric: its name, and what it says of itself. In neither is anything that would have to be escaped.
+/// A metric: its name, and what it says of itself. In neither is anything that would have to be
+/// escaped.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// The name.
@@ -44,7 +47,7 @@ families! {
     DURATION "toft_scrape_duration_seconds" "How long it took to read this, where it was read from outside."
 }
 
-/// Call sites that are told apart where nobody says how many.
+/// Call sites that are told apart unless another number is given.
 pub const TOP: usize = 20;
 
 /// Where a page goes.

@@ -1,5 +1,5 @@
 //! Counters and snapshots, without allocation and without a cost on the fast paths: everything is
-//! counted from the states when somebody asks.
+//! counted from the states on request.
 
 mod json;
 pub mod metrics;

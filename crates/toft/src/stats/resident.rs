@@ -1,10 +1,12 @@
-//! What the kernel counts of this process, read from `/proc/self` without allocating: for the figures at
-//! the program's end. A process that goes on is better looked at from outside (`toft rss`).
+//! What the kernel counts of this process, read from `/proc/self` without allocating: for the
+//! figures at the program's end. A process that goes on is better looked at from outside (`toft
+//! rss`).
 
 use crate::os::process::read_lines;
 use crate::region::Layout;
 
-/// Bytes that the kernel counts as resident, by where they lie; all zero where `/proc` is not there.
+/// Bytes that the kernel counts as resident, by where they lie; all zero where `/proc` is not
+/// there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Resident {
@@ -18,11 +20,12 @@ pub struct Resident {
     pub page_tables: u64,
     /// The most that `rss` ever was.
     pub peak: u64,
-    /// Of `rss`, what lies in the windows: slabs, large blocks, metadata.
+    /// Of `rss`, what is within the windows: slabs, large blocks, metadata.
     pub slabs: u64,
     pub large: u64,
     pub metadata: u64,
-    /// Of `rss`, the rest: files, the first thread's stack, what `brk` gives, other anonymous memory.
+    /// Of `rss`, the rest: files, the first thread's stack, what `brk` gives, other anonymous
+    /// memory.
     pub files: u64,
     pub stack: u64,
     pub brk: u64,

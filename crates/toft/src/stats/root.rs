@@ -6,11 +6,12 @@
 //! ```
 //!
 //! No code runs in the process that is looked at. A reader finds the [`Anchor`], follows it to the
-//! [`Root`], and reads what is mapped of the descriptors: it needs none of this crate's types, because
-//! the root says where their fields are. What words mean, and which there are, is [`VERSION`].
+//! [`Root`], and reads what is mapped of the descriptors: it needs none of this crate's types,
+//! because the root says where their fields are. What words mean, and which there are, is
+//! [`VERSION`].
 //!
-//! The root has no secret that decides what comes next (the keys of plots and sites are not here); the
-//! addresses that it has lie in this library's data in any case.
+//! The root has no secret that decides what comes next (the keys of plots and sites are not here);
+//! the addresses that it has are in this library's data in any case.
 
 use crate::entry::Allocator;
 use crate::large::Block;
@@ -24,8 +25,8 @@ use core::mem::offset_of;
 
 /// What an [`Anchor`] begins with.
 pub const MAGIC: [u8; 16] = *b"toft_root\0\xf1\x9c\x8e\xd3\xa7\xb5";
-/// Changes when a word of the root changes its meaning, is taken away or comes in between; words that
-/// are added at the end change `words` only.
+/// Changes when a word of the root changes its meaning, is taken away or comes in between; words
+/// that are added at the end change `words` only.
 pub const VERSION: u64 = 1;
 
 /// What is found first.
@@ -38,7 +39,7 @@ pub struct Anchor {
     pub version: u64,
     /// Number of words in the root.
     pub words: u64,
-    /// This anchor's own address, by which it is told from a copy.
+    /// This anchor's own address, which distinguishes it from a copy.
     pub this: *const Anchor,
     /// The root.
     pub root: *mut Root,
@@ -46,7 +47,7 @@ pub struct Anchor {
     pub library: [u8; 16],
 }
 
-// SAFETY: never changes; whoever follows `root` answers for that.
+// SAFETY: never changes; the code that follows `root` answers for that.
 unsafe impl Sync for Anchor {}
 
 impl Anchor {
@@ -83,7 +84,7 @@ macro_rules! root {
             /// Before there is anything.
             pub const NONE: Root = Root { $($word: 0),* };
 
-            /// The root that so many words are; `None` where there are too few.
+            /// The root that `words` make; `None` if there are too few.
             pub fn from_words(mut words: impl Iterator<Item = u64>) -> Option<Root> {
                 Some(Root { $($word: words.next()?,)* })
             }
@@ -176,7 +177,8 @@ root! {
     block_none,
     /// The state of a block that the program has.
     block_live,
-    /// Address of what can be asked of the reclaimer's thread; the words behind are offsets from it.
+    /// Address of what can be asked of the reclaimer's thread; the words behind are offsets from
+    /// it.
     control,
     /// What the thread sleeps on, 32 bits: not zero when it is to look again.
     control_word,
@@ -188,11 +190,11 @@ root! {
     control_answered,
     /// Bytes of address space of which the last one discarded the pages, resident or not, 64 bits.
     control_given,
-    /// The bits that are set in the state of a slot of which another slab has the memory; in a build with a quarantine
-    /// of one that is never handed out, since that build does not compact.
+    /// The bits that are set in the state of a slot of which another slab has the memory; in a
+    /// build with a quarantine of one that is never handed out, since that build does not compact.
     slot_lent,
-    /// Address of the table of call sites, each with a partition of its own or one that it shares; zero where
-    /// sites are hashed. An entry of which the first 64 bits are zero is nobody's.
+    /// Address of the table of call sites, each with a separate partition or one that it shares;
+    /// zero where sites are hashed. An entry of which the first 64 bits are zero is unowned.
     sites,
     /// Bytes in an entry.
     site_bytes,
@@ -200,11 +202,12 @@ root! {
     sites_mapped,
     /// Low bits of an entry's first 64 that are the partition; those above are the site's low bits.
     site_partition_bits,
-    /// The first partition that one site has alone; those before are shared, and 0 is nobody's.
+    /// The first partition that one site has alone; those before are shared, and 0 is unowned.
     site_first_own,
-    /// From here on what stands for a partition is none: the site is one of a wrapper, of which the callers count.
+    /// From here on what stands for a partition is none: the site is one of a wrapper, of which the
+    /// callers count.
     site_first_code,
-    /// Bits that may be set in `slot_live`: a probe was told of the slot.
+    /// Bits that may be set in `slot_live`: the slot was reported to a probe.
     slot_told,
     /// In a slab's descriptor: frees that its credit has not counted, 64 bits.
     slab_frees,
@@ -214,12 +217,14 @@ root! {
     slab_credit_start,
     /// And what is left of it, 32 bits: what is not is frees, too.
     slab_credit,
-    /// The bit that is set in the state of a slot that is not free, and in those of what is held or lent.
+    /// The bit that is set in the state of a slot that is not free, and in those of what is held or
+    /// lent.
     slot_taken,
-    /// The bits that are set in the state of a slot that is held by whoever gives pages back, and free all the same.
+    /// The bits that are set in the state of a slot that the reclaimer holds to give pages back,
+    /// and free all the same.
     slot_held,
-    /// Address of what each call site has had in large blocks; an entry of which the first 64 bits are zero is
-    /// nobody's.
+    /// Address of what each call site has had in large blocks; an entry of which the first 64 bits
+    /// are zero is unowned.
     tally,
     /// Bytes of an entry.
     tally_bytes,
@@ -237,18 +242,19 @@ root! {
     tally_missed,
     /// The state of a slot that was freed and waits in a quarantine; zero in a build that has none.
     slot_quarantined,
-    /// Address of the stacks of sampled allocations; zero where none are kept. An entry of which the first 64 bits are
-    /// zero is nobody's.
+    /// Address of the stacks of sampled allocations; zero where none are kept. An entry of which
+    /// the first 64 bits are zero is unowned.
     samples,
     /// Bytes of an entry.
     sample_bytes,
     /// Address of the number of bytes of entries that are mapped, 64 bits.
     samples_mapped,
-    /// In an entry: how many frames it has, 32 bits, and then not zero where there are more that could not be had.
+    /// In an entry: how many frames it has, 32 bits, and then not zero where there are more that
+    /// could not be had.
     sample_about,
     /// Samples, the blocks that they stand for, and the bytes of these: three times 64 bits.
     sample_had,
-    /// The same of those that were freed.
+    /// What was freed of those.
     sample_freed,
     /// Return addresses, 64 bits each, to the end of the entry.
     sample_frames,
@@ -262,7 +268,7 @@ root! {
     filter,
     /// In that: filters that the process has installed, 32 bits.
     filter_installed,
-    /// Not zero where each installation is told of, 32 bits.
+    /// Not zero if each installation is reported, 32 bits.
     filter_watched,
     /// Whether the process was started under one: 0 not looked up, 1 no, 2 yes; 32 bits.
     filter_inherited,

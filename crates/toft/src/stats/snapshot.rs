@@ -21,13 +21,13 @@ pub struct Snapshot {
     pub live_blocks: usize,
     /// Their usable bytes, by tier.
     pub small_bytes: usize,
-    /// As above.
+    /// Usable bytes of live blocks in the medium tier.
     pub medium_bytes: usize,
-    /// As above.
+    /// Usable bytes of live large blocks.
     pub large_bytes: usize,
     /// Live guarded blocks, and their usable bytes.
     pub guarded_blocks: usize,
-    /// As above.
+    /// Usable bytes of live guarded blocks.
     pub guarded_bytes: usize,
     /// Bytes of slots ever in use, each counted once, and the most that large blocks ever had.
     pub peak_bytes: usize,
@@ -47,15 +47,16 @@ pub struct Snapshot {
     pub remote_bytes: usize,
     /// Bytes of slots that malloc hands out next: the magazines of all threads.
     pub claimed_bytes: usize,
-    /// Bytes of slots that were in use and are free, in slabs that have an owner, lent ones not counted.
+    /// Bytes of slots that were in use and are free, in slabs that have an owner, lent ones not
+    /// counted.
     pub free_bytes: usize,
     /// Slots of which another slab has the memory, and their bytes: what compaction saves.
     pub lent_slots: usize,
-    /// As above.
+    /// Bytes of lent slots.
     pub lent_bytes: usize,
     /// Of those, what lies on pages that a live slot keeps.
     pub pinned_bytes: usize,
-    /// Bytes of slots of empty slabs that are nobody's and have their pages: a part of `kept_bytes`.
+    /// Bytes of slots of empty slabs that are unowned and have their pages: a part of `kept_bytes`.
     pub empty_slab_bytes: usize,
     /// Resident bytes of free large blocks: the other part.
     pub large_kept_bytes: usize,
@@ -63,9 +64,10 @@ pub struct Snapshot {
     pub guard_bytes: usize,
     /// Bad calls that were ignored.
     pub misuses: usize,
-    /// Blocks that were freed for good, and their bytes: of small and medium blocks a part of `free_bytes`.
+    /// Blocks that were freed for good, and their bytes: of small and medium blocks a part of
+    /// `free_bytes`.
     pub gone_blocks: usize,
-    /// As above.
+    /// Bytes of blocks that were freed for good.
     pub gone_bytes: usize,
 }
 
@@ -76,7 +78,8 @@ impl Snapshot {
     }
 }
 
-/// Bytes of slots that were in use and are free, on pages that a live slot keeps: what cannot go back.
+/// Bytes of slots that were in use and are free, on pages that a live slot keeps: what cannot go
+/// back.
 pub fn pinned_bytes(slab: &Slab, page: usize) -> usize {
     let (size, slots) = (slab.size(), slab.slots());
     let mut pinned = 0;

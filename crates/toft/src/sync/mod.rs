@@ -61,8 +61,8 @@ pub fn compiler_fence(_: Ordering) {}
 
 /// What a thread does whose order another relies on that makes every thread pass a barrier
 /// (`Os::barrier`): nothing, but the compiler must keep the order. The model checker knows no such
-/// barrier, so both sides get a fence, which promises less: the other's barrier is a fence between any two
-/// of this thread's instructions.
+/// barrier, so both sides get a fence, which promises less: the other's barrier is a fence between
+/// any two of this thread's instructions.
 #[inline(always)]
 pub fn light_barrier() {
     #[cfg(not(loom))]
@@ -73,9 +73,9 @@ pub fn light_barrier() {
 
 /// A plain store to what another thread may just be comparing and exchanging.
 ///
-/// The model checker keeps no total order of the values of one location: it lets an exchange succeed on a
-/// value that a plain store has replaced, and takes what that leaves for newer than the store, which no
-/// processor does and the language forbids. An exchange on both sides it orders.
+/// The model checker keeps no total order of the values of one location. It lets an exchange
+/// succeed on a value that a plain store has replaced, and takes the result for newer than the
+/// store. No processor does that, and the language forbids it. The checker orders two exchanges.
 #[inline(always)]
 pub fn store_beside_exchanges(atomic: &AtomicU8, value: u8) {
     #[cfg(not(loom))]
@@ -108,8 +108,8 @@ pub unsafe fn decrement(counter: &AtomicU32) -> u32 {
 
 /// An atomic that is written only where that changes it.
 pub trait StoreChanged<Value> {
-    /// Stores a value unless it is there already. For the child of a fork, in which the first write to a
-    /// page costs a fault and a copy.
+    /// Stores a value unless it is there already. For the child of a fork, in which the first write
+    /// to a page costs a fault and a copy.
     fn store_changed(&self, value: Value, ordering: Ordering);
 }
 
@@ -131,13 +131,13 @@ store_changed! { AtomicU32, u32; AtomicU64, u64; AtomicUsize, usize; }
 pub trait Settled {
     /// What it holds.
     type Value;
-    /// Reads a value that has settled. The compiler uses it where it lies, while it gives an atomic
-    /// load an instruction of its own.
+    /// Reads a value that has settled. The compiler uses it in place, while it gives an atomic load
+    /// a separate instruction.
     ///
     /// # Safety
-    /// 1. Nobody writes another value than the one that is there, unless the program frees a pointer
-    ///    that it was never given: then an old or a new value is read, and the caller does nothing
-    ///    that is wrong with either.
+    /// 1. No thread writes another value than the one that is there, unless the program frees a
+    ///    pointer that it was never given. Then an old or a new value is read, and the caller does
+    ///    nothing that is wrong with either.
     unsafe fn settled(&self) -> Self::Value;
 }
 

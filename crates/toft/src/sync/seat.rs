@@ -1,5 +1,5 @@
-//! The word by which a thread says that it is in the middle of something, and what another, behind a
-//! barrier that every thread has passed, concludes from it.
+//! The word by which a thread says that it is in the middle of something, and what another, behind
+//! a barrier that every thread has passed, concludes from it.
 
 use super::{AtomicU32, Ordering, light_barrier};
 use Ordering::{Acquire, Relaxed, Release};
@@ -15,8 +15,8 @@ pub struct Seat<'a>(&'a Busy);
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         light_barrier();
-        // leave seat: pairs with `is_taken`. Who sees it empty again sees what was done there, although
-        // that came after the barrier. Costs nothing on x86-64.
+        // leave seat: pairs with `is_taken`. Who sees it empty again sees what was done there,
+        // although that came after the barrier. Costs nothing on x86-64.
         self.0.0.store(0, Release);
     }
 }
@@ -34,7 +34,7 @@ impl Busy {
         Busy(AtomicU32::new(0))
     }
 
-    /// One on which nobody may ever sit.
+    /// One on which no thread may ever sit.
     #[cfg(not(loom))]
     pub const fn never() -> Busy {
         Busy(AtomicU32::new(1))
@@ -52,20 +52,22 @@ impl Busy {
         Some(Seat(self))
     }
 
-    /// The seat of a thread that has ended in the middle of something: for who holds by other means what the word is about.
+    /// The seat of a thread that exited in the middle of something. The caller holds by other means
+    /// what the word protects.
     pub fn inherit(&self) -> Seat<'_> {
         self.0.store(1, Relaxed);
         light_barrier();
         Seat(self)
     }
 
-    /// Whether the seat is taken: for another thread, behind a barrier, and for the child of a fork.
+    /// Whether the seat is taken: for another thread, behind a barrier, and for the child of a
+    /// fork.
     pub fn is_taken(&self) -> bool {
         // pairs: leave seat.
         self.0.load(Acquire) != 0
     }
 
-    /// Nobody sits there any more: its thread is gone.
+    /// Empties the seat of a thread that is gone.
     pub fn clear(&self) {
         self.0.store(0, Relaxed);
     }

@@ -4,14 +4,15 @@
 //! head   | tag : 32 | number + 1 : 32 |     zero: empty
 //! ```
 //!
-//! The things must never go away: reading the link of one that somebody else has just popped gives an
-//! old number, and the tag makes the exchange fail.
+//! The things must never go away: reading the link of one that another thread has just popped gives
+//! an old number, and the tag makes the exchange fail.
 
 use super::{AtomicU64, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-/// Puts the thing of a number on the stack; `link` is told what lies below it. What the caller wrote
-/// before, whoever pops it sees. SeqCst, for those who look elsewhere afterwards.
+/// Puts the thing of a number on the stack; `link` is told which number is below it. What the
+/// caller wrote before, the thread that pops it sees. SeqCst, for callers that read elsewhere
+/// afterwards.
 #[inline]
 pub fn push(head: &AtomicU64, number: u32, link: impl Fn(u32)) {
     let mut seen = head.load(Relaxed);
@@ -37,8 +38,8 @@ pub fn pop(head: &AtomicU64, below: impl Fn(u32) -> u32) -> Option<u32> {
     }
 }
 
-/// Takes everything off the stack `from` and puts it on `to`, which is empty and stays so until this
-/// is done: nobody else puts anything there.
+/// Takes everything off the stack `from` and puts it on `to`, which is empty and stays so until
+/// this is done: no other thread puts anything there.
 pub fn take_over(from: &AtomicU64, to: &AtomicU64) {
     let mut seen = from.load(Relaxed);
     while let Err(now) = from.compare_exchange_weak(seen, tagged(seen, 0), AcqRel, Relaxed) {

@@ -1,11 +1,11 @@
 //! What the child of a fork does, before anything else of the program runs in it.
 //!
-//! Nothing of the heaps is held across a fork, so a thread inside stdio can still allocate (promise 23). Only with
-//! compaction is there a prepare handler (`Allocator::prepare_fork`). Instead the child repairs what a thread that no longer exists may
-//! have left half done:
+//! Nothing of the heaps is held across a fork, so a thread inside stdio can still allocate (promise
+//! 23). Only with compaction is there a prepare handler (`Allocator::prepare_fork`). Instead the
+//! child repairs what a thread that no longer exists may have left half done:
 //!
 //! - heaps of other threads become orphans;
-//! - where such a thread was changing its heap's lists, the lists are built anew from the slabs;
+//! - where such a thread was changing its heap's lists, the lists are built again from the slabs;
 //! - a slab that was about to be pushed on a pending stack is collected directly.
 //!
 //! Metadata that such a thread was about to map is finished by its owners (`repair` of `Plots`,
@@ -16,7 +16,7 @@ use super::{Heap, Heaps};
 use crate::slab::{FLAGS, LINK_OPEN, PENDING, Slab, Spent};
 use crate::sync::Ordering::Relaxed;
 
-/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `torn` says whether
+/// Repairs all heaps in the child of a fork. `mine` is the forking thread's heap; `torn` is true if
 /// a thread without a heap was in the middle of a change; `for_each_slab` names every slab.
 ///
 /// Costs a few instructions a heap; only when some thread was in the middle of a change, or slabs
@@ -57,7 +57,7 @@ fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab)
         return;
     }
     // The stacks were reset above, so whatever was pending is collected here. A slot that is not
-    // live was freed twice by threads that are gone: there is nobody left to tell.
+    // live was freed twice by threads that are gone: no thread is left to tell.
     slab.link.store(LINK_OPEN, Relaxed);
     slab.clear_owner_flag(PENDING);
     let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();

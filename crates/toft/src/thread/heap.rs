@@ -31,39 +31,42 @@ pub struct Heap {
     busy: Busy,
     /// How often this thread's exit was postponed, so that other exit handlers come first.
     pub(crate) exit_rounds: AtomicU32,
-    /// The number of the thread that owns the heap, or zero. Written by that thread after it has acquired the
-    /// heap, and cleared by whoever makes an orphan of it. `orphan_the_dead` reads it in any thread, and again while
-    /// it holds the heap: the state orders the two.
+    /// The number of the thread that owns the heap, or zero. Written by that thread after it has
+    /// acquired the heap, and cleared by the thread that makes an orphan of it. `orphan_the_dead`
+    /// reads it in any thread, and again while it holds the heap: the state orders the two.
     thread: AtomicU32,
-    /// Whether the heap is that of a thread that was stopped by a fork: `CUT_OFF` in the child until it is adopted, and
-    /// `LOOKED_AT` from then on; else zero. Written in the child's handler, and by who adopts it; relaxed, because
-    /// nobody else is there in the one case, and who adopts a heap or holds an orphan has acquired it.
+    /// Whether the heap is that of a thread that was stopped by a fork: `CUT_OFF` in the child
+    /// until it is adopted, and `LOOKED_AT` from then on; else zero. Written in the child's
+    /// handler, and by the adopting thread. Relaxed, because no other thread is there in the one
+    /// case, and a thread that adopts a heap or holds an orphan has acquired it.
     doubtful: AtomicU32,
-    /// The tick at which this heap's slabs were last looked at, and the bin at which that goes on, or
+    /// The tick at which this heap's slabs were last looked at, and the bin at which that goes on,
+    /// or
     /// 0. Holder only.
     pub(crate) tended_at: AtomicU32,
     pub(crate) tend_next: AtomicU32,
-    /// Address of the control block of the thread that had the heap last: whose it is, for those who
-    /// look from outside. Written at birth and adoption.
+    /// Address of the control block of the thread that had the heap last: whose it is, for those
+    /// who look from outside. Written at birth and adoption.
     thread_block: AtomicUsize,
-    /// Address of what its thread remembers of call sites, in exact mode; else zero. Written once, at birth.
+    /// Address of what its thread remembers of call sites, in exact mode; else zero. Written once,
+    /// at birth.
     sites: usize,
     bins: BinsHead,
 }
 
 const _: () = assert!(core::mem::offset_of!(Heap, inbox) == 0);
-// The bins lie behind their head, and that is the last part of a heap.
+// The bins follow their head, and that is the last part of a heap.
 const _: () =
     assert!(core::mem::offset_of!(Heap, bins) + size_of::<BinsHead>() == size_of::<Heap>());
 
 /// Bytes of the bins of one partition.
 const ROW_BYTES: usize = ROW_WORDS * size_of::<usize>();
 
-/// Of a heap whose thread a fork has stopped: nobody has had it since; or somebody has put right what can be.
+/// Of a heap whose thread a fork has stopped: not in use since; or what can be put right has been.
 const CUT_OFF: u32 = 1;
 const LOOKED_AT: u32 = 2;
 
-/// Number of a heap that is nobody's.
+/// Number of an unowned heap.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
 impl Heap {
@@ -85,7 +88,8 @@ impl Heap {
         }
     }
 
-    /// A new heap, at tick `now`, whose thread remembers call sites at the address `sites`, if that is not zero.
+    /// A new heap, at tick `now`, whose thread remembers call sites at the address `sites`, if that
+    /// is not zero.
     pub(crate) fn new(hash: SiteHash, sites: usize, number: u32, now: u32) -> Heap {
         let tended_at = AtomicU32::new(now);
         Heap { hash, sites, number, busy: Busy::new(), tended_at, ..Heap::empty() }
@@ -104,8 +108,8 @@ impl Heap {
         self.sites != 0
     }
 
-    /// Index of the first bin of a site's row, if that is known without the table; of the empty row 0
-    /// otherwise. Holder only.
+    /// Index of the first bin of a site's row, if that is known without the table; of the empty row
+    /// 0 otherwise. Holder only.
     #[inline(always)]
     pub fn known_row(&self, site: usize) -> usize {
         match self.cache() {
@@ -114,7 +118,8 @@ impl Heap {
         }
     }
 
-    /// The same where it is known, and nothing where it is not: for who goes another way then. Holder only.
+    /// As `known_row`, where it is known; `None` otherwise: the caller then goes another way.
+    /// Holder only.
     #[inline(always)]
     pub fn remembered_row(&self, site: usize) -> Option<usize> {
         match self.cache() {
@@ -142,18 +147,20 @@ impl Heap {
             if HARDENED && (number + 1) * ROW_WORDS <= self.hash.bins() {
                 // malloc is about to look into a bin of this row, and to fill it.
                 let row = self.address() + size_of::<Heap>() + number * ROW_BYTES;
-                // SAFETY: (1) the bins of a row of this heap, which its holder alone writes to; words.
+                // SAFETY: (1) the bins of a row of this heap, which its holder alone writes to;
+                // words.
                 unsafe { touch(row, ROW_BYTES) };
             }
             cache.remember(site, number);
         }
     }
 
-    /// Gets the pages that the first malloc and the first free of a thread read and then write, so that each costs one
-    /// fault and not two: of what is remembered of call sites, and of the quarantine's rows. Once, at birth.
+    /// Gets the pages that the first malloc and the first free of a thread read and then write, so
+    /// that each costs one fault and not two: of what is remembered of call sites, and of the
+    /// quarantine's rows. Once, at birth.
     pub(crate) fn touch_first(&self) {
         if HARDENED && self.is_exact() {
-            // SAFETY: (1) behind the heap's bins, which nobody else uses yet; both are of words.
+            // SAFETY: (1) after the heap's bins, not in use yet; both are of words.
             unsafe {
                 touch(self.sites, Cache::BYTES);
                 touch(self.quarantine().address(), Quarantine::ROWS);
@@ -161,7 +168,7 @@ impl Heap {
         }
     }
 
-    /// Throws the dice anew from here on. Holder only.
+    /// Seeds the dice again. Holder only.
     pub(crate) fn seed(&self, random: u64) {
         self.bins.dice().seed(random);
     }
@@ -177,15 +184,16 @@ impl Heap {
         }
     }
 
-    /// Where the call lies, and its frame pointer: once, for who comes next may be in another. Holder only.
+    /// Where the call lies, and its frame pointer: once, for who comes next may be in another.
+    /// Holder only.
     pub fn take_call(&self) -> [usize; 2] {
         let call = self.bins.call().each_ref().map(|word| word.load(Relaxed));
         self.set_call(0, 0);
         call
     }
 
-    /// How far it is to the next allocation that is told of. Holder only; not of the constant heaps, which are
-    /// not written to.
+    /// The distance to the next allocation that is reported. Holder only; not of the constant
+    /// heaps, which are not written to.
     pub fn distance(&self) -> Option<&Distance> {
         (!self.is_nobodys()).then(|| self.bins.distance())
     }
@@ -194,20 +202,20 @@ impl Heap {
     #[inline(always)]
     pub(crate) fn quarantine(&self) -> &'static Quarantine {
         let bins = self.address() + size_of::<Heap>();
-        // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first; the two
-        // constant heaps are not asked, because nobody ever has their seats.
+        // SAFETY: a heap of the table is followed by its bins and its quarantine, zero at first;
+        // the two constant heaps are not asked, because no thread ever has their seats.
         unsafe { Quarantine::at(bins + self.hash.bins() * size_of::<usize>()) }
     }
 
-    /// Lets something stand in the quarantine's line; no, where something has to leave for it. Holder only, of a heap that
-    /// owns something. The fast path of the hardened build's free.
+    /// Lets something stand in the quarantine's line; no, where something has to leave for it.
+    /// Holder only, of a heap that owns something. The fast path of the hardened build's free.
     #[inline(always)]
     pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
         self.quarantine().line_up(class, entry)
     }
 
-    /// Puts something into the quarantine, and says what leaves it for that, but for what `leaves` is done with; no, where
-    /// the heap cannot be used now. Holder only.
+    /// Puts something into the quarantine, and says what leaves it for that, but for what `leaves`
+    /// is done with; no, where the heap cannot be used now. Holder only.
     #[inline(always)]
     pub(crate) fn exchange(
         &self,
@@ -232,8 +240,7 @@ impl Heap {
         self.thread.store(number, Relaxed);
     }
 
-    /// Where the control block of the thread that has the heap lies in a heap, for those who look from
-    /// outside.
+    /// The offset of the control block of the thread that has the heap, for readers from outside.
     pub const THREAD_BLOCK: usize = core::mem::offset_of!(Heap, thread_block);
 
     /// Remembers whose the heap is. By its control block, which costs no system call: a filter may
@@ -279,13 +286,15 @@ impl Heap {
         self.hash.row(site) + self.bins.class_words(size)
     }
 
-    /// The same, but in exact mode of the one that the site is known to draw from. Holder only.
+    /// As `small_bin`, but in exact mode of the row that the site is known to draw from. Holder
+    /// only.
     #[inline(always)]
     pub fn known_small_bin(&self, size: usize, site: usize) -> usize {
         self.known_row(site) + self.bins.class_words(size)
     }
 
-    /// The same, where it is known. Holder only. The fast path of the hardened build's malloc.
+    /// As `known_small_bin`, where it is known. Holder only. The fast path of the hardened build's
+    /// malloc.
     #[inline(always)]
     pub fn remembered_small_bin(&self, size: usize, site: usize) -> Option<usize> {
         Some(self.remembered_row(site)? + self.bins.class_words(size))
@@ -297,7 +306,7 @@ impl Heap {
         self.hash.row(site) + class * BIN_WORDS
     }
 
-    /// The same, but in exact mode of the one that the site is known to draw from. Holder only.
+    /// As `bin`, but in exact mode of the row that the site is known to draw from. Holder only.
     #[inline(always)]
     pub fn known_bin(&self, class: usize, site: usize) -> usize {
         self.known_row(site) + class * BIN_WORDS
@@ -316,14 +325,14 @@ impl Heap {
         if self.bins().refill(index) { self.bins().pop(index) } else { None }
     }
 
-    /// Takes any slot that a bin has claimed, if there is one. Holder only. The fast path of the hardened
-    /// build's malloc.
+    /// Takes any slot that a bin has claimed, if there is one. Holder only. The fast path of the
+    /// hardened build's malloc.
     #[inline(always)]
     pub fn take(&self, index: usize) -> Option<Taken<'static>> {
         self.bins().take(index)
     }
 
-    /// The same, once more slots were claimed from the bin's current slab. Holder only.
+    /// Claims more slots from the bin's current slab and takes any one. Holder only.
     #[inline]
     pub fn take_after_refill(&self, index: usize) -> Option<Taken<'static>> {
         let _seat = self.sit()?;
@@ -345,13 +354,14 @@ impl Heap {
         bins.draws_from(Heap::bin_of(slab), slab)
     }
 
-    /// Its thread does not exist in this child of a fork, and may have been stopped between two steps of malloc or free
-    /// that take no seat.
+    /// Its thread does not exist in this child of a fork, and may have been stopped between two
+    /// steps of malloc or free that take no seat.
     pub(crate) fn cut_off(&self) {
         self.doubtful.store(CUT_OFF, Relaxed);
     }
 
-    /// Whether that was so: then a slot may be both claimed and live until the heap is adopted, and a free not counted for ever.
+    /// Whether that was so: then a slot may be both claimed and live until the heap is adopted, and
+    /// a free not counted for ever.
     pub(crate) fn was_cut_off(&self) -> bool {
         self.doubtful.load(Relaxed) != 0
     }
@@ -364,7 +374,8 @@ impl Heap {
         }
     }
 
-    /// Whether a change is under way: for the reclaimer, behind a barrier, and for the child of a fork.
+    /// Whether a change is under way: for the reclaimer, behind a barrier, and for the child of a
+    /// fork.
     pub(crate) fn is_torn(&self) -> bool {
         self.busy.is_taken()
     }

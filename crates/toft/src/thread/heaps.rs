@@ -6,12 +6,13 @@
 //!                      ^------- adoption ---------|  '--- hold --------^
 //! ```
 //!
-//! Each heap's state is one byte of its own table. The change from ORPHAN is a compare and exchange,
+//! Each heap's state is one byte of a separate table. The change from ORPHAN is a compare and
+//! exchange,
 //! so exactly one thread becomes the holder.
 //!
-//! A thread takes a number before it maps that heap's pages, which no other heap shares. So a mapping
-//! that it finds there is foreign, and no thread waits for another one's. A number whose heap could not
-//! be mapped is VACANT, and is tried again first.
+//! A thread takes a number before it maps that heap's pages, which no other heap shares. So a
+//! mapping that it finds there is foreign, and no thread waits for another one's. A number whose
+//! heap could not be mapped is VACANT, and is tried again first.
 
 use super::{Heap, Quarantine};
 use crate::bin::ROW_WORDS;
@@ -32,9 +33,10 @@ pub enum HeapState {
     None = 0,
     /// A running thread's.
     Live = 1,
-    /// Nobody's: its thread has ended.
+    /// Unowned: its thread has exited.
     Orphan = 2,
-    /// Held by a thread that takes something out of an orphan, or checks in `orphan_the_dead` whether the owner runs.
+    /// Held by a thread that takes something out of an orphan, or checks in `orphan_the_dead`
+    /// whether the owner runs.
     Held = 3,
     /// A number without a heap.
     Vacant = 4,
@@ -54,9 +56,9 @@ struct State {
     /// Bytes mapped for heaps. Any thread adds.
     mapped: AtomicUsize,
     states: Carve,
-    /// Not zero once the program has the thread key that told of exits. Set by any thread, and never
-    /// cleared. SeqCst: a birth arms the key and then reads this; the thread that sets it then deletes
-    /// the key. So either the birth sees it, or what it armed is deleted.
+    /// Not zero once the program has the thread key that told of exits. Set by any thread, and
+    /// never cleared. SeqCst: a birth arms the key and then reads this; the thread that sets it
+    /// then deletes the key. So either the birth sees it, or what it armed is deleted.
     keyless: AtomicU32,
 }
 
@@ -71,8 +73,9 @@ pub struct HeapPlaces {
     pub count: usize,
 }
 
-/// Where in a heap of so many partitions its thread remembers call sites: behind the bins, and behind the quarantine of
-/// the hardened build; from the start of a page on, because every thread needs all of it soon.
+/// The offset in a heap of `partitions` where its thread remembers call sites: after the bins, and
+/// after the quarantine of the hardened build; from the start of a page on, because every thread
+/// needs all of it soon.
 fn cache_offset(partitions: usize) -> usize {
     let bins = partitions * ROW_WORDS * size_of::<usize>();
     (size_of::<Heap>() + bins + Quarantine::BYTES).next_multiple_of(PAGE_LEAST)
@@ -117,8 +120,8 @@ impl Heaps {
     /// Heaps from `base` to `end`, with one byte of state each from `states` on.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
     /// 2. `base..end`, and a byte from `states` on for each heap, are address space for this object
     ///    alone.
     pub unsafe fn new(
@@ -184,7 +187,8 @@ impl Heaps {
         self.is_there(number).then(|| self.heap(number))
     }
 
-    /// Number of partitions that anything may be in: rows of bins in each heap that need to be looked at.
+    /// Number of partitions that anything may be in: rows of bins in each heap that need to be
+    /// looked at.
     pub fn partitions(&self) -> usize {
         self.sites.rows(self.partitions)
     }
@@ -214,7 +218,8 @@ impl Heaps {
         (0..self.count()).filter(|&number| self.who(number) == HeapState::Live).count()
     }
 
-    /// A heap for a new thread: an orphan if there is one, else a new one. Who gets it mends it, if it is torn.
+    /// A heap for a new thread: an orphan if there is one, else a new one. Who gets it mends it, if
+    /// it is torn.
     pub(crate) fn acquire(&self, os: &impl Os) -> Result<&'static Heap, Error> {
         if self.state().orphans.load(Relaxed) != 0 {
             for number in 0..self.count() {
@@ -245,8 +250,8 @@ impl Heaps {
         }
         self.state().mapped.fetch_add(self.stride, Relaxed);
         let heap: *mut Heap = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until
-        // the state says otherwise nobody else looks at it, not even the child of a fork.
+        // SAFETY: the memory is mapped, aligned to a page, and this number is ours alone. Until the
+        // state says otherwise no other thread reads it, not even the child of a fork.
         unsafe {
             let cache = self.cache_of(address);
             heap.write(Heap::new(self.hash, cache, number, os.ticks()))
@@ -288,8 +293,8 @@ impl Heaps {
         }
     }
 
-    /// Makes an orphan of a heap whose thread has exited. Clears the thread's number: `orphan_the_dead` would take
-    /// the heap from its next owner by it.
+    /// Makes an orphan of a heap whose thread has exited. Clears the thread's number:
+    /// `orphan_the_dead` would take the heap from its next owner by it.
     pub fn orphan(&self, heap: &Heap) {
         heap.set_thread(0);
         self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
@@ -317,10 +322,11 @@ impl Heaps {
             if !is_dead() || !self.change(number, HeapState::Live, HeapState::Held) {
                 continue;
             }
-            // hold heap: another thread may have taken the heap over since the first check. What it wrote is
-            // visible now, either no number or its own.
+            // hold heap: another thread may have taken the heap over since the first check. What it
+            // wrote is visible now, either no number or its own.
             if is_dead() {
-                // Nor did anybody say what it was at: this may be the child of a fork without handlers.
+                // Nor did anybody say what it was at: this may be the child of a fork without
+                // handlers.
                 heap.cut_off();
                 self.orphan(heap);
             } else {
@@ -395,8 +401,8 @@ impl Heaps {
         }
     }
 
-    /// Without a system call, which a filter might forbid: the secret is the kernel's, and no two heaps of
-    /// two processes have a number and a process in common.
+    /// Without a system call, which a filter might forbid: the secret is the kernel's, and no two
+    /// heaps of two processes have a number and a process in common.
     fn seed(&self, heap: &Heap, process: u32) {
         if HARDENED {
             heap.seed(self.secret.word((process as usize) << 32 | heap.number as usize));

@@ -1,9 +1,11 @@
-//! A heap that a thread has left in the middle of a change is made whole: its lists are built anew from its slabs.
+//! Repairs a heap that a thread has left in the middle of a change: its lists are built again from
+//! its slabs.
 //!
-//! A thread can be ended there by `pthread_exit` in a handler that has interrupted malloc, or by a cancellation. Nobody
-//! finishes the change, and the seat stays taken. What the thread had in hand at that moment is lost: a slab that
-//! was on no list and nobody's, an orphan that it held, or the announcement of one slab on its way through the inbox, which
-//! then tells of no free by another thread any more.
+//! A thread can be ended there by `pthread_exit` in a handler that has interrupted malloc, or by a
+//! cancellation. The change is never finished, and the seat stays taken. What the thread had in
+//! hand at that moment is lost. That is an unowned slab on no list, an orphan that it held, or the
+//! announcement of one slab on its way through the inbox. Such a slab then tells of no free by
+//! another thread any more.
 
 use super::Heap;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
@@ -11,11 +13,12 @@ use crate::slab::Slab;
 use crate::sync::Seat;
 
 impl Heap {
-    /// Makes the heap whole, which the caller holds and whose thread has ended: takes it out of the hands of the ended
-    /// thread. `for_each_slab` names every slab, and `bad` is told each slot that was freed by another thread and not live.
+    /// Makes the heap whole, which the caller holds and whose thread has ended: takes it out of the
+    /// hands of the ended thread. `for_each_slab` names every slab, and `bad` is told each slot
+    /// that was freed by another thread and not live.
     ///
-    /// Other threads may go on freeing into it. To the reclaimer its thread is in the middle of a change until the seat
-    /// that this answers goes.
+    /// Other threads may go on freeing into it. To the reclaimer its thread is in the middle of a
+    /// change until the seat that this answers goes.
     pub(crate) fn mend(
         &self,
         partitions: usize,
@@ -26,7 +29,7 @@ impl Heap {
         self.forget_lists(partitions);
         for_each_slab(&mut |slab| {
             if self.owns(slab) {
-                // Whoever has freed there may have told the thread that has ended.
+                // A thread that freed there may have notified the thread that has exited.
                 slab.collect(|slot| bad(slab, slot));
                 self.list_torn(slab);
             }
@@ -41,8 +44,8 @@ impl Heap {
         }
     }
 
-    /// Lists a slab, wherever in malloc or free its thread was: every slab goes on a list, and leaves it when it proves
-    /// full.
+    /// Lists a slab, wherever in malloc or free its thread was: every slab goes on a list, and
+    /// leaves it when it proves full.
     pub(super) fn list_torn(&self, slab: &Slab) {
         slab.take_back_cut_off();
         slab.unclaim();

@@ -1,8 +1,8 @@
 //! L6: the heap that a thread owns: the TLS slot, birth, exit, adoption, fork.
 //!
-//! A heap outlives its thread. When a thread ends, its heap stays as it is and becomes an *orphan*:
-//! the next thread to be born takes the whole of it, and until then threads that would need a new
-//! slab take slabs with room out of it. Nothing is flushed, moved or lost.
+//! A heap outlives its thread. When a thread exits, its heap stays as it is and becomes an
+//! *orphan*: the next thread to be born takes the whole of it. Until then threads that would need a
+//! new slab take slabs with room out of it. Nothing is flushed, moved or lost.
 
 mod fork;
 mod heap;

@@ -6,18 +6,20 @@
 //!                                   each; and those leave, together
 //! ```
 //!
-//! `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a block see freed before it leaves,
-//! at least. Of up to 256 bytes `r` is 96: how long a block stays there then has 8 bits of entropy. Of more it is what
-//! 8 KiB hold, four at least where 16 KiB hold them. Both are one at least, so no block is free at once. `b` is what
-//! 4 KiB hold, 32 at most and one at least: so often does a free do more than to write a word, and then it does it for so
-//! many, whose slabs are fetched side by side. All places together hold [`Quarantine::BYTES_MOST`] bytes of blocks, and
-//! `TOFT_QUARANTINE` makes them fewer in proportion.
+//! `l` is what 16 KiB hold, but 1024 at most: so many more blocks of its class does a block see
+//! freed before it leaves, at least. Of up to 256 bytes `r` is 96: how long a block stays there
+//! then has 8 bits of entropy. Of more it is what 8 KiB hold, four at least where 16 KiB hold them.
+//! Both are one at least, so no block is free at once. `b` is what 4 KiB hold, 32 at most and one
+//! at least: so often does a free do more than to write a word, and then it does it for so many,
+//! whose slabs are fetched side by side. All places together hold [`Quarantine::BYTES_MOST`] bytes
+//! of blocks, and `TOFT_QUARANTINE` makes them fewer in proportion.
 //!
-//! An entry is a word of the caller's that is not zero. The holder of the heap uses the places with its
-//! seat, but for the usual way, which writes to an empty place that it has taken by one instruction. Another thread may
-//! empty them where it has *shut* the quarantine first, has made every thread pass
-//! a barrier, and has seen the seat empty then: whoever sits down later finds it shut, and goes another
-//! way. So the usual way takes no atomic. Whoever empties it shuts it, its holder as well: it is emptied by one at a time.
+//! An entry is a word of the caller's that is not zero. The holder of the heap uses the places with
+//! its seat, but for the usual way, which writes to an empty place that it has taken by one
+//! instruction. Another thread may empty them where it has *shut* the quarantine first, has made
+//! every thread pass a barrier, and has seen the seat empty then. A thread that sits down later
+//! finds it shut, and goes another way. So the usual way takes no atomic. Each thread that empties
+//! it shuts it, its holder as well: it is emptied by one at a time.
 
 use crate::harden::Dice;
 use crate::policy::QUARANTINE;
@@ -33,12 +35,13 @@ mod shape;
 /// All shares are of this many.
 pub(crate) const WHOLE: usize = 1 << 16;
 
-/// What is needed of a class at each free. Holder of the heap. All zero until the class is first asked for; and for
-/// ever, where nothing of it stands in line.
+/// What is needed of a class at each free. Holder of the heap. All zero until the class is first
+/// asked for; and for ever, where nothing of it stands in line.
 #[derive(Debug)]
 #[repr(C, align(32))]
 struct Row {
-    /// The address of the place of who comes next, and of the one at which others must leave before that.
+    /// The address of the place of who comes next, and of the one at which others must leave before
+    /// that.
     next: AtomicUsize,
     stop: AtomicUsize,
     /// Where the line begins, and where it ends: places by their numbers.
@@ -51,7 +54,7 @@ struct Row {
     random: AtomicU16,
 }
 
-/// Lies behind a heap's bins, zero at first.
+/// The quarantine of a heap: after its bins, zero at first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Quarantine {
@@ -62,15 +65,16 @@ pub(crate) struct Quarantine {
     places: [AtomicUsize; LAYOUT.1],
 }
 
-/// Moves the address of a place on to the next, and says which it was: no signal comes in between. Only its thread writes
-/// it.
+/// Moves the address of a place on to the next, and says which it was: no signal comes in between.
+/// Only its thread writes it.
 #[inline(always)]
 fn take_one(next: &AtomicUsize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     {
         let mut step = size_of::<usize>();
-        // SAFETY: adds to an integer of which we have a reference, and that may be written through it: in one
-        // instruction, which no signal comes into. No other thread writes it, so it needs no lock.
+        // SAFETY: adds to an integer of which we have a reference, and that may be written through
+        // it: in one instruction, which no signal comes into. No other thread writes it, so it
+        // needs no lock.
         unsafe {
             core::arch::asm!("xadd qword ptr [{0}], {1}", in(reg) next.as_ptr(), inout(reg) step,
                 options(nostack));
@@ -95,7 +99,7 @@ impl Quarantine {
         (&raw const *self).expose_provenance()
     }
 
-    /// The share of the places that hold so many bytes of blocks at most.
+    /// The share of the places that hold at most `bytes` bytes of blocks.
     pub(crate) fn share(bytes: usize) -> usize {
         let bytes = bytes.min(Self::BYTES_MOST);
         (bytes as u128 * WHOLE as u128 / Self::BYTES_MOST as u128) as usize
@@ -111,12 +115,13 @@ impl Quarantine {
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// Lets something stand in line, where nothing has to leave for it. The usual way of a free, and the only one without
-    /// the seat: the place is this call's alone, whatever a signal handler does in between, and it is empty, so that
-    /// another thread that empties the places finds this entry or lets it be. Says no where there is no such place; then
-    /// `exchange` puts right that one was asked for. A signal handler in between that lets the whole line pass by loses
-    /// the block, and so may one whose free comes between the two instructions that ask for the place: it is then as a thread that was
-    /// stopped in the middle of a free leaves it.
+    /// Lets something stand in line, where nothing has to leave for it. The usual way of a free,
+    /// and the only one without the seat. The place is this call's alone, whatever a signal handler
+    /// does in between. It is empty, so that another thread that empties the places finds this
+    /// entry or lets it be. Returns false if there is no such place; then `exchange` puts right
+    /// that one was asked for. A signal handler in between that lets the whole line pass by loses
+    /// the block. So may one whose free comes between the two instructions that ask for the place.
+    /// The block is then as a thread that was stopped in the middle of a free leaves it.
     #[inline(always)]
     pub(crate) fn line_up(&self, class: usize, entry: usize) -> bool {
         debug_assert!(class < CLASSES);
@@ -126,15 +131,17 @@ impl Quarantine {
         if next >= row.stop.load(Relaxed) {
             return false;
         }
-        // SAFETY: what is below `stop` is one of the places: `exchange_first` and `make_room` write both.
+        // SAFETY: what is below `stop` is one of the places: `exchange_first` and `make_room` write
+        // both.
         let place: &AtomicUsize = unsafe { &*core::ptr::with_exposed_provenance(next) };
         // put in: who looks from outside finds the block cleared.
         place.store(entry, Release);
         true
     }
 
-    /// The same, whatever has to leave for it: of that `leaves` says whether it is done with it, and what it is not done
-    /// with is left to the caller. No, where another thread is at it.
+    /// As `line_up`, whatever has to leave for it. For each that leaves, `leaves` returns true if
+    /// it is done with it; what it is not done with is left to the caller. Returns false if another
+    /// thread is at it.
     #[inline(always)]
     pub(crate) fn exchange(
         &self,
@@ -148,7 +155,8 @@ impl Quarantine {
         let Some(row) = self.rows.get(class) else { return false };
         let (next, stop) = (row.next.load(Relaxed), row.stop.load(Relaxed));
         if next > stop {
-            // Places were asked for in vain. Nobody gets one meanwhile: a signal handler finds it so, too.
+            // Places were requested in vain. No caller gets one meanwhile: a signal handler finds
+            // it so, too.
             row.next.store(stop, Relaxed);
         }
         // pairs: open.
@@ -166,8 +174,8 @@ impl Quarantine {
         true
     }
 
-    /// The line has come to where the oldest stand: some of them go to random places, and who had those leave. The first
-    /// place becomes the entry's.
+    /// The line has reached the oldest: some of them go to random places, and those that were there
+    /// leave. The first place becomes the entry's.
     #[inline(always)]
     fn make_room(
         &self,
@@ -180,7 +188,8 @@ impl Quarantine {
         let (first, random) = (row.first.load(Relaxed) as usize, row.random.load(Relaxed) as usize);
         let end = row.end.load(Relaxed) as usize;
         let stop = match row.stop.load(Relaxed) {
-            // In the child of a fork that came below, or into `exchange_first`: the line begins anew.
+            // In the child of a fork that came below, or into `exchange_first`: the line begins
+            // again.
             0 => end,
             stop => self.number_of(stop),
         };
@@ -190,7 +199,8 @@ impl Quarantine {
         let line = self.places.get(next..next + count).unwrap_or(&[]);
         let random = self.places.get(first..first + random).unwrap_or(&[]);
         leaving.let_go(line, random, dice.throw() as u32, leaves);
-        // In this order: a signal handler finds no place until all is done, and what it asks for in vain is forgotten.
+        // In this order: a signal handler finds no place until all is done, and what it asks for in
+        // vain is forgotten.
         row.stop.store(0, Relaxed);
         compiler_fence(SeqCst);
         // put in: as above.
@@ -230,7 +240,8 @@ impl Quarantine {
         row.together.store(together as u16, Relaxed);
         row.begin.store(begin as u16, Relaxed);
         row.next.store(self.address_of(begin), Relaxed);
-        // In this order: who finds an end finds a line, though a fork may have come before it was opened.
+        // In this order: who finds an end finds a line, though a fork may have come before it was
+        // opened.
         compiler_fence(SeqCst);
         row.end.store((begin + line + together - 1) as u16, Relaxed);
         // Last: before that, a signal handler finds no place.
@@ -254,7 +265,8 @@ impl Quarantine {
     #[inline(always)]
     fn place(&self, place: usize) -> &AtomicUsize {
         debug_assert!(place < LAYOUT.1);
-        // SAFETY: `exchange_first` writes rows, from the shapes, whose places end with the last there is.
+        // SAFETY: `exchange_first` writes rows, from the shapes, whose places end with the last
+        // there is.
         unsafe { self.places.get_unchecked(place) }
     }
 
@@ -267,7 +279,8 @@ impl Quarantine {
         before
     }
 
-    /// Names everything that is in it, where it stays; nothing, where another thread is at it. Holder of the heap.
+    /// Names everything that is in it, where it stays; nothing, where another thread is at it.
+    /// Holder of the heap.
     pub(crate) fn each(&self, _seat: &Seat, mut each: impl FnMut(usize)) {
         // pairs: open.
         if self.shut.load(Acquire) != 0 {
@@ -287,18 +300,19 @@ impl Quarantine {
         (0..self.places.len()).map(entry).filter(|(_, entry)| *entry != 0)
     }
 
-    /// What is at a place at this moment, or zero. Any thread: what its holder has done to the block before, it sees.
+    /// What is at a place at this moment, or zero. Any thread: what its holder has done to the
+    /// block before, it sees.
     pub(crate) fn entry_at(&self, place: usize) -> usize {
         // pairs: put in.
         self.places.get(place).map_or(0, |place| place.load(Acquire))
     }
 
-    /// Takes everything out, an entry at a time. Who has shut it: its holder, with the seat; or another thread, behind the
-    /// barrier.
+    /// Takes everything out, an entry at a time. Who has shut it: its holder, with the seat; or
+    /// another thread, behind the barrier.
     pub(crate) fn empty(&self, mut each: impl FnMut(usize)) {
         for place in &self.places {
-            // Away before it is used: a fork in between loses one block, and frees none twice. Acquire: `line_up` may have
-            // put it in just now.
+            // Away before it is used: a fork in between loses one block, and frees none twice.
+            // Acquire: `line_up` may have put it in just now.
             let entry = place.load(Acquire);
             if entry != 0 {
                 place.store(0, Relaxed);
@@ -307,8 +321,8 @@ impl Quarantine {
         }
     }
 
-    /// Keeps everybody else out: its holder from the next time that every thread has passed a barrier. Whether nobody
-    /// else does.
+    /// Keeps all other threads out: its holder from the next time that every thread has passed a
+    /// barrier. Returns true if it was not shut already.
     pub(crate) fn shut(&self) -> bool {
         self.shut.compare_exchange(0, 1, AcqRel, Relaxed).is_ok()
     }

@@ -1,4 +1,5 @@
-//! The slabs that a heap owns: what others have freed is collected, and slabs are listed, let go of and taken over.
+//! The slabs that a heap owns: what others have freed is collected, and slabs are listed, let go of
+//! and taken over.
 
 use super::Heap;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
@@ -33,8 +34,9 @@ impl Heap {
         any
     }
 
-    /// Lets go of an empty slab, unless its bin draws from it just now, or somebody is just freeing
-    /// into it: then it stays, on a list. Says whether it went: the slab is nobody's then.
+    /// Lets go of an empty slab, unless its bin draws from it just now, or another thread is just
+    /// freeing into it: then it stays, on a list. Returns true if it went: the slab is unowned
+    /// then.
     pub fn part_with(&self, seat: &Seat, slab: &Slab) -> bool {
         let index = Heap::bin_of(slab);
         let is_current = core::ptr::eq(self.bins().current(index), slab);
@@ -56,9 +58,9 @@ impl Heap {
         self.bins().list(Heap::bin_of(slab), slab);
     }
 
-    /// Takes over one slab of a bin of an orphan that the caller holds, and no more: the next thread
-    /// will adopt the orphan, and must not find it plundered. A slab that somebody is just freeing
-    /// into stays where it is.
+    /// Takes over one slab of a bin of an orphan that the caller holds, and no more: the next
+    /// thread will adopt the orphan, and must not find it plundered. A slab that another thread is
+    /// just freeing into stays where it is.
     pub fn take_over(&self, _seat: &Seat, orphan: &Heap, index: usize) -> bool {
         let taken = orphan.bins().remove(index, |slab| {
             !slab.is_dormant() && slab.change_owner(orphan.address(), self.address())

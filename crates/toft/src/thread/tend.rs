@@ -1,9 +1,9 @@
-//! What a thread does now and then for its own slabs, where no reclaimer does it for all: pages that
-//! have lain idle go back.
+//! What a thread does now and then for its own slabs, where no reclaimer does it for all: pages
+//! that have lain idle are returned.
 //!
-//! Each list of slabs is looked through twice, some ticks apart. What has not changed in between gives
-//! back the pages of its free slots. It is done in pieces, on paths that are slow anyway, so that no
-//! call takes long; a thread that sleeps does nothing.
+//! Each list of slabs is looked through twice, some ticks apart. What has not changed in between
+//! gives back the pages of its free slots. It is done in pieces, on paths that are slow anyway, so
+//! that no call takes long; a thread that sleeps does nothing.
 
 use super::{Heap, Seat};
 use crate::bin::BIN_WORDS;
@@ -11,12 +11,12 @@ use crate::os::Os;
 use crate::slab::{CLASSES, Look};
 use crate::sync::Ordering::Relaxed;
 
-/// Bytes that one call gives back, and bins that it looks at, at most.
+/// Bytes that one call gives back, and bins that it scans, at most.
 const BYTES_MOST: usize = 4 << 20;
 const BINS_MOST: usize = 8192;
 
 impl Heap {
-    /// Looks for idle slabs, if so many ticks have passed since the last look, and gives back the pages
+    /// Scans for idle slabs, if `ticks` have passed since the last scan, and gives back the pages
     /// of their free slots. Holder only.
     #[inline]
     pub fn tend(&self, seat: &Seat, os: &impl Os, partitions: usize, now: u32, ticks: u32) {
@@ -44,8 +44,8 @@ impl Heap {
             for slab in bins.listed(index) {
                 if !slab.is_dormant() && slab.look(|| is_current) == Look::Idle {
                     given += slab.give_back_pages(page, |start, bytes| {
-                        // SAFETY: (1) the pages belong to free slots, which nobody can claim while
-                        // this thread is here.
+                        // SAFETY: (1) the pages belong to free slots, which no thread can claim
+                        // while this thread is here.
                         unsafe { os.discard(start, bytes) }.is_ok()
                     });
                 }
@@ -54,7 +54,7 @@ impl Heap {
                     break;
                 }
             }
-            // A list that was not finished is begun again: what is tidy costs a look.
+            // A list that was not finished is begun again: what is tidy costs a check.
             number += usize::from(given < BYTES_MOST);
         }
         self.tend_next.store(if number < all { number as u32 } else { 0 }, Relaxed);

@@ -123,7 +123,7 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(())
     }
 
-    /// The size of slot for a request; `None` where it has to be a block of its own.
+    /// The size of slot for a request; `None` if it has to be a separate block.
     fn slot_for(&self, size: usize, align: usize) -> Result<Option<usize>, Refusal> {
         let slot = self.record.slot.load(Relaxed);
         if slot != 0 {
@@ -186,8 +186,9 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(())
     }
 
-    /// A lot has become empty: one of each size keeps its pages, so that a program that takes and gives one block in
-    /// turn meets no fault each time. Others come later in the list than what has pages.
+    /// A lot has become empty: one of each size keeps its pages, so that a program that takes and
+    /// gives one block in turn meets no fault each time. Others come later in the list than what
+    /// has pages.
     fn is_empty(&self, lot: &Lot, number: u32) {
         let size = lot.size();
         let (Some(bin), Some(kept)) = (self.record.bin(size), self.record.kept(size)) else {

@@ -1,4 +1,4 @@
-//! The invariants of zones, and what `toft_zone_verify` looks at.
+//! The invariants of zones, and what `toft_zone_verify` checks.
 
 use super::handle::Handle;
 use super::lot::{Kind, LOT_BYTES, Lot};
@@ -11,7 +11,8 @@ use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 
 impl Zones {
-    /// Verifies a zone: its tables, and, in the hardened build, that nobody has written to what is free.
+    /// Verifies a zone: its tables, and, in the hardened build, that what is free was not written
+    /// to.
     pub fn verify(
         &self,
         os: &impl Os,
@@ -116,7 +117,8 @@ impl State {
         let (begin, size) = (self.address_of(lot.place.load(Relaxed)), lot.size());
         for slot in (0..lot.fresh()).filter(|&slot| !lot.is_live(slot)) {
             let address = begin + slot * size;
-            // SAFETY: (1) a slot of a lot that is mapped while the zone is locked, and that nobody has.
+            // SAFETY: (1) a slot of a lot that is mapped while the zone is locked, and that is not
+            // in use.
             if let Some(byte) = unsafe { first_nonzero(address, size) } {
                 return Err(Damage { address, what: "", block: (size, byte) });
             }

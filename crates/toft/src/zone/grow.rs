@@ -27,7 +27,8 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok((number, lot, mapped))
     }
 
-    /// Another stretch of bare lots, twice as long as the last; of one, where there is no more. Says its addresses.
+    /// Another stretch of bare lots, twice as long as the last; of one, where there is no more.
+    /// Says its addresses.
     fn grow(&self) -> Result<(usize, usize), Refusal> {
         let step = self.record.step.load(Relaxed).max(1);
         let open = self.state.open(self.os, self.me)?;
@@ -40,7 +41,7 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok((self.state.address_of(place), lots as usize * LOT_BYTES))
     }
 
-    /// A stretch of so many lots; says the first.
+    /// A stretch of `lots` lots; returns the first.
     fn stretch(&self, open: &Open<'_, O>, lots: u32) -> Result<usize, Refusal> {
         // Descriptors first, in a chain: without them there is no stretch.
         let mut chain = 0;
@@ -203,7 +204,7 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(Block { address, mapped: Some((address, bytes)) })
     }
 
-    /// Takes such a block back: its addresses are nobody's from then on.
+    /// Takes such a block back: its addresses are unowned from then on.
     pub(super) fn free_large(&self, lot: &Lot) -> Result<(), Refusal> {
         let open = self.state.open(self.os, self.me)?;
         let (place, bytes) = (lot.place.load(Relaxed), lot.size());
@@ -217,17 +218,18 @@ impl<'a, O: Os> Zone<'a, O> {
         Ok(())
     }
 
-    /// A stretch is nobody's any more.
+    /// A stretch is unowned again.
     fn give_addresses(&self, open: &Open<'_, O>, place: usize, bytes: usize) {
         self.unmap_tags(place, bytes);
         self.give_untagged(open, place, bytes);
     }
 
-    /// The same, of one that has no tags.
+    /// As `give_addresses`, of a stretch that has no tags.
     fn give_untagged(&self, open: &Open<'_, O>, place: usize, bytes: usize) {
         let address = self.state.address_of(place);
-        // SAFETY: (1) mapped for this zone, which gives it up; the descriptors say so already. Where the system
-        // cannot unmap it, its pages go at least, and it is never handed out again: nothing can be mapped there.
+        // SAFETY: (1) mapped for this zone, which gives it up; the descriptors say so already.
+        // Where the system cannot unmap it, its pages go at least, and it is never handed out
+        // again: nothing can be mapped there.
         unsafe {
             if self.os.unmap(address, bytes).is_err() {
                 let _ = self.os.discard(address, bytes);
@@ -239,7 +241,7 @@ impl<'a, O: Os> Zone<'a, O> {
         open.tidy(place + lots - 1);
     }
 
-    /// What begins at a lot of a zone that ends is nobody's any more.
+    /// What begins at a lot of a zone that ends is unowned again.
     fn let_go(&self, open: &Open<'_, O>, lot: &Lot) {
         let bytes = match lot.kind() {
             Kind::Large => lot.size(),
@@ -268,7 +270,8 @@ impl<'a, O: Os> Zone<'a, O> {
         self.record.clear_figures();
         self.record.ended();
         open.give_record(self.place, self.record);
-        // The record's lock before the window's: a handler that comes in now may be given this very record.
+        // The record's lock before the window's: a handler that comes in now may be given this very
+        // record.
         drop(self);
         drop(open);
         Ok(())

@@ -1,8 +1,9 @@
 //! The number that stands for a zone.
 //!
-//! It is a keyed permutation of the zone's place in the table and of how often that place was used. So a
-//! handle that is changed in any bit, or made up, is one of a zone that never was, but for a chance of one in
-//! 2^64 for each zone that is; and that of a zone that was destroyed never becomes right again.
+//! It is a keyed permutation of the zone's place in the table and of how often that place was used.
+//! So a handle that is changed in any bit, or made up, is one of a zone that never was, but for a
+//! chance of one in 2^64 for each zone that is. That of a zone that was destroyed never becomes
+//! right again.
 
 use crate::keyed::Key;
 

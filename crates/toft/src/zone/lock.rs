@@ -1,14 +1,15 @@
 //! A lock that knows which thread has it.
 //!
-//! Who wants it waits. That is for zones alone: nothing of malloc and free ever asks for one. A thread that has it
-//! already, in a call that one of its signal handlers has interrupted, is told so instead of waiting for itself.
+//! Who wants it waits. That is for zones alone: nothing of malloc and free ever asks for one. A
+//! thread that has it already, in a call that one of its signal handlers has interrupted, is told
+//! so instead of waiting for itself.
 
 use crate::os::Os;
 use crate::sync::StoreChanged;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, SPIN_LIMIT, pause};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Set in the word while somebody sleeps.
+/// Set in the word while a thread sleeps.
 const AWAITED: usize = 1;
 /// Milliseconds after which a sleeper looks again, whatever happened.
 const NAP: u32 = 20;
@@ -16,8 +17,9 @@ const NAP: u32 = 20;
 /// The lock; zero is open.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// The number of the thread that has it, even and not zero, and [`AWAITED`]. Any thread, by exchange;
-    /// Acquire when it is taken and Release when it is opened, so that who has it sees what was done under it.
+    /// The number of the thread that has it, even and not zero, and [`AWAITED`]. Any thread, by
+    /// exchange; Acquire when it is taken and Release when it is opened, so that who has it sees
+    /// what was done under it.
     word: AtomicUsize,
     /// Changes when an awaited lock is opened: what sleepers sleep on.
     turn: AtomicU32,
@@ -91,11 +93,12 @@ impl Lock {
         }
     }
 
-    /// Opens the lock in the child of a fork, if another thread than `me` had it; says whether that was so.
+    /// Opens the lock in the child of a fork, if another thread than `me` had it; returns true if
+    /// so.
     pub(super) fn open_for_the_dead(&self, me: usize) -> bool {
         let word = self.word.load(Relaxed) & !AWAITED;
         if word == me {
-            // Nobody waits here.
+            // No thread waits here.
             self.word.store_changed(me, Relaxed);
             return false;
         }

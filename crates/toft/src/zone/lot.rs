@@ -19,7 +19,7 @@ pub(super) type Number = u32;
 /// What a lot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The descriptor is nobody's.
+    /// The descriptor is unowned.
     Free,
     /// It was taken for addresses that may not be mapped yet, or not any more.
     Reserved,
@@ -31,8 +31,9 @@ pub(super) enum Kind {
     Large,
 }
 
-/// A descriptor. Whoever has the lock of the zone writes it; of one that is free, or is about to be, whoever has
-/// that of the window. A report reads it without, and may mix what was with what is.
+/// A descriptor. The thread that has the lock of the zone writes it; of one that is free, or is
+/// about to be, the one that has that of the window. A report reads it without, and may mix what
+/// was with what is.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Lot {
@@ -125,7 +126,7 @@ impl Lot {
         self.set_kind(Kind::Slots);
     }
 
-    /// The words that have the bits of so many slots.
+    /// The words that have the bits of `slots` slots.
     fn words(&self, slots: usize) -> impl Iterator<Item = &AtomicU64> {
         self.bits.iter().take(slots.div_ceil(64))
     }
@@ -151,14 +152,14 @@ impl Lot {
         word >> (slot % 64) & 1 != 0
     }
 
-    /// Takes a slot that is free; says which. The one behind the last that was taken, and so on round the lot: what
-    /// was freed a moment ago is not the next.
+    /// Takes a slot that is free; says which. The one behind the last that was taken, and so on
+    /// round the lot: what was freed a moment ago is not the next.
     pub(super) fn take(&self) -> Option<usize> {
         let slots = self.slots();
         let from = self.rotor.load(Relaxed) as usize;
         let slot = self.free_from(from, slots).or_else(|| self.free_from(0, from.min(slots)))?;
         let word = self.bits.get(slot / 64)?;
-        // A child that is forked here has a slot that is live, and that nobody has.
+        // A child that is forked here has a slot that is live, and that is not in use.
         word.store(word.load(Relaxed) | 1 << (slot % 64), Relaxed);
         self.fresh.store(self.fresh.load(Relaxed).max(slot as u32 + 1), Relaxed);
         self.live.store(self.live.load(Relaxed) + 1, Relaxed);

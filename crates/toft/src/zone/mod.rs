@@ -8,23 +8,27 @@
 //! lots by address  | 1 | 1 | - | 2 | ...  the number of each lot's descriptor
 //! ```
 //!
-//! A zone draws *stretches* of whole *lots* from the window of zones: mapped at once, followed by addresses that
-//! are not, twice as long each time. A lot is cut into slots of one size, and keeps to it; a block above
-//! [`SLOT_MAX`] bytes has a stretch to itself, and is unmapped when it is freed. What is known of lots lies apart,
-//! in descriptors that serve one lot after another, as the records of zones do one zone after another: so neither
-//! memory nor mappings grow with the number of zones that ever were.
+//! A zone draws *stretches* of whole *lots* from the window of zones: mapped at once, followed by
+//! addresses that are not, twice as long each time. A lot is cut into slots of one size, and keeps
+//! to it; a block above [`SLOT_MAX`] bytes has a stretch to itself, and is unmapped when it is
+//! freed. What is known of lots lies apart, in descriptors that serve one lot after another, as the
+//! records of zones do one zone after another: so neither memory nor mappings grow with the number
+//! of zones that ever were.
 //!
-//! Addresses are handed out round the window, each time behind the last: one that a zone had is nobody's until all
-//! others have had their turn, and never malloc's.
+//! Addresses are handed out round the window, each time after the last: one that a zone had is
+//! unowned until all others have had their turn, and never malloc's.
 //!
-//! All of this is written under a lock: that of the zone, or, for addresses and descriptors, that of the
-//! window, which is taken second. Neither is ever wanted by malloc or free. In the child of a fork, locks of
-//! threads that are no more are opened, and the lists are made anew from the descriptors (`repair.rs`):
-//! descriptors are changed in an order that leaves them true at every moment.
+//! All of this is written under a lock: that of the zone, or, for addresses and descriptors, that
+//! of the window, which is taken second. Neither is ever wanted by malloc or free. In the child of
+//! a fork, locks of threads that are no more are opened, and the lists are made again from the
+//! descriptors (`repair.rs`): descriptors are changed in an order that leaves them true at every
+//! moment.
 //!
 //! Invariants, verified by `Zones::check`:
-//! - Z1 the descriptor of a zone's lot leads to the lot's address, and the table of lots leads back.
-//! - Z2 `live` of a lot counts its bits, none of them behind `fresh`, and that not behind its slots.
+//! - Z1 the descriptor of a zone's lot leads to the lot's address, and the table of lots leads
+//!   back.
+//! - Z2 `live` of a lot counts its bits, none of them behind `fresh`, and that not behind its
+//!   slots.
 //! - Z3 a lot is in its bin's list exactly if it has a slot that is free.
 //! - Z4 a zone's figures are the sums over its lots.
 //!

@@ -74,8 +74,9 @@ pub struct Figures {
     pub name_is_shown: bool,
 }
 
-/// A record, of one zone after another; zero at first. Whoever has its lock writes it; whoever has the lock of
-/// the window while it is no zone's. `state` and `generation` are read without.
+/// A record, of one zone after another; zero at first. The thread that has its lock writes it; the
+/// one that has the lock of the window while it is no zone's. `state` and `generation` are read
+/// without.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Record {
@@ -117,7 +118,7 @@ const ENDS: u32 = 2;
 
 /// Pointers into the zone have tags.
 pub(super) const TAGGED: u32 = 1;
-/// The processor looks at them.
+/// The processor checks them.
 pub(super) const HARDWARE: u32 = 2;
 
 impl Record {
@@ -129,7 +130,7 @@ impl Record {
         self.state.load(Acquire) == LIVE
     }
 
-    /// A new zone, of which nobody knows yet.
+    /// A new zone, not known to other threads yet.
     pub(super) fn begin(&self, name: &Name, object: usize, slot: usize, flags: u32) {
         self.set_name(name);
         self.object.store(object, Relaxed);

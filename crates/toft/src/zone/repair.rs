@@ -1,8 +1,10 @@
-//! Zones in the child of a fork: other threads may have been in the middle of something, and are no more.
+//! Zones in the child of a fork: other threads may have been in the middle of something, and are no
+//! more.
 //!
-//! What the descriptors say is true at every moment, so all lists and figures can be made from them. Where nobody
-//! was in the middle of anything, nothing is done. A descriptor that is `Reserved` has addresses of which nobody
-//! can say whether they are mapped: they are left as they are, and not handed out where something is.
+//! What the descriptors say is true at every moment, so all lists and figures can be made from
+//! them. If no thread was in the middle of anything, nothing is done. A descriptor that is
+//! `Reserved` has addresses that may be mapped or not: they are left as they are, and not handed
+//! out where something is.
 
 use super::lot::{Kind, LOT_BYTES};
 use super::record::{Record, head};
@@ -12,7 +14,8 @@ use crate::os::Os;
 use crate::sync::Ordering::Relaxed;
 
 impl Zones {
-    /// In the child: `me` is its only thread, which may itself be in the middle of a call, in a handler.
+    /// In the child: `me` is its only thread, which may itself be in the middle of a call, in a
+    /// handler.
     pub fn repair(&self, os: &impl Os, me: usize) {
         let Some(state) = self.state() else { return };
         state.repair_tables(os);
@@ -33,7 +36,7 @@ impl Zones {
 }
 
 impl State {
-    /// Makes the lists and figures of a zone anew.
+    /// Makes the lists and figures of a zone again.
     fn make_lists(&self, place: usize, record: &Record) {
         record.clear_lists();
         record.clear_figures();
@@ -67,7 +70,7 @@ impl State {
                 }
                 _ => Some(&record.bare),
             };
-            // Of a stretch that was cut short nobody knows the end: each lot is one of its own.
+            // Of a stretch that was cut short the end is not known: each lot is a separate one.
             lot.stretch.store(1, Relaxed);
             if let Some(list) = list {
                 lot.after.store(head(list), Relaxed);
@@ -78,7 +81,8 @@ impl State {
 }
 
 impl<O: Os> Open<'_, O> {
-    /// Descriptors in the middle of a change, and all of zones that were about to end, are nobody's.
+    /// Makes descriptors in the middle of a change, and all of zones that were about to end,
+    /// unowned.
     fn let_go_of_the_unfinished(&self) {
         for (number, lot) in self.state.all_lots() {
             let record = self.state.record(lot.zone.load(Relaxed) as usize);
@@ -101,8 +105,8 @@ impl<O: Os> Open<'_, O> {
                 Kind::Bare | Kind::Slots => LOT_BYTES,
             };
             if ends {
-                // SAFETY: (1) mapped for a zone that is no more: what was unmapped already is `Reserved`, or was a
-                // part of a stretch that was, where nothing is now.
+                // SAFETY: (1) mapped for a zone that is no more: what was unmapped already is
+                // `Reserved`, or was a part of a stretch that was, where nothing is now.
                 let _ = unsafe { self.os.unmap(self.state.address_of(place), bytes) };
                 self.mark(place, bytes.div_ceil(LOT_BYTES), 0);
                 lot.set_kind(Kind::Free);
@@ -110,7 +114,7 @@ impl<O: Os> Open<'_, O> {
         }
     }
 
-    /// Makes the lists of what is nobody's anew.
+    /// Makes the lists of what is unowned again.
     fn make_free_lists(&self) {
         self.state.free_lots.store(0, Relaxed);
         for (number, lot) in self.state.all_lots().filter(|(_, lot)| lot.kind() == Kind::Free) {
@@ -128,7 +132,7 @@ impl<O: Os> Open<'_, O> {
 mod tests {
     use super::*;
 
-    /// Who looks at an address without a lock may meet a lot that is just being taken or given back.
+    /// A reader of an address without a lock may meet a lot that is just being taken or given back.
     #[test]
     fn a_lot_that_is_nowhere_has_an_address_all_the_same() {
         // SAFETY: all-zero is a `State`: no window yet.

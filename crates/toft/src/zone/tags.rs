@@ -1,8 +1,10 @@
-//! Pointers with tags: the top byte of a pointer into a tagged zone says to which life of its block it belongs.
+//! Pointers with tags: the top byte of a pointer into a tagged zone says to which life of its block
+//! it belongs.
 //!
-//! Each grain of 16 bytes of such a zone has a byte, apart from the zone: the tag of the block that it is in, which
-//! is another one from the free on. The program keeps tagged words, and resolves one to a pointer where it is
-//! about to use it: what was freed since does not resolve. A tag comes back when its block was freed 255 times.
+//! Each grain of 16 bytes of such a zone has a byte, apart from the zone: the tag of the block that
+//! it is in, which is another one from the free on. The program keeps tagged words, and resolves
+//! one to a pointer where it is about to use it: what was freed since does not resolve. A tag comes
+//! back when its block was freed 255 times.
 
 use super::blocks::Zone;
 use super::lot::{GRAIN, Whereabouts};
@@ -42,17 +44,18 @@ impl Tagged {
 impl State {
     /// The tag of an address's grain; callers know that it is a tagged zone's.
     fn tag(&self, address: usize) -> &AtomicU8 {
-        // SAFETY: mapped with the addresses that it is of (`map_tags`). Who has the zone's lock keeps it so. Who has
-        // none (`resolve`, `tagged`) has seen the block live a moment ago; where the program ends the zone or frees a
-        // large block just then, the page may be gone, and the load faults: never memory of anybody else's, because
-        // nothing but tags is ever mapped there. The program may not do that (docs/zones.md, "Tags").
+        // SAFETY: mapped with the addresses that it is of (`map_tags`). A thread with the zone's
+        // lock keeps it so. One without (`resolve`, `tagged`) has seen the block live a moment ago.
+        // If the program ends the zone or frees a large block just then, the page may be gone, and
+        // the load faults. It never reads other memory, because only tags are ever mapped there.
+        // The program may not do that (docs/zones.md, "Tags").
         unsafe { &*core::ptr::with_exposed_provenance(self.tag_at(address)) }
     }
 }
 
 impl Zones {
-    /// The pointer that a tagged word stands for, and may be used: the block that it lies in is live, and the same as
-    /// when the word was made.
+    /// The pointer that a tagged word stands for, and may be used: the block that contains it is
+    /// live, and the same as when the word was made.
     pub fn resolve(&self, tagged: Tagged) -> Result<usize, Refusal> {
         let address = tagged.address();
         let found = self.at(address);
@@ -71,7 +74,7 @@ impl Zones {
         Ok(if flags & HARDWARE != 0 { tagged.0 as usize } else { address })
     }
 
-    /// The tag of an address that lies in a live block of a tagged zone.
+    /// The tag of an address in a live block of a tagged zone.
     pub(super) fn tag_of(&self, address: usize) -> u8 {
         self.state().map_or(0, |state| state.tag(address).load(Relaxed))
     }
@@ -91,7 +94,7 @@ impl Zones {
 }
 
 impl<O: Os> Zone<'_, O> {
-    /// Maps what a new stretch's tags need; says whether that was possible.
+    /// Maps what a new stretch's tags need; returns true if that was possible.
     pub(super) fn map_tags(&self, place: usize, bytes: usize) -> bool {
         if !self.record.is_tagged() {
             return true;
@@ -106,7 +109,7 @@ impl<O: Os> Zone<'_, O> {
         self.record.flags.load(Relaxed) & HARDWARE != 0
     }
 
-    /// The pointer that the program is given to a block: with its tag, where the processor looks at it.
+    /// The pointer that the program is given to a block: with its tag, if the processor checks it.
     pub(super) fn pointer_to(&self, address: usize) -> usize {
         if !self.has_hardware() {
             return address;
@@ -114,7 +117,7 @@ impl<O: Os> Zone<'_, O> {
         Tagged::new(address, self.state.tag(address).load(Relaxed)).0 as usize
     }
 
-    /// The library itself is about to look at a block, or to clear it, and has pointers without tags.
+    /// The library itself is about to read a block, or to clear it, and has pointers without tags.
     pub(super) fn lay_open(&self, address: usize, bytes: usize) {
         if self.has_hardware() {
             hardware::put(address, bytes, 0);
@@ -126,7 +129,8 @@ impl<O: Os> Zone<'_, O> {
             return;
         }
         let (at, len) = self.tag_range(place, bytes);
-        // SAFETY: (1) mapped by `map_tags` with what is given up now. A stretch that got no tags is none either.
+        // SAFETY: (1) mapped by `map_tags` with what is given up now. A stretch that got no tags is
+        // none either.
         let _ = unsafe { self.os.unmap(at, len) };
     }
 
@@ -198,8 +202,8 @@ pub(super) mod hardware {
     /// Gives a block of a zone whose pages have tags another one.
     pub(super) fn put(_address: usize, _bytes: usize, _tag: u8) {
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: (1) a block or slot of a zone that is locked; its pages were admitted as they were mapped, and who
-        // uses it with another tag is to fault.
+        // SAFETY: (1) a block or slot of a zone that is locked; its pages were admitted as they
+        // were mapped, and who uses it with another tag is to fault.
         unsafe {
             mte::put(_address, _bytes, _tag);
         }

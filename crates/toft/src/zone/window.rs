@@ -1,5 +1,6 @@
-//! The window of zones: where it is, which of its addresses are whose, and where descriptors and records come
-//! from. It is chosen when the first zone is made; a program without zones has none of it.
+//! The window of zones: where it is, which of its addresses are whose, and where descriptors and
+//! records come from. It is chosen when the first zone is made; a program without zones has none of
+//! it.
 
 use super::lock::{Held, Lock, Mine, Undisturbed};
 use super::lot::{GRAIN, Kind, LOT_BYTES, LOT_SHIFT, Lot, Number};
@@ -16,8 +17,8 @@ use core::ops::Range;
 const SPAN_MAX: usize = 4 << 40;
 /// The fewest that are worth having.
 const SPAN_MIN: usize = 16 << 20;
-/// How often a place for the window is looked for at each size, and one for a stretch where others have mapped
-/// something.
+/// How often a place for the window is looked for at each size, and one for a stretch where others
+/// have mapped something.
 const TRIES: u32 = 64;
 /// Most zones that can be at a time: as many as a handle has numbers for.
 const ZONES_MAX: usize = 1 << super::handle::NUMBER_BITS;
@@ -26,11 +27,13 @@ const GAP_MAX: u64 = 4;
 /// Bytes of the table of lots for each of them.
 const PLACE_BYTES: usize = size_of::<AtomicU32>();
 
-/// Lives in the metadata tables, zero at first. What does not say otherwise is written under `lock`.
+/// Lives in the metadata tables, zero at first. What does not say otherwise is written under
+/// `lock`.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) lock: Lock,
-    /// The first address, which is written last: who has it by an Acquire has all of the next lines.
+    /// The first address, which is written last: who has it by an Acquire has all of the next
+    /// lines.
     pub(super) base: AtomicUsize,
     span: AtomicUsize,
     places_at: AtomicUsize,
@@ -63,8 +66,9 @@ pub(super) struct Open<'a, O: Os> {
 }
 
 impl State {
-    /// Takes the lock of the window. Handlers of the calling thread wait until it is open again: they may make and
-    /// use zones of their own, which needs it. Who has it maps or unmaps, so that two more system calls are little.
+    /// Takes the lock of the window. Handlers of the calling thread wait until it is open again:
+    /// they may make and use zones, which needs it. Its holder maps or unmaps, so that two more
+    /// system calls are little.
     pub(super) fn open<'a, O: Os>(&'a self, os: &'a O, me: usize) -> Result<Open<'a, O>, Refusal> {
         let undisturbed = Undisturbed::begin(os);
         let held = self.lock.take(os, me).map_err(|Mine| Refusal::InHandler)?;
@@ -103,7 +107,7 @@ impl State {
         self.tags_at.load(Relaxed) + (address - self.base()) / GRAIN
     }
 
-    /// A word of the table of lots; `None` where it is not mapped: then nobody has the lot.
+    /// A word of the table of lots; `None` if it is not mapped: then the lot is not in use.
     pub(super) fn entry(&self, place: usize) -> Option<&AtomicU32> {
         if (place + 1) * PLACE_BYTES > self.places.mapped() {
             return None;
@@ -124,7 +128,8 @@ impl State {
             return None;
         }
         let address = self.lots_at.load(Relaxed) + (number as usize - 1) * size_of::<Lot>();
-        // SAFETY: descriptors that were ever in use are mapped for ever; zero bytes are one that is free.
+        // SAFETY: descriptors that were ever in use are mapped for ever; zero bytes are one that is
+        // free.
         Some(unsafe { &*core::ptr::with_exposed_provenance(address) })
     }
 
@@ -176,8 +181,8 @@ impl<O: Os> Open<'_, O> {
             return Ok(());
         }
         let all = self.os.address_space();
-        // The kernel or the processor may support fewer address bits. Malloc's windows were placed within them, and its
-        // tables are always in the upper half.
+        // The kernel or the processor may support fewer address bits. Malloc's windows were placed
+        // within them, and its tables are always in the upper half.
         let ends = taken.iter().map(|range| range.end.saturating_sub(all.start));
         let end = ends.max().filter(|&end| end > 0);
         let there = end.and_then(usize::checked_next_power_of_two).unwrap_or(all.len());
@@ -243,7 +248,7 @@ impl<O: Os> Open<'_, O> {
     }
 
     fn can_map(&self, address: usize, len: usize) -> bool {
-        // SAFETY: (1) mapped a moment ago, and known to nobody.
+        // SAFETY: (1) mapped a moment ago, and known to no other code.
         self.os.map(address, len).is_ok() && unsafe { self.os.unmap(address, len) }.is_ok()
     }
 
@@ -277,7 +282,7 @@ impl<O: Os> Open<'_, O> {
         run.reach(self.os, start, start + bytes, STEP).map_err(|_| Refusal::NoMemory)
     }
 
-    /// A descriptor that is nobody's, and its number.
+    /// An unowned descriptor, and its number.
     pub(super) fn take_lot(&self) -> Result<(Number, &Lot), Refusal> {
         let state = self.state;
         let free = state.free_lots.load(Relaxed);
@@ -294,21 +299,21 @@ impl<O: Os> Open<'_, O> {
         Ok((used + 1, state.lot(used + 1).ok_or(Refusal::NoMemory)?))
     }
 
-    /// The descriptor is nobody's any more.
+    /// The descriptor is unowned again.
     pub(super) fn give_lot(&self, number: Number, lot: &Lot) {
         lot.set_kind(Kind::Free);
         lot.next.store(self.state.free_lots.load(Relaxed), Relaxed);
         self.state.free_lots.store(number, Relaxed);
     }
 
-    /// Writes a number into the table, for so many lots.
+    /// Writes a number into the table, for `lots` lots.
     pub(super) fn mark(&self, place: usize, lots: usize, number: Number) {
         for entry in (place..place + lots).filter_map(|place| self.state.entry(place)) {
             entry.store(number, Release);
         }
     }
 
-    /// Addresses of so many lots that nobody has, from a multiple of `align` lots on.
+    /// Addresses of `lots` lots that are not in use, from a multiple of `align` lots on.
     pub(super) fn find(&self, lots: usize, align: usize) -> Result<usize, Refusal> {
         let all = self.state.span.load(Relaxed) >> LOT_SHIFT;
         let gap = 1 + (self.state.draw() % GAP_MAX) as usize;
@@ -332,7 +337,7 @@ impl<O: Os> Open<'_, O> {
             }
             let bytes = (at + needed) * PLACE_BYTES;
             self.reach(&self.state.places, &self.state.places_at, bytes)?;
-            // With the one before: a zone's neighbour is nobody.
+            // With the one before: next to a zone nothing is in use.
             let taken = (at.saturating_sub(1)..at + needed).rev().find(|&place| {
                 self.state.entry(place).is_some_and(|entry| entry.load(Relaxed) != 0)
             });
@@ -346,8 +351,8 @@ impl<O: Os> Open<'_, O> {
         }
     }
 
-    /// Maps so many bytes in addresses that nobody has; says from which lot on. Where others have mapped something
-    /// it goes further, longer ways each time.
+    /// Maps `bytes` bytes in addresses that are not in use; returns the first lot. Where others
+    /// have mapped something it goes further, longer ways each time.
     pub(super) fn map(
         &self,
         bytes: usize,
@@ -374,7 +379,8 @@ impl<O: Os> Open<'_, O> {
         Err(Refusal::NoMemory)
     }
 
-    /// The search goes on from here, another time. What the table says behind is dropped, where it says nothing.
+    /// The search goes on from here, another time. What the table says behind is dropped, where it
+    /// says nothing.
     fn go_on_at(&self, place: usize) {
         let before = self.state.cursor.swap(place, Relaxed);
         if self.page_of(before) != self.page_of(place) {
@@ -386,7 +392,8 @@ impl<O: Os> Open<'_, O> {
         place * PLACE_BYTES / self.os.page_size().max(1)
     }
 
-    /// Gives back the page of the table that has a lot's word, if it says nothing and is not needed soon.
+    /// Gives back the page of the table that has a lot's word, if it says nothing and is not needed
+    /// soon.
     pub(super) fn tidy(&self, place: usize) {
         let page = self.os.page_size();
         let each = (page / PLACE_BYTES).max(1);
@@ -399,7 +406,8 @@ impl<O: Os> Open<'_, O> {
             .all(|place| self.state.entry(place).is_some_and(|entry| entry.load(Relaxed) == 0));
         if whole && says_nothing {
             let at = self.state.places_at.load(Relaxed) + first * PLACE_BYTES;
-            // SAFETY: (1) mapped by `reach`; zeros stay zeros, and only who has the lock writes others.
+            // SAFETY: (1) mapped by `reach`; zeros stay zeros, and only who has the lock writes
+            // others.
             let _ = unsafe { self.os.discard(at, page) };
         }
     }

@@ -28,11 +28,12 @@ pub enum Refusal {
     DoesNotFit,
     /// The system cannot do it.
     Unsupported,
-    /// A signal handler asks, and has interrupted the same call of its own thread.
+    /// A signal handler asks, and has interrupted the same call of its thread.
     InHandler,
     /// The address is no live block of the zone.
     NotABlock(Whereabouts),
-    /// The block that was to be handed out was written to since it was freed, at this byte. Hardened build only.
+    /// The block that was to be handed out was written to since it was freed, at this byte.
+    /// Hardened build only.
     WrittenTo {
         /// Where it begins.
         begin: usize,
@@ -43,7 +44,7 @@ pub enum Refusal {
     },
 }
 
-/// What makes a name be seen where so many bytes are mapped at an address; says whether it could.
+/// Makes a name visible where a number of bytes are mapped at an address; returns true if it could.
 pub type Show<'a> = &'a dyn Fn(usize, usize, &Name) -> bool;
 
 /// What is wrong with a zone.
@@ -53,7 +54,8 @@ pub struct Damage {
     pub address: usize,
     /// What does not hold.
     pub what: &'static str,
-    /// For a block that was written to after it was freed, its bytes and the one that was; else zeros.
+    /// For a block that was written to after it was freed, its bytes and the one that was; else
+    /// zeros.
     pub block: (usize, usize),
 }
 
@@ -66,7 +68,7 @@ pub struct Terms {
     pub object: usize,
     /// Whether pointers into it have tags.
     pub tagged: bool,
-    /// Whether the processor is to look at those, where it can.
+    /// Whether the processor is to check those, if it can.
     pub hardware: bool,
 }
 
@@ -90,8 +92,8 @@ impl Zones {
     /// No zone yet; they keep clear of these addresses.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64, and belong to
-    ///    this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
     pub unsafe fn new(tables: usize, taken: [Range<usize>; 2]) -> Zones {
         let taken = taken.map(|range| (range.start, range.end));
         Zones { state: core::ptr::with_exposed_provenance(tables), taken }
@@ -186,7 +188,8 @@ impl Zones {
         Ok(Zone { state, os, me, place, record, _held: held })
     }
 
-    /// A block of a zone: of `size` bytes, at a multiple of `align`, a power of two; zero, if that is asked for.
+    /// A block of a zone: of `size` bytes, at a multiple of `align`, a power of two; zero, if that
+    /// is asked for.
     pub fn allocate(
         &self,
         os: &impl Os,

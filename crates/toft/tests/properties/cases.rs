@@ -1,5 +1,5 @@
-//! How many cases a property test has, and for how long a failing one is made shorter. Apart from the rest of
-//! this folder, which the fuzzer shares and has no `proptest` for.
+//! How many cases a property test has, and for how long a failing one is made shorter. Apart from
+//! the rest of this folder, which the fuzzer shares and has no `proptest` for.
 
 use proptest::prelude::ProptestConfig;
 

@@ -1,4 +1,4 @@
-//! Live data that nobody uses goes out to swap, and what is used does not.
+//! Live data that is not used goes out to swap, and what is used does not.
 
 use crate::common::plain::{allocator, birth};
 use crate::common::shadow::bytes_of;
@@ -82,14 +82,15 @@ fn cold_data_goes_and_hot_data_stays() {
     }
 }
 
-/// Blocks that come and go keep their slab in memory, written to or not; when they cease to, it goes.
+/// Blocks that come and go keep their slab in memory, written to or not; when they cease to, it
+/// goes.
 #[test]
 fn slabs_that_are_drawn_from_stay() {
     let program = Program::with(Options { quarantine: 0, ..OPTIONS });
     // Fewer than a slab has, with or without walls.
     let blocks = program.take_many(40, 1000, 1);
     for _ in 0..6 {
-        // The rest of the slab's pages is written to by nobody.
+        // No thread writes to the rest of the slab's pages.
         program.free(program.take(1000, 1, 3));
         assert_eq!(program.look(), 0);
     }
@@ -128,7 +129,7 @@ fn what_is_read_goes_once_and_is_let_be() {
         looks.push((1..100).find(|_| program.look() != 0).unwrap());
     }
     assert_eq!(looks, [2, 4, 8, 16]);
-    // Nobody reads it any more: what is out stays out.
+    // The program no longer reads it: what is out stays out.
     assert_eq!(program.look(), 0);
     assert_eq!(program.fake.swapped_bytes(), SIZE);
 }
@@ -224,8 +225,8 @@ fn what_grows_is_warm() {
     assert!(program.look() >= MIB);
 }
 
-/// What slabs share stays in memory, and what they do not share goes; compaction and forks find no watch in
-/// their way. (The fake panics where what is shared is sent out or watched.)
+/// What slabs share stays in memory, and what they do not share goes; compaction and forks find no
+/// watch in their way. (The fake panics where what is shared is sent out or watched.)
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn what_is_shared_stays() {
@@ -268,8 +269,8 @@ fn under_a_filter_nothing_is_asked() {
     assert!(program.look() >= 940_000);
 }
 
-/// Addresses of a slab that was unmapped may be somebody else's: they are not watched, nor scanned. (The
-/// fake panics.)
+/// Addresses of a slab that was unmapped may belong to other code: they are not watched, nor
+/// scanned. (The fake panics.)
 #[test]
 fn holes_are_not_watched() {
     let program = Program::new();
@@ -287,7 +288,7 @@ fn holes_are_not_watched() {
     assert!(program.look() >= 1_400_000);
 }
 
-/// What is free is not looked at: an empty slab that is nobody's, and a free large block.
+/// What is free is not scanned: an empty slab that is unowned, and a free large block.
 #[test]
 fn what_is_free_is_not_looked_at() {
     let program = Program::new();
@@ -327,7 +328,8 @@ fn one_looks_at_a_time() {
     assert_eq!(blocks.len(), 1000);
 }
 
-/// The child of a fork looks with a descriptor of its own, though a thread was looking when it was made.
+/// The child of a fork looks with a separate descriptor, though a thread was looking when it was
+/// made.
 #[test]
 fn the_child_of_a_fork_looks_anew() {
     let program = Program::new();
@@ -361,7 +363,8 @@ fn scans_that_come_nowhere_end() {
     assert_eq!((program.look(), program.look()), (0, 0));
 }
 
-/// A filter that comes in the middle of a look ends it. The descriptor stays: to close it is a call as well.
+/// A filter that comes in the middle of a scan ends it. The descriptor stays: to close it is a call
+/// as well.
 #[test]
 fn a_filter_that_comes_meanwhile_ends_the_look() {
     let program = Program::new();
@@ -381,7 +384,7 @@ fn a_filter_that_comes_meanwhile_ends_the_look() {
     assert_eq!(program.fake.calls(Request::PageOut), 0);
 }
 
-/// What a look has found out of a block that was freed meanwhile is forgotten.
+/// What a scan has found out of a block that was freed meanwhile is forgotten.
 #[test]
 #[cfg_attr(
     feature = "hardened",

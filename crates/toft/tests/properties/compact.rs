@@ -1,6 +1,6 @@
-//! Compaction over the fake system: what shares pages with what, that no slot's memory is used twice, and
-//! that everything comes apart again. The fake panics where memory that is shared is discarded, moved or
-//! unmapped; `check` verifies I8 and G1 to G3.
+//! Compaction over the fake system: what shares pages with what, that no slot's memory is used
+//! twice, and that everything comes apart again. The fake panics where memory that is shared is
+//! discarded, moved or unmapped; `check` verifies I8 and G1 to G3.
 
 use crate::common::ops::{Op, random_bytes};
 use crate::common::plain::{allocator, birth, with_slab};
@@ -244,8 +244,9 @@ fn others_go_on_meanwhile() {
     assert_eq!(fake.take_reports(), [] as [String; 0]);
 }
 
-/// Frees that took effect while a slot was lent count for nothing then. When the slab has all of its memory again, its owner
-/// looks, and gives it back where nothing is in it: no free comes any more that could tell.
+/// Frees that took effect while a slot was lent count for nothing then. When the slab has all of
+/// its memory again, its owner looks, and gives it back where nothing is in it: no free comes any
+/// more that could tell.
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn an_owner_learns_that_what_it_has_again_is_empty() {
@@ -343,8 +344,8 @@ fn a_fork_that_cannot_make_everything_private_does_not_happen() {
     allocator.prepare_fork();
 }
 
-/// Each call that compaction makes fails in its turn, and all from one on: what is there stays, and later it
-/// works.
+/// Each call that compaction makes fails in its turn, and all from one on: what is there stays, and
+/// later it works.
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build shares no pages")]
 fn the_system_may_refuse_anything() {

@@ -1,8 +1,8 @@
 //! Every system call fails, each in its turn: never a panic, never a wrong answer, and when the
 //! failure is over everything goes on.
 //!
-//! A script is run once to count its calls, and then once for each of them. The hardened build, which takes 3 times
-//! as long, fails each sixth call.
+//! A script is run once to count its calls, and then once for each of them. The hardened build,
+//! which takes 3 times as long, fails each sixth call.
 
 use crate::common::ops::{Op, random_bytes};
 use crate::common::world::World;
@@ -21,8 +21,8 @@ fn script(seed: u64) -> Vec<Op> {
     Op::decode_all(&random_bytes(seed, 300))
 }
 
-/// Runs two thirds of a script under a fault, and the rest after it. Says how many calls (of a kind)
-/// there were while the fault was in force, and how many of them failed.
+/// Runs two thirds of a script under a fault, and the rest after it. Returns the number of calls
+/// (of a kind) while the fault was in force, and how many of them failed.
 fn run(machine: Machine, script: &[Op], kind: Option<Request>, fault: Fault) -> (u64, u64) {
     let fake = Fake::new(machine);
     fake.set_fault(Some(fault));
@@ -42,7 +42,7 @@ fn run(machine: Machine, script: &[Op], kind: Option<Request>, fault: Fault) -> 
     }
     let calls = (kind.map_or(fake.all_calls(), |kind| fake.calls(kind)), fake.failed());
     fake.set_fault(None);
-    // A place in the metadata that somebody else has is lost for good, and with it what would have
+    // A place in the metadata that other code has is lost for good, and with it what would have
     // been described there.
     world.must_succeed =
         !fake.foreign().is_some_and(|address| is_metadata(machine, &fake, address));
@@ -51,7 +51,7 @@ fn run(machine: Machine, script: &[Op], kind: Option<Request>, fault: Fault) -> 
     calls
 }
 
-/// Whether an address lies in the upper of the allocator's two windows.
+/// Whether an address is in the upper of the allocator's two windows.
 fn is_metadata(machine: Machine, fake: &Fake, address: usize) -> bool {
     address >= fake.address_space().start + machine.address_space / 64 * 45
 }
@@ -153,9 +153,9 @@ fn pages_that_cannot_be_given_back_do_not_count_as_zero() {
     }
 }
 
-/// Large blocks of several call sites and sizes, while one kind of call always fails: requests are
-/// met all the same, contents stay, zeroed memory is zero, the invariants hold after every step, and
-/// what is kept is bounded, unless it is giving back itself that fails.
+/// Large blocks of several call sites and sizes, while one kind of call always fails. Requests are
+/// met all the same, contents stay, zeroed memory is zero, and the invariants hold after every
+/// step. What is kept is bounded, unless it is giving back itself that fails.
 #[test]
 fn large_blocks_do_without_calls_that_fail() {
     for kind in [Request::Discard, Request::Relocate, Request::Extend, Request::Unmap] {

@@ -1,5 +1,5 @@
-//! Under an inherited filter of system calls (seccomp), as in a container: what is done before it was probed, and
-//! after, for each thing that a filter may forbid.
+//! Under an inherited filter of system calls (seccomp), as in a container: what is done before it
+//! was probed, and after, for each thing that a filter may forbid.
 
 use crate::common::plain::birth;
 use crate::common::world::code_address;

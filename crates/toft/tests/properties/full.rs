@@ -1,5 +1,6 @@
-//! The address space is full of mappings that are not the allocator's, or a thread was stopped while it maps: requests
-//! are refused or served after a bounded number of system calls, none of which lets time pass.
+//! The address space is full of mappings that are not the allocator's, or a thread was stopped
+//! while it maps: requests are refused or served after a bounded number of system calls, none of
+//! which lets time pass.
 
 use crate::common::plain::{allocator, birth};
 use crate::common::world::code_address;
@@ -17,7 +18,8 @@ fn fill(allocator: &Allocator<Fake>, heap: &Heap, size: usize) -> Vec<usize> {
     std::iter::from_fn(one).take(100_000).collect()
 }
 
-/// Every place that is asked for is taken. The first request of each tier passes every plot by once; each later one a few.
+/// Every place that is asked for is taken. The first request of each tier passes every plot by
+/// once; each later one a few.
 #[test]
 fn a_full_address_space_costs_a_few_calls_and_no_time() {
     let (fake, allocator) = allocator(Options::DEFAULT);

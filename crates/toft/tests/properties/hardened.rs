@@ -88,7 +88,8 @@ fn the_last_byte_of_any_slot_is_seen_from_both_sides() {
     }
 }
 
-/// A byte of a free slot is written: in quarantine, and when it is free; it is cleared when it has been named.
+/// A byte of a free slot is written: in quarantine, and when it is free; it is cleared when it has
+/// been named.
 #[test]
 fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
     for size in [1, 63, 100, 1000, 5000, 60_000] {
@@ -128,8 +129,9 @@ fn a_write_after_free_is_named_before_the_slot_is_handed_out() {
     }
 }
 
-/// A byte is written while its block is in quarantine, and then the pages of everything that is free are to go: by a
-/// purge of its owner, by a sweep from elsewhere, and as an empty slab that was kept.
+/// A byte is written while its block is in quarantine. Then the pages of everything that is free
+/// are to go: by a purge of its owner, by a sweep from elsewhere, and as an empty slab that was
+/// kept.
 #[test]
 fn what_was_written_in_quarantine_is_found_although_pages_go() {
     for size in [64, 1000, 5000, 60_000] {
@@ -213,8 +215,8 @@ fn no_path_goes_round_the_quarantine() {
     }
 }
 
-/// Law 4 and promise 14: where there is no more memory, what is in quarantine serves: the thread's own, an
-/// orphan's, and a running thread's.
+/// Law 4 and promise 14: where there is no more memory, what is in quarantine serves: the thread's
+/// own, an orphan's, and a running thread's.
 #[test]
 fn what_is_in_quarantine_is_released_before_a_request_is_refused() {
     for whose in 0..3 {
@@ -263,8 +265,8 @@ fn a_purge_leaves_nothing_in_quarantine() {
     silent(&fake);
 }
 
-/// What waits in the quarantine of another thread, which runs on or has ended, is looked at on demand, whosever the slab
-/// is: a byte that was written since is named, and nothing else.
+/// What waits in the quarantine of another thread, which runs on or has ended, is looked at on
+/// demand, whosever the slab is: a byte that was written since is named, and nothing else.
 #[test]
 fn what_waits_with_other_threads_is_seen_on_demand() {
     for size in [15, 64, 1000, 5000, 60_000] {

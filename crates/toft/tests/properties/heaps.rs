@@ -1,4 +1,5 @@
-//! Heaps change hands only whole: one whose thread was ended in the middle of a change is mended by whoever finds it.
+//! Heaps change hands only whole: the thread that finds one whose thread was ended in the middle of
+//! a change repairs it.
 
 use crate::common::plain::{AT_ONCE, allocator, birth};
 use crate::common::world::code_address;
@@ -18,8 +19,9 @@ fn allocate(allocator: &Allocator<Fake>, heap: &Heap) -> usize {
     allocator.allocate(heap, SIZE, code_address(1)).expect("there is memory")
 }
 
-/// Leaves the first heap in the middle of a change, by when no list knows of any slab. Its blocks, free ones and live ones. `other` has freed some, of which nobody was told: one thread was about to tell, or the other to
-/// collect.
+/// Leaves the first heap in the middle of a change, when no list knows of any slab. Returns its
+/// free and its live blocks. `other` has freed some without notice to the owner: one thread was
+/// about to notify, or the other to collect.
 fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
     let heap = allocator.heaps.heap(0);
     let blocks: Vec<usize> = (0..BLOCKS).map(|_| allocate(allocator, heap)).collect();
@@ -41,12 +43,13 @@ fn torn(allocator: &Allocator<Fake>, other: &Heap) -> [BTreeSet<usize>; 2] {
     [free, live]
 }
 
-/// Whoever finds it: nothing that was free is lost, nothing that is live comes again, and every invariant holds.
+/// Whichever thread finds it: nothing that was free is lost, nothing that is live comes again, and
+/// every invariant holds.
 fn is_made_whole_by(find: impl Fn(&Allocator<Fake>, &Heap)) {
     is_made_whole(|allocator, heap| allocator.heaps.orphan(heap), find);
 }
 
-/// The same, however its thread comes to an `end`.
+/// As `is_made_whole_by`, where `end` ends its thread.
 fn is_made_whole(end: impl Fn(&Allocator<Fake>, &Heap), find: impl Fn(&Allocator<Fake>, &Heap)) {
     let (_, allocator) = allocator(AT_ONCE);
     let (first, other) = (birth(&allocator), birth(&allocator));
@@ -108,7 +111,8 @@ fn one_whose_thread_is_found_dead_is_mended_as_well() {
     is_made_whole(end, |allocator, other| _ = allocator.purge(Some(other)));
 }
 
-/// A thread that is ended while it collects what others have freed leaves the rest for its successor.
+/// A thread that is ended while it collects what others have freed leaves the rest for its
+/// successor.
 #[test]
 fn what_was_about_to_be_collected_is_collected_by_the_next() {
     let (_, allocator) = allocator(AT_ONCE);

@@ -1,5 +1,5 @@
-//! Huge pages: only for what is dense and has been for some looks, and slabs are advised against them
-//! otherwise.
+//! Huge pages: only for what is dense and has been for some looks, and slabs are advised against
+//! them otherwise.
 
 use crate::common::plain::{birth, with_slab};
 use crate::common::shadow::bytes_of;
@@ -141,7 +141,7 @@ fn large_blocks_get_huge_pages_where_they_are_touched() {
     let made = program.look(1);
     assert!((3..=5).contains(&made), "{made} huge pages for the rest");
     assert_eq!(program.look(3), 0);
-    // One that is made anew begins from the start.
+    // A new one begins from the start.
     program.free(block);
     program.take(size - 4096);
     assert_eq!(program.look(LOOKS - 1), 0);
@@ -168,7 +168,7 @@ fn one_look_makes_so_many() {
     program.take_bytes(150 << 20, 8192);
     assert_eq!(program.look(LOOKS), 64);
     assert!((74 - 64..=75 - 64).contains(&program.look(1)));
-    // The same of a large block.
+    // Likewise of a large block.
     let program = Program::new(Huge::Dense);
     program.take(140 << 20);
     assert_eq!(program.look(LOOKS), 64);
@@ -189,8 +189,8 @@ fn a_system_that_refuses_is_not_asked_again() {
     assert!((3..=4).contains(&asked), "asked {asked} times");
 }
 
-/// Where it would, and whatever the option is, but for `kernel`: the system makes no huge pages of slabs by itself, so that
-/// what goes back stays away.
+/// Where it would, and whatever the option is, but for `kernel`: the system makes no huge pages of
+/// slabs by itself, so that what is returned to it stays away.
 #[test]
 fn slabs_are_advised_against_huge_pages() {
     for (huge, advised) in [(Huge::Off, true), (Huge::Dense, true), (Huge::Kernel, false)] {
@@ -232,8 +232,9 @@ fn slabs_that_wake_are_advised_again() {
     }
 }
 
-/// Slabs that share pages are no part of a huge page, however much is live around them; and units that
-/// become private again are advised as their neighbours. (The fake refuses to make what is shared huge.)
+/// Slabs that share pages are no part of a huge page, however much is live around them; and units
+/// that become private again are advised as their neighbours. (The fake refuses to make what is
+/// shared huge.)
 #[test]
 #[cfg_attr(
     feature = "hardened",

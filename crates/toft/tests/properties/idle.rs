@@ -1,5 +1,5 @@
-//! Memory that has lain idle goes back: pages of free slots beside live ones, and slabs in the pool;
-//! with no call taking long, and nothing that is in use.
+//! Memory that has been idle is returned to the OS: pages of free slots beside live ones, and slabs
+//! in the pool; with no call taking long, and nothing that is in use.
 
 use crate::common::plain::{allocator, birth, with_slab};
 use crate::common::shadow::bytes_of;
@@ -12,7 +12,7 @@ use toft::thread::Heap;
 
 const OPTIONS: Options =
     Options { partitions: 4, reclaim: Reclaim::Calls, decay: 100, ..Options::DEFAULT };
-/// Ticks that the decay time comes to.
+/// The decay time in ticks.
 const DECAY: u32 = 4;
 const SITE: usize = 3;
 
@@ -147,7 +147,8 @@ fn empty_slabs_keep_their_pages_for_a_while() {
     program.allocator.check().unwrap();
 }
 
-/// Free large blocks go in the period after the next, in pieces; one that was freed just now does not.
+/// Free large blocks go in the period after the next, in pieces; one that was freed just now does
+/// not.
 #[test]
 #[cfg_attr(
     feature = "hardened",

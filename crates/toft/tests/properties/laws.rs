@@ -1,6 +1,9 @@
-//! The five laws of the design, each with its test, over the fake operating system: an address never
-//! changes owner; no metadata is next to data; every free is validated before it takes effect;
-//! memory is bounded; no allocation path can hang, and a failure gives `None`.
+//! The five laws of the design, each with its test, over the fake operating system:
+//! 1. An address never changes owner.
+//! 2. No metadata is next to data.
+//! 3. Every free is validated before it takes effect.
+//! 4. Memory is bounded.
+//! 5. No allocation path can hang, and a failure gives `None`.
 
 use crate::common::ops::{OP_BYTES, Op, SITES, random_bytes};
 use crate::common::plain::{allocator, birth};
@@ -37,7 +40,7 @@ fn law_1_an_address_never_changes_owner() {
     let mut world = world(8);
     world.run(&Op::decode_all(&random_bytes(77, 4000)));
     for round in 0..SITES {
-        // Everything goes back, and other sites and sizes come for it.
+        // Everything is returned to the OS, and other sites and sizes come for it.
         world.finish();
         world.step(Op::Trim);
         for number in 0..300 {
@@ -48,7 +51,8 @@ fn law_1_an_address_never_changes_owner() {
     world.finish();
 }
 
-/// The same where each call site has its own partition, with partitions for all and with far too few.
+/// As the test above, where each call site has its own partition, with partitions for all and with
+/// far too few.
 #[test]
 fn law_1_holds_where_sites_are_exact() {
     for partitions in [4, 64] {
@@ -130,8 +134,9 @@ fn law_2_no_metadata_is_next_to_data() {
     assert_eq!(fake.take_reports(), [] as [String; 0]);
 }
 
-/// Free large blocks that are kept resident make room before they would make the process larger than
-/// its live blocks ever made it, by an eighth at most, and their pages serve whoever needs some.
+/// Free large blocks that are kept resident make room before they would make the process larger
+/// than its live blocks ever made it, by an eighth at most, and their pages serve any request that
+/// needs some.
 #[test]
 #[cfg_attr(
     feature = "hardened",
@@ -154,8 +159,8 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     allocator.free(heap, third, Call::Free);
     allocator.free(heap, fourth, Call::Free);
     assert_eq!((kept(), resident()), (8 * MIB, 16));
-    // The pages of one come along, and 4 MiB are new. Together with the other that would be 20 where
-    // 16 were live.
+    // The pages of one come along, and 4 MiB are new. Together with the other that would be 20
+    // where 16 were live.
     let other = take(8);
     assert_eq!((kept(), resident()), (2 * MIB, 18));
     // Another size, out of what is kept.
@@ -173,13 +178,13 @@ fn law_4_what_is_kept_never_raises_the_peak() {
     allocator.purge(Some(heap));
     assert_eq!((kept(), resident()), (0, 0));
     allocator.check().unwrap();
-    // One of no bytes has an address and nothing else.
+    // A zero-size one has an address and nothing else.
     let nothing = allocator.allocate_aligned(heap, 0, 1 << 21, code_address(3)).unwrap();
     allocator.free(heap, nothing, Call::Free);
     allocator.check().unwrap();
 }
 
-/// What was freed before a moment goes back, the oldest first, and nothing else.
+/// What was freed before a given moment is returned to the OS, the oldest first, and nothing else.
 #[test]
 #[cfg_attr(
     feature = "hardened",

@@ -16,7 +16,7 @@ use toft::slab::{Class, MEDIUM_MAX};
 use toft::thread::Heap;
 
 const MIB: usize = 1 << 20;
-/// Metadata is counted, but nobody is asked: descriptors of large blocks come 64 KiB at a time, those
+/// Metadata is counted, but never refused: descriptors of large blocks come 64 KiB at a time, those
 /// of slabs two pages at most for each partition and tier, a heap for each thread.
 const METADATA: usize = 512 << 10;
 
@@ -24,7 +24,7 @@ fn limited(partitions: usize, bytes: usize) -> Options {
     Options { partitions, limit: LimitTo::Bytes(bytes), ..Options::DEFAULT }
 }
 
-/// The same where nothing waits in a quarantine.
+/// As `limited`, where nothing waits in a quarantine.
 fn limited_at_once(partitions: usize, bytes: usize) -> Options {
     Options { quarantine: 0, ..limited(partitions, bytes) }
 }
@@ -46,7 +46,7 @@ impl Program {
     fn with(options: Options, limit: usize) -> Program {
         let fake = Fake::new(Machine::LARGE);
         let allocator = Allocator::new(fake.clone(), options, false).unwrap();
-        // Nobody installs a filter: other threads' slabs can be reached.
+        // There is no filter: other threads' slabs can be reached.
         allocator.filter().watch();
         let heap = birth(&allocator);
         let begin = fake.resident_bytes();
@@ -96,7 +96,7 @@ fn memory_of_every_size_ends_at_the_limit_and_comes_again() {
         let again = program.exhaust(size, 3);
         assert!(again.len() + 2 >= blocks.len(), "{size}: {} of {}", again.len(), blocks.len());
         again.iter().for_each(|&address| program.free(address));
-        // Another size can have it, too, whatever lies idle where.
+        // Another size can have it, too, wherever memory is idle.
         let other = if size > 2000 { 700 } else { 40_000 };
         let others = program.exhaust(other, 5);
         assert!(others.len() * other * 10 > had * 7, "{size}: {} of {had}", others.len() * other);
@@ -271,8 +271,8 @@ fn what_is_claimed_while_slabs_are_counted_counts() {
     program.hold();
 }
 
-/// What a thread has freed, and not used since, another gets, whether the first still runs, has ended,
-/// or was not the one that freed it.
+/// What a thread has freed, and not used since, another gets, whether the first still runs, has
+/// ended, or was not the one that freed it.
 #[test]
 fn what_lies_idle_in_one_thread_serves_another() {
     for (ended, by_another) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -300,8 +300,8 @@ fn what_lies_idle_in_one_thread_serves_another() {
     }
 }
 
-/// Under a filter of system calls there are no barriers: running threads' slabs cannot be reached, but
-/// those of threads that have ended.
+/// Under a filter of system calls there are no barriers: running threads' slabs cannot be reached,
+/// but those of threads that have ended.
 #[test]
 fn what_an_ended_thread_has_left_serves_another_under_a_filter() {
     for ended in [false, true] {
@@ -339,7 +339,8 @@ fn what_others_have_freed_serves_the_owner() {
     program.hold();
 }
 
-/// To refuse once more costs nothing where nothing has happened, and never is more refused than must be.
+/// To refuse again costs nothing where nothing has happened, and never is more refused than must
+/// be.
 #[test]
 fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
     let program = Program::with(limited_at_once(4, 16 * MIB), 16 * MIB);
@@ -364,7 +365,7 @@ fn what_has_been_counted_is_counted_again_when_something_is_freed_there() {
     program.hold();
 }
 
-/// What a free large block keeps, and what lies behind a live one, counts.
+/// What a free large block keeps, and what is after a live one, counts.
 #[test]
 #[cfg_attr(
     feature = "hardened",
@@ -407,7 +408,7 @@ fn threads_at_the_limit_stay_within_it() {
                         bytes_of(address, size).fill(number as u8);
                         blocks.push(address);
                     }
-                    // Nobody frees before everybody has been refused.
+                    // No thread frees before all threads have been refused.
                     if barrier.wait().is_leader() {
                         let counted = program.allocator.counted_bytes();
                         assert!(counted <= program.limit + METADATA, "{counted}");
@@ -433,8 +434,8 @@ fn scripts() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(cases(128))]
 
-    /// Under any script the count stays within the limit, what is resident within the count, and when
-    /// all is freed nearly all can be had again.
+    /// Under any script the count stays within the limit, what is resident within the count, and
+    /// when all is freed nearly all can be had again.
     #[test]
     fn whatever_a_program_does(
         seed: u64,

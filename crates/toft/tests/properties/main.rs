@@ -1,5 +1,6 @@
-//! The property tests, the fault injection and a short run of the fuzzer, over the fake operating system.
-//! `cargo test -p toft --features fake-os --test properties`; with `fake-os,hardened` for the hardened build.
+//! The property tests, the fault injection and a short run of the fuzzer, over the fake operating
+//! system. `cargo test -p toft --features fake-os --test properties`; with `fake-os,hardened` for
+//! the hardened build.
 //!
 //! One program, because each would compile the allocator for the fake system again.
 

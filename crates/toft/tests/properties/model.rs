@@ -1,7 +1,7 @@
 //! The whole core over the fake operating system, against a shadow model.
 //!
-//! `cargo test -p toft --features fake-os --test properties model`; `PROPTEST_CASES` sets how many scripts are
-//! drawn for each property.
+//! `cargo test -p toft --features fake-os --test properties model`; `PROPTEST_CASES` sets how many
+//! scripts are drawn for each property.
 
 use crate::cases::cases;
 use crate::common::ops::{OP_BYTES, Op, SEATS};
@@ -45,7 +45,7 @@ proptest! {
         run(Machine { seed, ..Machine::LARGE }, options, &script);
     }
 
-    /// The same where plots are small and share granules, and with other pages.
+    /// As the test above, where plots are small and share granules, and with other pages.
     #[test]
     fn every_answer_is_right_on_other_machines(
         seed: u64,
@@ -89,8 +89,8 @@ proptest! {
     }
 }
 
-/// A request that no system could meet makes everybody give back what was mapped ahead of need. In a small
-/// address space that must not be lost.
+/// A request that no system could meet makes everybody give back what was mapped ahead of need. In
+/// a small address space that must not be lost.
 #[test]
 fn what_is_refused_once_costs_no_other_request() {
     for space_shift in 33..38 {
@@ -110,11 +110,13 @@ fn what_is_refused_once_costs_no_other_request() {
     }
 }
 
-/// From a script that was drawn: while a handler that has interrupted a change gives memory back, that thread ends, and another that has no heap borrows the one that was left. It was refused memory.
+/// From a script that was drawn: while a handler that has interrupted a change gives memory back,
+/// that thread ends, and another that has no heap borrows the one that was left. It was refused
+/// memory.
 #[test]
 fn a_thread_that_ends_in_the_middle_of_a_change_costs_no_other_a_request() {
     let (who, site) = (0, 0);
-    // How much of it comes to lie in the barrier depends on where that is.
+    // How much of it falls into the barrier depends on where that is.
     for before in 0..24 {
         let mut script = vec![Op::Malloc { who, size: 0, site }; before];
         script.extend([Op::Birth, Op::Interrupt { who: 1 }, Op::Trim, Op::Exit { who: 1 }]);

@@ -1,5 +1,5 @@
-//! What becomes of empty slabs: they serve other threads, their pages move or go back, and no more of
-//! them is kept than the program has ever used.
+//! What becomes of empty slabs: they serve other threads, their pages move or are returned, and no
+//! more of them is kept than the program has ever used.
 
 use crate::common::plain::{AT_ONCE, allocator, birth, filling, with_slab};
 use crate::common::shadow::bytes_of;
@@ -16,7 +16,7 @@ use toft::thread::Heap;
 
 const OPTIONS: Options = Options { partitions: 4, ..AT_ONCE };
 
-/// So many bytes of blocks, written all over.
+/// Blocks of `bytes` in all, written all over.
 fn fill(
     allocator: &Allocator<Fake>,
     heap: &Heap,
@@ -58,7 +58,7 @@ fn empty_slabs_serve_other_threads() {
     }
 }
 
-/// The same work again and again asks the system for nothing.
+/// Repeated work asks the system for nothing.
 #[test]
 fn a_steady_round_makes_no_system_call() {
     let (fake, allocator) = allocator(OPTIONS);
@@ -100,7 +100,7 @@ fn what_is_kept_stays_within_what_was_used() {
         }
     }
     let moved = fake.calls(Request::Transfer);
-    // In the hardened build pages go back to the system instead.
+    // In the hardened build pages are returned to the system instead.
     assert!(if cfg!(feature = "hardened") { moved == 0 } else { moved > 20 }, "{moved}");
     assert!(allocator.purge(Some(heap)) > live / 2);
     allocator.check().unwrap();
@@ -108,8 +108,8 @@ fn what_is_kept_stays_within_what_was_used() {
     assert!(fake.resident_bytes() - begin < live / 2, "{}", fake.resident_bytes() - begin);
 }
 
-/// Fills with one size, frees all, and fills with another until pages are moved. Says which blocks
-/// of the second size lie in slabs that have got pages.
+/// Fills with one size, frees all, and fills with another until pages are moved. Returns the blocks
+/// of the second size whose slabs have got pages.
 fn moved(fake: &Fake, allocator: &Allocator<Fake>, heap: &Heap, count: usize) -> Vec<usize> {
     let blocks = fill(allocator, heap, 3500, 4 << 20, 3);
     free_all(allocator, heap, &blocks);
@@ -148,7 +148,7 @@ fn moved_pages_do_not_count_as_zero() {
     allocator.check().unwrap();
 }
 
-/// What lies behind the last slot of a slab that has got pages goes with them when they move on.
+/// What is after the last slot of a slab that has got pages goes with them when they move on.
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
 fn pages_that_have_moved_twice_do_not_count_as_zero() {
@@ -185,16 +185,16 @@ fn moved_pages_are_fresh_slots() {
     assert!(reports.len() == 1 && reports[0].contains("never handed out"), "{reports:?}");
 }
 
-/// Pages that came along for slots that nobody has had go back when they lie idle, although no free has
-/// brought them.
+/// Pages that came along for slots that were never handed out are returned to the OS when they are
+/// idle, although no free has brought them.
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build moves no pages between slabs")]
 fn moved_pages_that_nobody_needs_go_back() {
     let (fake, allocator) = allocator(OPTIONS);
     let heap = birth(&allocator);
     let blocks = fill(&allocator, heap, 5000, 4 << 20, 4);
-    // Freed by another thread, so that they stay with their owner until it collects: then they are tidy
-    // when they go to the pool.
+    // Freed by another thread, so that they stay with their owner until it collects: then they are
+    // tidy when they go to the pool.
     free_all(&allocator, birth(&allocator), &blocks);
     allocator.purge(Some(heap));
     // 102 to a slab: of the last one only a few are had.
@@ -205,8 +205,8 @@ fn moved_pages_that_nobody_needs_go_back() {
     allocator.check().unwrap();
 }
 
-/// Slabs that nobody has asked for between two sweeps go, many at a time; what the system refuses to take
-/// is not zero.
+/// Slabs that no thread has asked for between two sweeps go, many at a time; what the system
+/// refuses to take is not zero.
 #[test]
 fn old_slabs_go_in_batches() {
     let total = 32 << 20;
@@ -254,7 +254,7 @@ fn where_pages_cannot_be_moved_they_go_back() {
     }
 }
 
-/// A thread that has freed the last block of a slab may announce it when it is nobody's any more.
+/// A thread that has freed the last block of a slab may announce it when it is no longer owned.
 #[test]
 fn a_late_announcement_of_a_pooled_slab_is_nothing() {
     let (_fake, allocator) = allocator(OPTIONS);
@@ -275,7 +275,7 @@ fn a_late_announcement_of_a_pooled_slab_is_nothing() {
     assert_eq!(fill(&allocator, mine, size, 1 << 16, 3).len(), again.len());
 }
 
-/// Freed twice, the second time when the slab is nobody's.
+/// Freed twice, the second time when the slab is unowned.
 #[test]
 fn a_double_free_into_a_pooled_slab_is_named() {
     let (fake, allocator) = allocator(Options { warn_only: true, ..OPTIONS });
@@ -290,7 +290,8 @@ fn a_double_free_into_a_pooled_slab_is_named() {
     allocator.check().unwrap();
 }
 
-/// Where the system has refused memory, empty slabs give up their address space, and are mapped again.
+/// Where the system has refused memory, empty slabs give up their address space, and are mapped
+/// again.
 #[test]
 fn under_pressure_pooled_slabs_are_unmapped() {
     let (fake, allocator) = allocator(OPTIONS);

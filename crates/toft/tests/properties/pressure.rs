@@ -1,4 +1,5 @@
-//! A refused request slows nothing down unless memory is really short, and not for longer than that.
+//! A refused request slows nothing down unless memory is really short, and not for longer than
+//! that.
 
 use crate::common::plain::{AT_ONCE, allocator, birth};
 use crate::common::world::code_address;
@@ -82,8 +83,8 @@ fn a_request_that_the_limit_refuses_is_no_pressure() {
     allocator.check().unwrap();
 }
 
-/// What one thread has freed serves another, block by block, while memory is short; when it is there again, freeing
-/// costs no calls.
+/// What one thread has freed serves another, block by block, while memory is short; when it is
+/// there again, freeing costs no calls.
 #[test]
 fn under_pressure_memory_is_given_back_until_requests_succeed_again() {
     let (fake, allocator) = allocator(AT_ONCE);

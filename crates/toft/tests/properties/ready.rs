@@ -1,5 +1,5 @@
 //! Pages for slabs that are about to be filled: for steady growth only, switched off with equal
-//! results, and what is not used goes back.
+//! results, and what is not used is returned to the OS.
 
 use crate::common::plain::birth;
 use crate::common::shadow::bytes_of;
@@ -44,8 +44,8 @@ impl Program {
     }
 }
 
-/// The fifth slab in a row is readied, and each one after it, more and more of them: a sixteenth of what was
-/// filled. Nobody touches any of it.
+/// The fifth slab in a row is readied, and each one after it, more and more of them: a sixteenth of
+/// what was filled. The program touches none of it.
 #[test]
 #[cfg_attr(
     feature = "hardened",
@@ -69,7 +69,8 @@ fn steady_growth_is_readied() {
     assert_eq!(program.fake.allowed_huge(), [] as [std::ops::Range<usize>; 0]);
 }
 
-/// Where there are pages of 64 KiB, whole slabs are put into one, which is asked for there and then only.
+/// Where there are pages of 64 KiB, whole slabs are put into one, which is asked for there and then
+/// only.
 #[test]
 #[cfg_attr(
     feature = "hardened",
@@ -134,7 +135,8 @@ fn it_can_be_switched_off() {
     assert_eq!(program.readied(), 0);
 }
 
-/// What was readied and is not used is given back when it has lain idle, though nobody has had it.
+/// What was readied and is not used is given back when it has been idle, though it was never handed
+/// out.
 #[test]
 fn what_is_not_used_goes_back() {
     let program = Program::new(true);
@@ -175,8 +177,8 @@ fn a_system_without_it_is_no_worse() {
     program.allocator.check().unwrap();
 }
 
-/// A slab that has got the pages of an empty one needs no others; and one that has lost its own in the attempt
-/// must not be touched. (The fake panics.)
+/// A slab that has got the pages of an empty one needs no others; and one that has lost its own in
+/// the attempt must not be touched. (The fake panics.)
 #[test]
 #[cfg_attr(
     feature = "hardened",

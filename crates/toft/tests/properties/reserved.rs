@@ -1,5 +1,5 @@
-//! The reserved slots of the hardened build, over the fake operating system: where they are, that nobody gets them,
-//! and who sees what is written there.
+//! The reserved slots of the hardened build, over the fake operating system: where they are, that
+//! they are never handed out, and when a write there is seen.
 
 use crate::common::plain::{allocator, birth, slot, with_slab};
 use crate::common::shadow::bytes_of;
@@ -93,7 +93,7 @@ fn write(address: usize) {
     bytes_of(address, 1)[0] ^= 0x20;
 }
 
-/// One of 128 and one at least, and nobody ever gets one; no slab of few slots or large ones has any.
+/// One of 128 and one at least, never handed out; no slab of few slots or large ones has any.
 #[test]
 fn so_many_are_reserved_and_nobody_gets_them() {
     let program = Program::new();
@@ -166,7 +166,7 @@ fn a_write_is_seen_when_a_neighbour_leaves_the_quarantine() {
     program.silent();
 }
 
-/// The same in the usual way: others are freed until it leaves.
+/// As the test above, in the usual way: others are freed until it leaves.
 #[test]
 fn a_write_is_seen_when_a_neighbour_leaves_for_others() {
     let program = Program::new();
@@ -231,14 +231,15 @@ fn a_write_is_seen_on_demand() {
             program.one_report("verify", place, 30);
             write(place.address + 30);
         }
-        // It is whole again, or written anew.
+        // It is whole again, or written again.
         assert!(program.allocator.verify(heap));
         program.silent();
     }
 }
 
 impl Program {
-    /// All blocks of a size were freed, and their slabs are nobody's: a reserved slot of one of these that is armed.
+    /// All blocks of a size were freed, and their slabs are unowned: a reserved slot of one of
+    /// these that is armed.
     fn pooled_place(&self, size: usize) -> Place {
         let blocks = self.fill(size);
         let places: BTreeSet<usize> = blocks.iter().flat_map(|&b| self.reserved(b)).collect();
@@ -252,7 +253,8 @@ impl Program {
     }
 }
 
-/// While a slab is nobody's it is compared with nothing: who takes it looks, also where its pages were to go meanwhile.
+/// While a slab is unowned it is compared with nothing. The thread that takes it checks it, also
+/// where its pages were to go meanwhile.
 #[test]
 fn a_write_to_a_pooled_slab_is_seen_when_it_is_taken() {
     for (written, trimmed) in [(true, false), (true, true), (false, true), (false, false)] {
@@ -288,7 +290,8 @@ fn a_write_to_a_pooled_slab_is_seen_on_demand() {
 }
 
 impl Program {
-    /// All blocks of a slab were freed but for one, on another page than a reserved slot that is armed.
+    /// All blocks of a slab were freed but for one, on another page than a reserved slot that is
+    /// armed.
     fn place_among_free(&self) -> Place {
         let blocks = self.fill(60);
         let place = self.place(&blocks, 60);
@@ -302,7 +305,8 @@ impl Program {
     }
 }
 
-/// What was written there is seen before its pages go, by their owner or by the reclaimer; and never when nothing was.
+/// What was written there is seen before its pages go, by their owner or by the reclaimer; and
+/// never when nothing was.
 #[test]
 fn a_write_is_seen_before_pages_go() {
     for (by_owner, written) in [(true, true), (false, true), (true, false), (false, false)] {

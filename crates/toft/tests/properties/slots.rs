@@ -1,5 +1,5 @@
-//! What happens to single slots in the corners: forks and races in the middle of a call, memory that is
-//! zero or not, the order of reuse, the counts.
+//! What happens to single slots in the corners: forks and races in the middle of a call, memory
+//! that is zero or not, the order of reuse, the counts.
 
 use crate::common::plain::{AT_ONCE, allocator, birth, filling, with_slab};
 use crate::common::shadow::bytes_of;
@@ -11,8 +11,8 @@ use toft::remote::{Marked, announce, mark_remote};
 use toft::slab::{Class, SlotState};
 use toft::stats::snapshot;
 
-/// A fork finds another thread between the two stores of malloc's fast path: the claim is shorter by
-/// one, and the look-ahead still names the slot that was being handed out.
+/// A fork finds another thread between the two stores of malloc's fast path: the claim is shorter
+/// by one, and the look-ahead still names the slot that was being handed out.
 #[test]
 fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
     let (_fake, allocator) = allocator(Options { partitions: 1, ..Options::DEFAULT });
@@ -20,7 +20,7 @@ fn a_fork_in_the_middle_of_malloc_leaves_a_heap_that_can_be_adopted() {
     let site = code_address(3);
     let take = |heap| allocator.allocate(heap, 64, site).unwrap();
     let mut live: Vec<usize> = (0..64).map(|_| take(other)).collect();
-    // At uneven distances, so that a look-ahead that is off by one leads to a live block.
+    // At uneven distances, so that an address read ahead that is off by one leads to a live block.
     for n in [1, 5, 6, 11, 20, 22, 40, 41, 44, 60] {
         allocator.free(other, live[n], Call::Free);
         live[n] = 0;
@@ -62,8 +62,8 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
         announce(slab);
         drop(seat);
     });
-    // All that is free in this slab but for that one, and then the owner has to collect. The hardened build has claimed
-    // others that it takes before.
+    // All that is free in this slab but for that one, and then the owner has to collect. The
+    // hardened build has claimed others that it takes before.
     let (mut taken, mut reports) = (0, Vec::new());
     while reports.is_empty() {
         let address = take();
@@ -79,7 +79,7 @@ fn a_slot_freed_twice_in_a_race_is_named_before_it_is_handed_out_again() {
     assert!(matches!(state, SlotState::Free | SlotState::Live), "{state:?}");
 }
 
-/// calloc leaves pages alone that nobody has written: never used, or given back since; and no others.
+/// calloc leaves pages alone that were not written: never used, or given back since; and no others.
 #[test]
 #[cfg_attr(feature = "hardened", ignore = "the hardened build clears what is freed")]
 fn calloc_knows_zero_memory_from_other() {
@@ -140,8 +140,8 @@ fn a_block_in_use_does_not_count_as_zero() {
     assert!(!zero(), "a dirty block has become zero");
 }
 
-/// A site that replaces one block touches no more of a fresh slab than a page; where it does so all the
-/// time, no more than four.
+/// A site that replaces one block touches no more of a fresh slab than a page; where it does so all
+/// the time, no more than four.
 #[test]
 fn freed_slots_are_used_again_before_fresh_ones() {
     for size in [filling(64), 1000, 2000, 9000] {
@@ -202,7 +202,7 @@ fn a_freed_medium_block_comes_next() {
     let zeroed = allocator.allocate_zeroed(heap, 2000, code_address(3)).unwrap();
     assert_eq!(zeroed, blocks[3]);
     assert!(bytes_of(zeroed, 2000).iter().all(|&byte| byte == 0));
-    // One that lies behind a claimed slot waits for the next claim, so that the low end fills first.
+    // One that is after a claimed slot waits for the next claim, so that the low end fills first.
     free(1);
     free(5);
     assert_eq!(take(), blocks[1]);
@@ -215,8 +215,8 @@ fn a_freed_medium_block_comes_next() {
     assert_eq!(take(), blocks[0]);
 }
 
-/// Decision 0003: a full slab is listed again by the free that makes a quarter of it free, by
-/// whoever it comes, and by the next one where a signal handler could do nothing.
+/// Decision 0003: a full slab is listed again by the free that makes a quarter of it free, by any
+/// thread, and by the next one where a signal handler could do nothing.
 #[test]
 fn a_full_slab_comes_back_at_a_quarter() {
     for in_handler in [false, true] {

@@ -1,4 +1,5 @@
-//! Heaps in a program that holds all thread keys: each belongs to one thread, and is an orphan after its exit.
+//! Heaps in a program that holds all thread keys: each belongs to one thread, and is an orphan
+//! after its exit.
 
 use crate::common::plain::{allocator, birth};
 use std::cell::Cell;
@@ -21,7 +22,8 @@ fn a_heap_whose_thread_is_dead_is_an_orphan() {
     assert!(core::ptr::eq(birth(&allocator), old));
 }
 
-/// A thread that has acquired a heap and not yet stored its number keeps it, after an exit and after a fork.
+/// A thread that has acquired a heap and not yet stored its number keeps it, after an exit and
+/// after a fork.
 #[test]
 fn who_had_the_heap_before_is_forgotten() {
     for forks in [false, true] {
@@ -38,7 +40,8 @@ fn who_had_the_heap_before_is_forgotten() {
     }
 }
 
-/// Two newborn threads find the same thread dead. The first has acquired its heap when the second tries to.
+/// Two newborn threads find the same thread dead. The first has acquired its heap when the second
+/// tries to.
 #[test]
 fn a_heap_that_another_has_got_meanwhile_stays_its_own() {
     let (_, allocator) = allocator(Options::DEFAULT);

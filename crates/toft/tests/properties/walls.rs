@@ -66,8 +66,8 @@ fn there_is_a_wall_within_reach_of_every_block() {
     assert!(program.fake.mappings() < 60, "{}", program.fake.mappings());
 }
 
-/// Where the system has no guards, walls are mappings; as those become many, the walls inside slabs are
-/// left out, and then all.
+/// Where the system has no guards, walls are mappings; as those become many, the walls inside slabs
+/// are left out, and then all.
 #[test]
 fn without_guards_walls_are_counted_and_become_few() {
     let program = Program::new(Machine { guards: false, ..Machine::LARGE });
@@ -84,7 +84,8 @@ fn without_guards_walls_are_counted_and_become_few() {
     program.allocator.check().unwrap();
 }
 
-/// A filter that the process has installed itself may know `madvise`, and not what it would be told.
+/// A filter that the process has installed itself may know `madvise`, and not what it would be
+/// told.
 #[test]
 fn under_a_filter_of_its_own_a_process_has_mappings_for_walls() {
     let program = Program::new(Machine::LARGE);
@@ -134,8 +135,8 @@ fn a_freed_large_block_is_gone_and_its_address_waits() {
     assert!(count > 256 / 2 && bytes >= count << 20, "{count} {bytes}");
 }
 
-/// The pages of a freed large block are cleared, wait where no program has ever been, and go to the next block, whoever
-/// has it. Where the system refuses, they are its own again.
+/// The pages of a freed large block are cleared, wait where no program has ever been, and go to the
+/// next block, of any site. Where the system refuses, they are its own again.
 #[test]
 fn pages_of_freed_large_blocks_are_handed_on() {
     let size = 600_000;
@@ -186,8 +187,8 @@ fn pages_of_freed_large_blocks_are_handed_on() {
     }
 }
 
-/// Under a filter of system calls nobody asks what is in memory, and nothing is kept; the same of blocks
-/// that nobody has touched.
+/// Under a filter of system calls the allocator does not ask what is in memory, and nothing is
+/// kept. Blocks that were never touched are not kept either.
 #[test]
 fn what_is_not_known_to_be_in_memory_is_not_kept() {
     for (filtered, touched) in [(true, true), (false, false), (false, true)] {
@@ -274,8 +275,8 @@ fn blocks_of_no_bytes_are_nowhere() {
     assert!(reports[0].contains("double free") && reports[0].contains("0-byte"), "{reports:?}");
 }
 
-/// Where the system knows no guards, and even where it cannot take out a range at the limit of mappings, the place
-/// of a freed large block is had again.
+/// Where the system knows no guards, and even where it cannot take out a range at the limit of
+/// mappings, the place of a freed large block is had again.
 #[test]
 fn without_guards_large_blocks_come_back_all_the_same() {
     for refused in [None, Some(Request::Unmap)] {

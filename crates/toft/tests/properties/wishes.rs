@@ -1,5 +1,5 @@
-//! `TOFT_PREPOPULATE`, `TOFT_MLOCK`, `TOFT_NAMES`: what is asked of the system for what is mapped, and
-//! what is said where it refuses.
+//! `TOFT_PREPOPULATE`, `TOFT_MLOCK`, `TOFT_NAMES`: what is asked of the system for what is mapped,
+//! and what is said where it refuses.
 
 use crate::common::plain::birth;
 use crate::common::world::code_address;

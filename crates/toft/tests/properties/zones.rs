@@ -1,4 +1,5 @@
-//! Private zones over the fake system: any sequence of calls, failures of the system, what is left behind.
+//! Private zones over the fake system: any sequence of calls, failures of the system, what is left
+//! behind.
 
 use crate::cases::cases;
 use proptest::collection::vec;
@@ -32,7 +33,7 @@ struct Shadow {
 }
 
 fn bytes(address: usize, len: usize) -> &'static mut [u8] {
-    // SAFETY: callers name live blocks of their own.
+    // SAFETY: callers name their own live blocks.
     unsafe { core::slice::from_raw_parts_mut(address as *mut u8, len) }
 }
 
@@ -72,7 +73,7 @@ struct World {
     allocator: Allocator<Fake>,
     zones: Vec<Shadow>,
     gone: Vec<Handle>,
-    /// Blocks that were freed, whose address nobody has been given since.
+    /// Blocks that were freed, whose address was not handed out since.
     freed: Vec<(Handle, usize)>,
     /// Where blocks of zones were that are no more.
     dead: Vec<usize>,
@@ -302,7 +303,7 @@ fn what_is_in_the_way_is_passed_by() {
     let (fake, allocator) = allocator(Machine::LARGE);
     let zone = allocator.zone_create(&terms(0, false)).unwrap();
     let first = allocator.zone_allocate(zone, 100_000, 1, false).unwrap();
-    // Somebody maps where the next block would be, and the one after that.
+    // Other code maps where the next block would be, and the one after that.
     let wall = (first & !(LOT_BYTES - 1)) + 2 * LOT_BYTES;
     assert!(fake.occupy(wall..wall + 64 * LOT_BYTES));
     for _ in 0..10 {
@@ -373,7 +374,7 @@ fn tags_are_of_the_block_and_its_life() {
         }
         seen.push(word);
         allocator.zone_free(zone, block).unwrap();
-        // The same place again.
+        // That place again.
         while allocator.zone_allocate(zone, 4096, 1, false).unwrap() != block {}
     }
     let plain = allocator.zone_create(&terms(0, false)).unwrap();

@@ -1,4 +1,5 @@
-//! A small web server whose allocator is Toft: it remembers each request, and answers how many there were.
+//! A small web server whose allocator is Toft: it remembers each request, and answers how many
+//! there were.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

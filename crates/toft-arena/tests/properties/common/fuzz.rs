@@ -10,7 +10,7 @@ use super::shadow::{Op, Shadow};
 use super::shapes::{Lines, Parks, Tiny, anywhere, within};
 use toft_arena::{Bare, Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
 
-/// Less under Miri, which takes its time to look at each byte.
+/// Less under Miri, where an access to a byte is slow.
 const MEMORY: usize = if cfg!(miri) { 40 << 10 } else { 128 << 10 };
 /// An input is as long as a property test.
 const MOST: usize = 300;

@@ -202,7 +202,7 @@ impl<S: Shape> Shadow<S> {
             return;
         }
         let Live { start, layout, .. } = self.live.swap_remove(which % self.live.len());
-        // SAFETY: it is live, and used by nobody after this.
+        // SAFETY: it is live, and not used after this.
         unsafe {
             let free = match way % 3 {
                 0 => self.heap.deallocate(start),
@@ -364,7 +364,7 @@ impl<S: Shape> Shadow<S> {
 
     /// What no span covers was not written.
     pub fn outside_is_untouched(&self) {
-        // SAFETY: the memory is this shadow's, and nobody writes it meanwhile.
+        // SAFETY: the memory is this shadow's, and no other thread writes it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(self.memory, self.size) };
         let mut at = 0;
         let mut spans: Vec<_> = self.heap.spans().collect();

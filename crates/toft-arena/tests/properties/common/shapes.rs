@@ -2,7 +2,8 @@
 
 use toft_arena::{Anywhere, Checks, Heap, Order, Routing, Shape, Space, Table, To, Within};
 
-/// Four-byte words and alignment, twelve-byte chunks, few bins: what a small 32-bit machine could have.
+/// Four-byte words and alignment, twelve-byte chunks, few bins: what a small 32-bit machine could
+/// have.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiny;
 
@@ -45,8 +46,8 @@ impl Shape for Parks {
 
 /// A space for a heap that is thrown away unused.
 pub fn nowhere<S: Shape>() -> S::Space {
-    // SAFETY: never used: a heap without spans reads no memory. All spaces here are plain numbers and
-    // pointers, for which zeros are values.
+    // SAFETY: never used: a heap without spans reads no memory. All spaces here are plain numbers
+    // and pointers, for which zeros are values.
     unsafe { std::mem::zeroed() }
 }
 

@@ -1,4 +1,4 @@
-//! Fake systems that sources take memory from: each counts, and refuses when it is told to.
+//! Fake systems that sources take memory from: each counts, and refuses when the test says so.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
@@ -41,8 +41,8 @@ impl Fake {
     }
 }
 
-// SAFETY: 1. the vector is the fake's own. 2. what is given back is made zero when it is committed again,
-// unless it says that it was not.
+// SAFETY: 1. the vector is the fake's own. 2. what is given back is made zero when it is committed
+// again, unless it says that it was not.
 unsafe impl Pages for Fake {
     const PAGE: usize = FAKE_PAGE;
     fn reserve(&mut self, size: usize) -> Option<*mut u8> {
@@ -78,7 +78,7 @@ pub fn committed(log: &Log) -> usize {
     log.committed.borrow().iter().filter(|&&page| page).count() * FAKE_PAGE
 }
 
-/// Memory that grows inside of a vector, sometimes after somebody else has.
+/// Memory that grows inside of a vector, sometimes after other code has.
 pub struct Break {
     pub memory: Box<[u64]>,
     pub used: usize,

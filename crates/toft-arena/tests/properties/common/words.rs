@@ -1,4 +1,5 @@
-//! A heap in memory of its own, blocks in it, and the words beside them, for the tests that break things.
+//! A heap in separate memory, blocks in it, and the words beside them, for the tests that break
+//! things.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -29,7 +30,7 @@ pub fn blocks<S: Shape>(heap: &mut Heap<S>, count: usize, size: usize) -> Vec<No
 /// Writes words beside a block, as a program with a defect would.
 ///
 /// # Safety
-/// 1. The word lies in the heap's memory.
+/// 1. The word is in the heap's memory.
 pub unsafe fn poke(block: NonNull<u8>, word: isize, value: usize) {
     // SAFETY: by 1.
     unsafe { block.as_ptr().cast::<usize>().offset(word).write(value) };

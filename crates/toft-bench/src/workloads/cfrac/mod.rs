@@ -1,5 +1,5 @@
 //! Factors a number by its continued fraction (Morrison and Brillhart), on numbers that live in
-//! small short-lived heap blocks: the load of the classic `cfrac` benchmark, written anew.
+//! small short-lived heap blocks: the load of the classic `cfrac` benchmark, rewritten.
 
 mod num;
 

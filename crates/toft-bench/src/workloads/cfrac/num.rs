@@ -1,11 +1,11 @@
-//! Natural numbers, each in a heap block of its own and never changed: every step of a computation
+//! Natural numbers, each in a separate heap block and never changed: every step of a computation
 //! allocates its result and frees what it no longer needs.
 
 use crate::heap::{Heap, launder};
 use std::cmp::Ordering;
 
-/// What stands before the digits: their count, and room that the published program needs for a sign,
-/// a count of references and the room that there is.
+/// What stands before the digits: their count, and room that the published program needs for a
+/// sign, a count of references and the room that there is.
 const HEADER: usize = 4;
 
 /// A natural number. The block holds a header, then the digits in base 2^16, the least first and no

@@ -1,5 +1,5 @@
 //! Minimises random boolean functions (complement, expand, irredundant, reduce), on cubes and
-//! covers in small heap blocks: the load of the classic `espresso` benchmark, written anew.
+//! covers in small heap blocks: the load of the classic `espresso` benchmark, rewritten.
 
 mod cover;
 

@@ -2,8 +2,8 @@
 //! every block given back by the thread that gave it back then.
 //!
 //! The whole trace is decoded into mappings before the clock starts. What a trace does not hold is
-//! not replayed: there is no work between the calls but to touch the first and the last byte, so
-//! that a time here is one of the allocator alone, in an order that a program has really had.
+//! not replayed: there is no work between the calls but to touch the first and the last byte. So a
+//! time here is one of the allocator alone, in an order that a program has really had.
 
 mod order;
 mod script;
@@ -67,7 +67,7 @@ fn load(name: Option<&Path>) -> Result<Script, String> {
 
 fn replayed<H: Heap>(heap: H, script: &Script, params: &Params) -> Outcome {
     let repeat = params.get("repeat", 1);
-    // The peak begins anew, without what reading took. Without the file, reading counts too.
+    // The peak is reset, so it is without what reading took. Without the file, reading counts too.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let mut seconds = 0.0;
     for _ in 0..repeat {

@@ -5,17 +5,16 @@
 //! that waited for the others in the program would run off here, and the peak would be another.
 //!
 //! Nothing can wait for ever. Of all steps that are still to be played, the one with the lowest
-//! sequence number waits for nobody: its object's steps before it have lower numbers, and what the
-//! other threads have told of themselves is behind it by less than a stride, which is never longer
-//! than the window. Threads start in the order of their first steps, so it has been started, or is
-//! next.
+//! sequence number waits for no other: its object's steps before it have lower numbers. What the
+//! other threads have published is behind it by less than a stride, which is never longer than the
+//! window. Threads start in the order of their first steps, so it has been started, or is next.
 
 use super::script::Thread;
 use crate::mapped::Mapped;
 use crate::threads::Patience;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Sequence numbers between two looks at the others, if the window is not shorter. Not steps: a
+/// Sequence numbers between two checks of the others, if the window is not shorter. Not steps: a
 /// thread that does little would tell too late that the others are waiting for nothing.
 const STRIDE: usize = 64;
 
@@ -24,9 +23,9 @@ const DONE: usize = usize::MAX;
 
 /// How far each thread is.
 pub struct Order {
-    /// The sequence number that each thread is about to play, or less by up to a stride; written by the
-    /// thread alone, and by the starter before there is one. The last is the starter's own. No other
-    /// data hangs on these, so that they need no order.
+    /// The sequence number that each thread is about to play, or less by up to a stride; written by
+    /// the thread alone, and by the starter before there is one. The last is the starter's own. No
+    /// other data hangs on these, so that they need no order.
     reached: Mapped<AtomicUsize>,
     window: usize,
 }

@@ -207,8 +207,9 @@ fn planned(thread: u32, event: Event, names: &[u64]) -> Option<Step> {
     (step.size < 1 << 47 && step.align < 47).then_some(step)
 }
 
-/// Gives each step its turn, in the order of the process, and moves those to the end that no program
-/// can have made: before an object's allocation or after its end. Returns how many are left.
+/// Gives each step its turn, in the order of the process, and moves those to the end that no
+/// program can have made: before an object's allocation or after its end. Returns how many are
+/// left.
 fn in_order(steps: &mut [Step], places: &mut Mapped<Place>) -> usize {
     /// The object's life is over.
     const OVER: u32 = u32::MAX;

@@ -1,4 +1,5 @@
-//! Building an allocator: its windows are chosen, its tables mapped, and each part gets its piece of both.
+//! Building an allocator: its windows are chosen, its tables mapped, and each part gets its piece
+//! of both.
 
 use super::Allocator;
 use super::counters::COUNTERS;
@@ -24,8 +25,8 @@ const STATES_OFFSET: usize = 32 << 20;
 impl<O: Os> Allocator<O> {
     /// Builds an allocator: chooses its windows and maps its tables.
     pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
-        // Slots that share memory with others cannot be told from what was written after a free; and where
-        // slabs share pages, walls would move.
+        // Slots that share memory with others cannot be told from what was written after a free;
+        // and where slabs share pages, walls would move.
         let compact = options.compact && !HARDENED;
         let partitions = crate::experiment::partitions(options.partitions_there_are());
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
@@ -61,8 +62,8 @@ impl<O: Os> Allocator<O> {
         let hash = SiteHash::new(partitions, os.random()?);
         let sites_window = (layout.sites, layout.sites + layout.sites_span);
         let sites = if exact {
-            // SAFETY: (1) its own piece of the zero tables that were mapped above; (2) its own part of the
-            // metadata window.
+            // SAFETY: (1) its own piece of the zero tables that were mapped above; (2) its own part
+            // of the metadata window.
             unsafe { Sites::new(sites_window, partitions, os.random()?, sites_at) }
         } else {
             Sites::none()
@@ -94,8 +95,8 @@ impl<O: Os> Allocator<O> {
         let key = if HARDENED { Key::new(&os)? } else { Key::NONE };
         let heap_window = (layout.heaps, layout.end);
         let states = layout.tables + STATES_OFFSET;
-        // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above;
-        // (2) its own part of the two windows, which nobody else uses.
+        // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
+        // its own part of the two windows, which no other part uses.
         let (small, medium, large, nothing, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
             (
                 Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,

@@ -1,4 +1,5 @@
-//! What an allocator writes after it is built, apart from its parts: counts, and what was told or drawn.
+//! What an allocator writes after it is built, apart from its parts: counts, and what was told or
+//! drawn.
 
 use super::Allocator;
 use crate::entry::profile::Written;
@@ -80,8 +81,8 @@ impl<O: Os> Allocator<O> {
     }
 
     fn counters(&self) -> &Counters {
-        // SAFETY: the start of the tables, which live for ever; all-zero is a `Counters`. Nobody
-        // asks before the allocator is built: it owns nothing then, and misuse is fatal.
+        // SAFETY: the start of the tables, which live for ever; all-zero is a `Counters`. Not
+        // read before the allocator is built: it owns nothing then, and misuse is fatal.
         unsafe { &*self.counters }
     }
 

@@ -1,5 +1,5 @@
-//! What an address is: whose block it is or lies in, asked of metadata alone. Calls that the fast paths have not
-//! settled ask it, and whoever names a bad one.
+//! Finds the block that begins at an address or contains it, from metadata alone. Used by calls
+//! that the fast paths have not settled, and by reports that name a bad address.
 
 use super::Allocator;
 use crate::guarded::Slot;
@@ -23,14 +23,14 @@ pub(in crate::entry) enum Found<'a> {
     InLarge(&'a Block),
     /// In or near a sampled block between guard pages.
     Guarded(&'a Slot),
-    /// Among the blocks of no bytes.
+    /// Among the zero-size blocks.
     Nothing(Place),
     /// Not ours.
     Foreign,
 }
 
 impl<O: Os> Allocator<O> {
-    /// Whether an address lies where blocks may be.
+    /// Whether an address is where blocks may be.
     #[inline]
     pub(in crate::entry) fn may_be_block(&self, address: usize) -> bool {
         address.wrapping_sub(self.base) < 2 * self.span + self.large_span

@@ -1,5 +1,5 @@
-//! Slabs whose free slots are held while they are compacted: how they are taken, what they are asked,
-//! and how they are let go of.
+//! Slabs whose free slots are held while they are compacted: how they are taken, what they are
+//! asked, and how they are let go of.
 
 use super::super::{Allocator, Call};
 use crate::os::{Os, Sharing};
@@ -101,7 +101,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The offsets of the pages of so many bytes. Not `step_by`, which may panic.
+/// The offsets of the pages in `bytes` bytes. Not `step_by`, which may panic.
 pub(super) fn pages(bytes: usize, page: usize) -> impl Iterator<Item = usize> {
     (0..bytes / page.max(1)).map(move |number| number * page)
 }

@@ -1,16 +1,17 @@
-//! Compaction: sparse slabs of one (partition, class) come to share pages.
+//! Compaction: lets sparse slabs of one (partition, class) share pages.
 //!
 //! ```text
 //! choose    slabs that are at most half full, in order of (partition, class), up to 64 at a time
 //! hold      all their free slots: none becomes fuller           (slab/hold.rs, slab/lend.rs)
-//! leave     units in which a slab has nothing any more get pages of their own
+//! leave     units in which a slab has nothing any more get separate pages
 //! join      units of which no slot is used by both become views of one store       (os/share.rs)
-//! empty     pages of stores that nobody needs go back
+//! empty     unused pages of stores are returned to the OS
 //! let go    and tell the owners what they have overlooked
 //! ```
 //!
-//! Addresses stay what they were: a slab is in its partition and class for ever (law 1), and each slot's
-//! memory is at one slab's disposal at a time (G3). Before a fork everything is made private again.
+//! Addresses stay what they were: a slab is in its partition and class for ever (law 1), and each
+//! slot's memory is at one slab's disposal at a time (G3). Before a fork everything is made private
+//! again.
 
 mod batch;
 mod units;
@@ -29,17 +30,18 @@ use batch::Batch;
 /// Most slots of a slab that may be in use, as a divisor of all.
 const SPARSE: u32 = 2;
 
-/// What a pass has come to.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Bytes of pages that have gone back, by calculation.
+    /// Bytes of pages returned to the OS, by calculation.
     pub bytes: usize,
     /// Whether there may be more for a later pass.
     pub more: bool,
 }
 
-/// When the reclaimer's thread compacts: at every fourth sweep, and more and more rarely while that is of
-/// no use; and before it rests, if the last pass has left out what was in use: it may be idle by now.
+/// When the reclaimer's thread compacts: at every fourth sweep, and more rarely while that is of no
+/// use. It also compacts before it rests, if the last pass left out slabs in use: they may be idle
+/// now.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     left: u32,
@@ -58,7 +60,7 @@ impl Passes {
         self.left == 0 || rests && self.owed
     }
 
-    /// Says whether there may be more for a pass soon.
+    /// Notes a pass. Returns true if there may be more for a pass soon.
     pub(super) fn note(&mut self, done: Option<Compacted>) -> bool {
         let done = done.unwrap_or_default();
         let useful = done.bytes != 0;
@@ -71,14 +73,14 @@ impl Passes {
 }
 
 impl<O: Os> Allocator<O> {
-    /// Lets sparse slabs share pages: all, or what has lain idle since the pass before. Does nothing unless
-    /// the option says so, or while another thread is at it.
+    /// Lets sparse slabs share pages: all, or what has lain idle since the pass before. Does
+    /// nothing unless the option says so, or while another thread is at it.
     pub fn compact(&self, which: Which) -> Option<Compacted> {
         self.compact_beside(which, Some(self.reclaimer.threads()))
     }
 
-    /// The same, where `own` threads of the process are ours, the calling one not counted; or the calling one
-    /// is ours.
+    /// Compacts where `own` other threads of the process are ours. `None`: the calling thread is
+    /// ours.
     pub(super) fn compact_beside(&self, which: Which, own: Option<u32>) -> Option<Compacted> {
         if !self.options.compact || self.os.process() != self.reclaimer.process() {
             return Some(Compacted::default());
@@ -100,7 +102,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The same, now, after others have had their turn.
+    /// Compacts everything now, after other threads have had their turn.
     pub fn compact_now(&self, heap: &Heap) -> usize {
         let unclaim = |heap: &Heap, _seat: &Seat| {
             self.for_each_slab(|slab| {
@@ -110,7 +112,8 @@ impl<O: Os> Allocator<O> {
             });
         };
         if self.options.compact {
-            // What this thread, and threads that have ended, would have handed out next is free, too.
+            // What this thread, and threads that have ended, would have handed out next is free,
+            // too.
             if let Some(seat) = heap.sit() {
                 unclaim(heap, &seat);
             }
@@ -177,10 +180,11 @@ impl<O: Os> Allocator<O> {
         result
     }
 
-    /// Whether a slab is sparse, or shares pages already; of idle ones only, where that is asked for.
+    /// Whether a slab is sparse, or shares pages already; of idle ones only, where that is asked
+    /// for.
     fn may_be_compacted(&self, slab: &Slab, which: Which, here: usize, more: &mut bool) -> bool {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
-        // What fills pages alone goes back page by page.
+        // Slots of a page or more return their pages to the OS one by one.
         let wanted = slab.size() < self.os.page_size()
             && !slab.is_dormant()
             && self.heaps.heap_at(owner).is_some()
@@ -245,7 +249,8 @@ impl<O: Os> Allocator<O> {
 mod tests {
     use super::*;
 
-    /// While a program is busy passes become rare; when it falls idle, one comes before the thread rests.
+    /// While a program is busy passes become rare; when it falls idle, one comes before the thread
+    /// rests.
     #[test]
     fn what_a_pass_has_left_out_is_looked_at_before_a_rest() {
         let mut passes = Passes::default();

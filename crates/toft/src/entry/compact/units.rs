@@ -1,4 +1,4 @@
-//! Units of held slabs join others on one store, leave it, and pages of stores go back.
+//! Units of held slabs join others on one store, leave it, and pages of stores are returned.
 
 use super::super::Allocator;
 use super::batch::{Batch, is_empty, pages, put};
@@ -29,8 +29,8 @@ impl<O: Os> Allocator<O> {
     ) {
         let (address, len) = batch.range(slab, unit);
         let group = slab.share(unit);
-        // SAFETY: (1) a view of a store; all slots there are held or lent, and if this is the only view
-        // nobody needs the store.
+        // SAFETY: (1) a view of a store; all slots there are held or lent, and if this is the only
+        // view no other slab needs the store.
         unsafe {
             if self.groups.members(group).nth(1).is_none() {
                 let _ = self.os.empty_store(address, len);
@@ -107,8 +107,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// For each slab the slots of a unit that it or those that it shares with use; nothing where that is
-    /// said with another slab of the group, or where there are none.
+    /// For each slab the slots of a unit that it or those that it shares with use; nothing where
+    /// that is said with another slab of the group, or where there are none.
     fn spaces(&self, batch: &Batch, unit: usize) -> [Option<SlotSet>; BATCH] {
         let mut spaces = [None; BATCH];
         for (number, slab) in batch.slabs.iter().enumerate() {
@@ -145,16 +145,16 @@ impl<O: Os> Allocator<O> {
             let Some(group) = batch.entry.empty_group() else { return false };
             let copy = |to| copy_slots(with, &space, there, len, to);
             let offset = number * with.tier().slab_bytes() + (there - with.base());
-            // SAFETY: (1) a part of a slab that is its own; all its slots are held, or copied; (2) each slab
-            // of the batch has its part of the store.
+            // SAFETY: (1) a part of a slab that is its own; all its slots are held, or copied; (2)
+            // each slab of the batch has its part of the store.
             if unsafe { self.os.share(batch.sharing, offset, there, len, copy) }.is_err() {
                 return false;
             }
             batch.entry.add(group, with, unit);
         }
         let copy = |to| copy_slots(slab, &used, address, len, to);
-        // SAFETY: (1) as above; (2) `with` shares its unit, and nobody in the group uses the slots that
-        // this slab uses: they are held or lent there.
+        // SAFETY: (1) as above; (2) `with` shares its unit, and no slab in the group uses the slots
+        // that this slab uses: they are held or lent there.
         if unsafe { self.os.share_with(batch.sharing, there, address, len, copy) }.is_err() {
             return false;
         }
@@ -170,7 +170,7 @@ impl<O: Os> Allocator<O> {
         true
     }
 
-    /// Gives pages of stores back of which nobody uses a slot.
+    /// Gives back pages of stores in which no slab uses a slot.
     pub(super) fn empty_pages(&self, batch: &mut Batch) {
         let mut bytes = 0;
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
@@ -186,7 +186,8 @@ impl<O: Os> Allocator<O> {
                     {
                         continue;
                     }
-                    // SAFETY: (1) a page of a store of which all slots are held or lent in all views.
+                    // SAFETY: (1) a page of a store of which all slots are held or lent in all
+                    // views.
                     if unsafe { self.os.empty_store(address + offset, batch.page) }.is_ok() {
                         bytes += batch.page;
                         let whole = |slot: &usize| {
@@ -214,7 +215,7 @@ pub(in crate::entry) fn copy_slot(slab: &Slab, slot: usize, start: usize, len: u
     let end = (slab.base() + (slot + 1) * slab.size()).min(start + len);
     let from: *const u8 = core::ptr::with_exposed_provenance(begin);
     let to: *mut u8 = core::ptr::with_exposed_provenance_mut(to + (begin - start));
-    // SAFETY: both are mapped, and apart; nobody writes to the one (writers are stopped), and nobody
-    // uses the other.
+    // SAFETY: both are mapped, and apart; no thread writes to the first (writers are stopped), and
+    // none uses the second.
     unsafe { core::ptr::copy_nonoverlapping(from, to, end.saturating_sub(begin)) };
 }

@@ -1,9 +1,9 @@
 //! The arenas: heaps that threads share, each behind a lock.
 //!
 //! An arena is one heap with one lock; or, with a lock for each class, as many heaps as there are
-//! classes, each with its own. So what a heap is, and whoever changes it, stays as in any build: one
-//! thread at a time, the holder of its lock. The heaps are born with the first thread, and are
-//! never orphans, so a slab of theirs never changes owner.
+//! classes, each with its own. So a heap is changed as in any build: by one thread at a time, the
+//! holder of its lock. The heaps are born with the first thread, and are never orphans, so a slab
+//! of theirs never changes owner.
 
 use super::lock::{Held, Lock};
 use super::threads::{self, Counts, HEAPS_MAX};
@@ -33,9 +33,9 @@ const PLACES_MAX: usize = ARENAS_MAX * CLASSES;
 static PLACES: [Place; PLACES_MAX] =
     [const { Place { lock: Lock::new(), heap: AtomicUsize::new(0) } }; PLACES_MAX];
 
-/// The place of a heap plus one, by the heap's number; zero for a heap of a thread. Written by the
-/// holder of the place's lock before a slab of the heap is published, so whoever has a block of the
-/// heap sees it.
+/// The place of a heap plus one, by the heap's number; zero for a heap of a thread. The holder of
+/// the place's lock writes it before a slab of the heap is published, so a thread with a block of
+/// the heap sees it.
 static PLACE_OF: [AtomicU16; HEAPS_MAX] = [const { AtomicU16::new(0) }; HEAPS_MAX];
 
 /// The place of an arena where blocks of a class come from.
@@ -100,8 +100,8 @@ impl Open<'_> {
     }
 }
 
-/// The first thread makes all heaps before there is another: births hold a lock over system calls, and
-/// threads that start together would be seen to wait for nothing else.
+/// The first thread makes all heaps before there is another: births hold a lock over system calls,
+/// and threads that start together would be seen to wait for nothing else.
 pub(super) fn prepare(arenas: usize) {
     let heaps = if LOCKS == Locks::Class { CLASSES } else { 1 };
     let uncounted = Counts::new();
@@ -115,8 +115,8 @@ pub(super) fn prepare(arenas: usize) {
     }
 }
 
-/// In the child of a fork: what threads that are gone were changing has been repaired, and is the
-/// orphans' now. The arenas begin anew, and take over from the orphans as threads would.
+/// In the child of a fork: what threads of the parent were changing has been repaired, and belongs
+/// to orphans. The arenas start again, and take over from the orphans as threads would.
 pub(super) fn after_fork_in_child() {
     for place in &PLACES {
         place.lock.reset();

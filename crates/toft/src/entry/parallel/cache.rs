@@ -2,8 +2,8 @@
 //!
 //! The simplest that helps, as in the allocators that the article names: a fixed number of blocks;
 //! an empty one is filled by half of that under one lock, a full one gives its older half back. It
-//! keeps partitions apart: a block goes to a call site of its own partition or not at all. Blocks in
-//! it count as live in the statistics of memory.
+//! keeps partitions apart: a block goes to a call site in the same partition or not at all. Blocks
+//! in it count as live in the statistics of memory.
 
 use crate::slab::SMALL_CLASSES;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -73,7 +73,7 @@ impl Shelf {
         self.len.store((self.len() as u32).saturating_sub(1), Relaxed);
     }
 
-    /// Puts a block on; says whether there was room.
+    /// Puts a block on; returns true if there was room.
     #[inline(always)]
     pub(super) fn push(&self, block: usize) -> bool {
         let Some(place) = self.blocks.get(self.len()) else { return false };

@@ -7,7 +7,7 @@ use Ordering::{Acquire, Relaxed, Release};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// Held, and somebody may sleep.
+/// Held, and another thread may sleep.
 const AWAITED: u32 = 2;
 
 /// How often a thread looks again before it sleeps: some microseconds, as long as a refill takes.
@@ -16,8 +16,8 @@ const SPINS: u32 = 100;
 /// Guards one heap.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// FREE, HELD or AWAITED. Any thread; Acquire when it is taken, Release when it is let go, so that
-    /// each holder sees what the one before has done.
+    /// FREE, HELD or AWAITED. Any thread; Acquire when it is taken, Release when it is let go, so
+    /// that each holder sees what the one before has done.
     word: AtomicU32,
 }
 
@@ -30,8 +30,8 @@ impl Lock {
         Lock { word: AtomicU32::new(FREE) }
     }
 
-    /// Takes it. Counts the acquisition, and whether somebody else had it. `None` where nobody will
-    /// ever let go: in the child of a fork whose holder is no more, before the repair.
+    /// Takes it. Counts the acquisition, and whether another thread had it. `None` if it will never
+    /// be released: in the child of a fork whose holder is no more, before the repair.
     #[inline]
     pub(super) fn take(&self, counts: &Counts) -> Option<Held<'_>> {
         counts.lock_acquisitions.add_one();
@@ -54,7 +54,7 @@ impl Lock {
                 return true;
             }
         }
-        // Whoever has slept does not know whether others still do.
+        // A thread that has slept does not know whether others still do.
         while self.word.swap(AWAITED, Acquire) != FREE {
             if is_unrepaired() {
                 return false;
@@ -64,7 +64,7 @@ impl Lock {
         true
     }
 
-    /// Nobody holds it any more: the child of a fork has but one thread.
+    /// No thread holds it any more: the child of a fork has but one thread.
     pub(super) fn reset(&self) {
         self.word.store(FREE, Relaxed);
     }

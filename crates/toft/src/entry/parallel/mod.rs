@@ -1,24 +1,24 @@
-//! The experiment about parallelism: threads that share a settable number of arenas, instead of each
-//! having a heap of its own. Not part of any build that is shipped; `docs/experiments/parallel.md`
-//! says what it has shown.
+//! The experiment about parallelism: threads share a settable number of arenas, instead of a
+//! separate heap for each. Not part of any build that is shipped; `docs/experiments/parallel.md`
+//! has the results.
 //!
-//! The functions here stand in for those of the same names in `process`, by one `use` of the preload
-//! library. What is chosen when it is built (features of this crate):
+//! The functions here stand in for those of the same names in `process`, by one `use` of the
+//! preload library. What is chosen when it is built (features of this crate):
 //!
 //! | feature | blocks of a thread come from | a free of another arena's block |
 //! |---|---|---|
 //! | `experiment-lock-arena` | its arena's heap, under the arena's lock | takes that arena's lock |
 //! | `experiment-lock-class` | a heap for each (arena, class), each with a lock | takes that lock |
-//! | neither | a heap of its own, without a lock, as in any build | goes to the owner by one atomic bit |
-//! | `experiment-cache` | a cache of its own first, filled and emptied by halves | goes into the cache |
+//! | neither | the thread's heap, no lock, as in any build | goes to the owner by one atomic bit |
+//! | `experiment-cache` | the thread's cache first, filled and emptied by halves | to the cache |
 //!
-//! There is no sharing of a heap without a lock: the third row is the design of the product, whatever
-//! the number of arenas, and is here to be counted like the others.
+//! There is no sharing of a heap without a lock: the third row is the design of the product,
+//! whatever the number of arenas, and is here to be counted like the others.
 //!
-//! What a free is validated by stays: the state of the slot. A block in a cache has a state of its
-//! own. Large blocks go the usual way, and so does every call that comes in the middle of another one
-//! of its thread (from a signal handler): then the thread's own heap serves it. So no lock is ever
-//! asked for by its holder.
+//! A free is validated by the state of the slot, as always. A block in a cache has a separate
+//! state. Large blocks go the usual way. So does every call that comes in the middle of another one
+//! of its thread (from a signal handler): then the thread's own heap serves it. So no holder ever
+//! waits for its own lock.
 
 mod arenas;
 mod cache;
@@ -82,7 +82,7 @@ pub unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer {
     match bytes.and_then(class_of).and_then(|class| allocate(class, site)) {
         Some(address) => {
             let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: a slot of at least so many bytes, handed out a moment ago.
+            // SAFETY: a slot of at least that number of bytes, handed out a moment ago.
             unsafe { target.write_bytes(0, bytes.unwrap_or(0)) };
             target.cast()
         }
@@ -116,7 +116,7 @@ pub unsafe fn free_for(address: Pointer, call: Call) {
     }
 }
 
-/// free, of a block whose size and alignment nobody looks at.
+/// free, of a block whose size and alignment are not checked.
 ///
 /// # Safety
 /// 1. As for [`free_for`].
@@ -244,7 +244,8 @@ fn from_heap(heap: &Heap, class: usize, site: usize) -> Option<usize> {
     heap.pop(heap.bin(class, site)).or_else(|| allocator().allocate_slow(heap, class, site))
 }
 
-/// Runs `body` with the heap that a thread's blocks of a class come from, its lock held if it has one.
+/// Runs `body` with the heap that a thread's blocks of a class come from, its lock held if it has
+/// one.
 #[inline(always)]
 fn with_heap<R>(turn: &Turn, class: usize, body: impl FnOnce(&Heap) -> Option<R>) -> Option<R> {
     if LOCKS == Locks::None {
@@ -305,8 +306,8 @@ fn is_transfer(turn: &Turn, slab: &Slab) -> bool {
     }
 }
 
-/// Gives the older half of a shelf back to the slabs, each lock taken once for a run of blocks of its
-/// heap.
+/// Gives the older half of a shelf back to the slabs, each lock taken once for a run of blocks of
+/// its heap.
 #[cold]
 #[inline(never)]
 fn empty(turn: &Turn, shelf: &Shelf) {

@@ -1,4 +1,4 @@
-//! What a thread has of its own in the experiment: its arena, its cache, its counts.
+//! What each thread has in the experiment: its arena, its cache, its counts.
 //!
 //! A thread is known by the heap that it owns in any build: that heap is its identity, and is born,
 //! passed on and repaired as always. With locks nothing is allocated from it but what a signal
@@ -13,7 +13,8 @@ use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use crate::thread::{Heap, current_heap};
 use Ordering::{Relaxed, SeqCst};
 
-/// Heaps that the experiment knows by their numbers. Threads beyond them go the usual way, uncounted.
+/// Heaps that the experiment knows by their numbers. Threads beyond them go the usual way,
+/// uncounted.
 pub(super) const HEAPS_MAX: usize = 2048;
 
 /// A counter that one thread writes and others may read.
@@ -42,7 +43,7 @@ pub(super) struct Counts {
     pub(super) operations: Count,
     /// Locks taken.
     pub(super) lock_acquisitions: Count,
-    /// Locks that somebody else had at that moment.
+    /// Locks that another thread had at that moment.
     pub(super) contended_acquisitions: Count,
     /// Blocks given back that are another arena's.
     pub(super) transfers: Count,
@@ -117,7 +118,8 @@ static PROCESS: AtomicUsize = AtomicUsize::new(0);
 /// Whether this process was made by a fork in the middle of its parent's work.
 static FORKED: AtomicU8 = AtomicU8::new(0);
 
-/// Whether this is the child of a fork, and what threads that are gone have left was not repaired yet.
+/// Whether this is the child of a fork, and what threads that are gone have left was not repaired
+/// yet.
 pub(super) fn is_unrepaired() -> bool {
     PROCESS.load(Relaxed) != process::pid()
 }

@@ -1,5 +1,5 @@
-//! free in all its forms. Straight code for a small block of the calling thread's own; each function behind it is for the
-//! blocks that the one before has not settled.
+//! free in all its forms. Straight code for a small block of the calling thread's own; each
+//! function behind it is for the blocks that the one before has not settled.
 
 use super::Pointer;
 use crate::entry::Call;
@@ -24,7 +24,8 @@ pub unsafe fn free_for(address: Pointer, call: Call) {
     }
 }
 
-/// What the hardened build frees and what is not a small block of this thread's own, with nothing wrong.
+/// What the hardened build frees and what is not a small block of this thread's own, with nothing
+/// wrong.
 #[inline(never)]
 fn free_hardened(address: usize, call: Call) {
     if !allocator().free_own_medium(current_heap(), address, call, |_| true)
@@ -57,7 +58,7 @@ fn free_not_a_slot(address: usize, call: Call) {
     }
 }
 
-/// free, of a block of `size` bytes at a multiple of `align`. Only the hardened build looks at those.
+/// free, of a block of `size` bytes at a multiple of `align`. Only the hardened build checks those.
 ///
 /// # Safety
 /// 1. As for [`free_for`].
@@ -74,8 +75,7 @@ pub unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: 
     unsafe { free_for(address, call) }
 }
 
-/// The same, where the size is not at once seen to be the block's, or the block is not a small one of this
-/// thread's.
+/// Frees a block whose size does not match at once, or which is not a small one of this thread.
 #[inline(never)]
 fn free_sized_slow(address: usize, size: usize, align: usize, call: Call) {
     if address == 0 {

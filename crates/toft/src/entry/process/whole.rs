@@ -1,11 +1,12 @@
-//! Calls that are about no block of the caller's: what is done to the whole process's heap, asked of it, or promised to it.
+//! Calls that are about no block of the caller's: what is done to the whole process's heap, asked
+//! of it, or promised to it.
 
 use crate::entry::start::{allocator, heap_or_start, ready};
 use crate::entry::{Allocator, Call};
 use crate::os::Linux;
 use crate::sync::Ordering::Relaxed;
 
-/// Gives back everything of the whole process that can be given back; says how many bytes of pages.
+/// Gives back whatever the whole process can give back; returns the bytes of pages.
 pub fn purge() -> usize {
     heap_or_start().map_or(0, |heap| {
         allocator().probe_filter();
@@ -13,13 +14,13 @@ pub fn purge() -> usize {
     })
 }
 
-/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; says how many bytes of pages that has saved, by
-/// calculation.
+/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; returns the bytes of pages saved,
+/// by calculation.
 pub fn compact() -> usize {
     heap_or_start().map_or(0, |heap| allocator().compact_now(heap))
 }
 
-/// Sends live data out to swap that nothing has happened to since the last call; says how many bytes.
+/// Sends live data out to swap that nothing has happened to since the last call; returns the bytes.
 pub fn page_out_cold() -> usize {
     instance().map_or(0, |allocator| {
         allocator.probe_filter();
@@ -35,8 +36,8 @@ pub fn instance() -> Option<&'static Allocator<Linux>> {
 /// To be called before the process installs a filter of system calls (seccomp): from then on only
 /// such calls are made as any malloc makes.
 pub fn before_filter() {
-    // Without memory for an allocator there is nobody to tell. It then has not been promised by
-    // `watch_filters` either that it would be told.
+    // Without memory for an allocator there is no filter state to notify. Then `watch_filters` has
+    // made no promise either.
     if ready() {
         allocator().stop_watcher();
         allocator().filter().about_to_install(allocator().os());
@@ -60,14 +61,15 @@ pub fn watch_filters() {
     }
 }
 
-/// A library is opened without `RTLD_DEEPBIND`, because it would find another malloc with it: says so once.
+/// A library is opened without `RTLD_DEEPBIND`, because it would find another malloc with it: says
+/// so once.
 pub fn deepbind_is_cleared() {
     if ready() {
         allocator().cannot_bind_deeply();
     }
 }
 
-/// Verifies the whole heap, and names what is wrong; says whether nothing is.
+/// Verifies the whole heap, and names what is wrong; returns true if nothing is.
 pub fn verify() -> bool {
     heap_or_start().is_none_or(|heap| allocator().verify(heap))
 }
@@ -79,15 +81,15 @@ pub fn verify_at_exit() {
     }
 }
 
-/// Looks for words that lead into freed blocks, and names them; says how many there are.
+/// Finds words that lead into freed blocks, and names them; returns their number.
 pub fn dangling() -> usize {
     let mark = 0u8;
     let here = (&raw const mark).addr();
     instance().map_or(0, |allocator| allocator.sweep_for_dangling(Some(here)))
 }
 
-/// Names an access by a function that copies or fills, if it leaves the block that it begins in. Starts nothing:
-/// before the first allocation there is no block.
+/// Names an access by a function that copies or fills, if it leaves the block that it begins in.
+/// Starts nothing: before the first allocation there is no block.
 pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
     allocator().stays_within(call, writes, address, bytes);
 }

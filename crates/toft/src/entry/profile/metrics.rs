@@ -1,4 +1,5 @@
-//! The figures of this process in Prometheus' text format, from inside: what `toft metrics` writes from outside.
+//! The figures of this process in Prometheus' text format, from inside: what `toft metrics` writes
+//! from outside.
 //!
 //! Call sites have the names of files and places in them: functions are not looked up here.
 
@@ -21,8 +22,9 @@ use core::ffi::c_int;
 /// Most bytes of a place's name: a file's without its folders, and an offset.
 const PLACE: usize = 300;
 
-/// Writes the figures of this process to a descriptor, in Prometheus' text format; says whether it could. Not while another
-/// thread writes these or a profile, and not where there may be a filter that does not know the calls that it takes.
+/// Writes the figures of this process to a descriptor, in Prometheus' text format. Returns true if
+/// it could. Not while another thread writes these or a profile, and not where there may be a
+/// filter that does not know the calls that it takes.
 pub fn metrics_to(descriptor: c_int) -> bool {
     inside(|| instance().is_some_and(|allocator| allocator.metrics_to(descriptor)))
 }
@@ -96,7 +98,7 @@ impl<O: Os> Allocator<O> {
         w.flush()
     }
 
-    /// What the tables say, as whoever looks from outside counts it.
+    /// What the tables say, counted as a process outside counts it.
     fn metrics<'a>(&self, process: &'a [u8]) -> Metrics<'a> {
         let mut m = Metrics {
             version: crate::VERSION.as_bytes(),

@@ -4,12 +4,13 @@
 //! at exit     --> NAME            a signal that the user has chosen, or growth by so much --> NAME.1, NAME.2, ...
 //! ```
 //!
-//! The slabs know their call sites: a profile is a walk over their states, merged in memory that is mapped for it and
-//! given back. What is written is the form that `toft report` reads (docs/profiles.md). Nothing here runs before it is
-//! asked for; a handler and the slow path of malloc may be in the middle of anything, so that tables are only read,
-//! nobody is waited for, and of two that write at once the second does not. The one at exit waits, for some seconds at
-//! most: there is no other after it. A handler may run on a stack of 8 KiB of which the kernel has taken a good part:
-//! what is large is in memory that is mapped for it.
+//! The slabs know their call sites. A profile is a walk over their states, merged in memory that is
+//! mapped for it and given back. It is written in the form that `toft report` reads
+//! (docs/profiles.md). Nothing here runs before it is requested. A handler, and the slow path of
+//! malloc, may interrupt anything: so tables are only read, no thread waits, and of two that write
+//! at once the second does not. The profile at exit waits, for some seconds at most: no other
+//! follows it. A handler may run on a stack of 8 KiB of which the kernel has taken a good part:
+//! large tables are in mapped memory.
 //!
 //! | file | what |
 //! |---|---|
@@ -42,31 +43,32 @@ use table::Table;
 pub use metrics::metrics_to;
 pub use print::{print, profile_to};
 
-/// What is remembered of the profiles that were written. All zero at first; in the tables, because the library's own
-/// data is read-only.
+/// What is remembered of the profiles that were written. All zero at first; in the tables, because
+/// the library's own data is read-only.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Written {
-    /// The process that has the name to itself; set at the start, by the thread that loads the library. A child that
-    /// was forked since writes beside it.
+    /// The process that has the name to itself; set at the start, by the thread that loads the
+    /// library. A child that was forked since writes beside it.
     first: AtomicUsize,
-    /// How many were written beside the one at exit. Counted up by whoever writes one.
+    /// How many were written beside the one at exit. The thread that writes one counts it up.
     number: AtomicUsize,
-    /// Bytes beyond which the next one is written for growth; raised by exchange by whoever writes it.
+    /// Bytes beyond which the next one is written for growth; the thread that writes it raises it
+    /// by exchange.
     mark: AtomicUsize,
-    /// The number of the thread that writes, or zero: taken by exchange (`Acquire`), and released by whom it was taken
-    /// (`Release`).
+    /// The number of the thread that writes, or zero: taken by exchange (`Acquire`), and released
+    /// by whom it was taken (`Release`).
     busy: AtomicU32,
 }
 
 impl Written {
-    /// In the child of a fork: nobody else writes.
+    /// In the child of a fork: no other thread writes.
     pub(super) fn repair(&self) {
         self.busy.store_changed(0, Relaxed);
     }
 }
 
-/// How often the exit waits for who writes, a fifth of a second each time.
+/// How often the exit waits for a thread that writes, a fifth of a second each time.
 const EXIT_WAITS: usize = 25;
 
 /// Why one is written.
@@ -107,8 +109,8 @@ extern "C" fn by_signal(_number: c_int) {
 }
 
 impl<O: Os> Allocator<O> {
-    /// The heap is about to grow by so much: writes a profile where it has since the last one by as much as was asked
-    /// for.
+    /// The heap is about to grow by so much: writes a profile where it has since the last one by as
+    /// much as was asked for.
     #[inline]
     pub(super) fn profile_when_grown(&self, bytes: usize) {
         if self.options.profile_growth != 0 {
@@ -133,7 +135,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Writes a profile, if somebody asked for any. Says nothing: there is nobody who could do anything about it.
+    /// Writes a profile, if any was requested. Reports no failure: no caller could handle it.
     #[cold]
     #[inline(never)]
     fn profile(&self, why: Why) {
@@ -143,7 +145,8 @@ impl<O: Os> Allocator<O> {
         let taken = || written.busy.compare_exchange(0, me, Acquire, Relaxed);
         match taken() {
             Ok(_) => {}
-            // A handler of this thread that has interrupted the writing and ends the program: it does not go on.
+            // A handler of this thread that has interrupted the writing and ends the program: it
+            // does not go on.
             Err(who) if why != Why::Exit || who == me => return,
             Err(_) => {
                 if !(0..EXIT_WAITS).any(|_| wait_for(&self.os, || taken().is_ok())) {
@@ -159,7 +162,7 @@ impl<O: Os> Allocator<O> {
     fn with_room<R>(&self, body: impl FnOnce(&mut Room) -> R) -> Option<R> {
         let address = process::scratch(size_of::<Room>())?;
         let room: *mut Room = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: mapped a moment ago, for nobody else, and given back below; zero is a `Room`.
+        // SAFETY: mapped a moment ago, for this call alone, and given back below; zero is a `Room`.
         let result = body(unsafe { &mut *room });
         process::give_back(address, size_of::<Room>());
         Some(result)
@@ -171,7 +174,7 @@ impl<O: Os> Allocator<O> {
         let number = (why != Why::Exit).then(|| written.number.fetch_add(1, Relaxed) + 1);
         let inherited = written.first.load(Relaxed) != process::pid();
         room.path.set(name, inherited, number);
-        // Who asks for this says that an inherited filter allows it.
+        // By this option the user states that an inherited filter allows it.
         if let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true)
             && let Some(file) = process::open_to_replace(room.path.as_c_str())
         {
@@ -180,7 +183,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Writes what there is now to an open file; says whether all of it was taken.
+    /// Writes what there is now to an open file; returns true if all of it was taken.
     #[inline(never)]
     fn profile_into(&self, room: &mut Room, file: c_int, why: Why) -> bool {
         let Some(table) = Table::of(self) else { return false };
@@ -190,7 +193,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// The process's name; says how many bytes it has.
+/// Writes the process's name; returns its number of bytes.
 fn own_name(name: &mut [u8; 16], pieces: &mut [u8]) -> usize {
     let mut len = 0;
     let _ = process::read_file_with(c"/proc/self/comm", pieces, |bytes| {

@@ -6,14 +6,16 @@ use core::ffi::CStr;
 /// Most bytes of a file's name with what is put behind it, and a zero.
 const NAME: usize = 320;
 
-/// A file's name: `NAME` with the process's number for `%p`, else `NAME.PID` in a child that was forked, with `.1`, `.2` and so on behind it for those that are not the last.
+/// A file's name: `NAME` with the process's number for `%p`, else `NAME.PID` in a child that was
+/// forked, with `.1`, `.2` and so on behind it for those that are not the last.
 pub(super) struct Path {
     bytes: [u8; NAME],
     len: usize,
 }
 
 impl Path {
-    /// Becomes that of a child that has `inherited` the name, or not; the one of that number of those that are not the last.
+    /// Becomes that of a child that has `inherited` the name, or not; the one of that number of
+    /// those that are not the last.
     pub(super) fn set(&mut self, name: &CStr, inherited: bool, number: Option<usize>) {
         let path = self;
         let (mut rest, mut told) = (name.to_bytes(), false);

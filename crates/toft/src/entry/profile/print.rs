@@ -1,7 +1,7 @@
 //! The call sites with most live memory, as lines for a person: a part of `malloc_stats`.
 //!
-//! The lines go through a fixed buffer, and the table of sites lies in memory that is mapped for it: nothing is
-//! allocated.
+//! The lines go through a fixed buffer, and the table of sites is in memory that is mapped for it:
+//! nothing is allocated.
 
 use super::super::Allocator;
 use super::super::doors::inside;
@@ -25,8 +25,9 @@ pub fn print(descriptor: c_int) {
     });
 }
 
-/// Writes a profile, in the form that `toft report` reads, to a descriptor; says whether it could. Not while another
-/// thread writes one, and not where there may be a filter that does not know the calls that it takes.
+/// Writes a profile, in the form that `toft report` reads, to a descriptor. Returns true if it
+/// could. Not while another thread writes one, and not where there may be a filter that does not
+/// know the calls that it takes.
 pub fn profile_to(descriptor: c_int) -> bool {
     inside(|| instance().is_some_and(|allocator| allocator.profile_to(descriptor)))
 }

@@ -1,4 +1,5 @@
-//! What each call site has, and has ever had: a walk over slabs and large blocks, merged in memory that is mapped for it.
+//! What each call site has, and has ever had: a walk over slabs and large blocks, merged in memory
+//! that is mapped for it.
 
 use super::super::Allocator;
 use crate::large::{BlockState, Made};
@@ -49,8 +50,8 @@ impl Table {
         let mapped = count.checked_mul(size_of::<Entry>())?;
         let address = process::scratch(mapped)?;
         let first: *mut Entry = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: so many bytes were mapped a moment ago, for nobody else, and stay until `give_back`; zero is an
-        // `Entry`.
+        // SAFETY: these bytes were mapped a moment ago, for this table alone, and stay until
+        // `give_back`; zero is an `Entry`.
         let entries = unsafe { core::slice::from_raw_parts_mut(first, count) };
         let mut table = Table { address, mapped, entries, len: 0 };
         allocator.for_each_slab(|slab| {
@@ -110,7 +111,8 @@ impl Table {
         self.len = kept;
     }
 
-    /// One entry for each site, whatever its sizes and partitions: those two mean nothing from here on.
+    /// One entry for each site, whatever its sizes and partitions: those two mean nothing from here
+    /// on.
     pub(super) fn merge_sites(&mut self) {
         for entry in self.entries.iter_mut().take(self.len) {
             (entry.partition, entry.size) = (0, 0);
@@ -123,7 +125,8 @@ impl Table {
         self.entries.get(..self.len).unwrap_or(&[])
     }
 
-    /// Whether the slots of a partition are of several sites. Slabs in which nothing is live tell of sites, too.
+    /// Whether the slots of a partition are of several sites. Slabs in which nothing is live tell
+    /// of sites, too.
     pub(super) fn is_shared(&self, partition: usize) -> bool {
         let entries = self.entries();
         let first = entries.partition_point(|entry| entry.partition < partition);
@@ -149,7 +152,7 @@ impl Table {
         );
     }
 
-    /// The memory goes back.
+    /// Unmaps the table.
     pub(super) fn give_back(self) {
         process::give_back(self.address, self.mapped);
     }

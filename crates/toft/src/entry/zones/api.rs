@@ -7,8 +7,8 @@ use core::ptr::NonNull;
 
 /// A private zone: memory apart from all other, which goes at once when the zone is dropped.
 ///
-/// What is dropped with it can be reached by nobody: every access through a pointer that is left faults, and its
-/// addresses are nobody else's for a long time (`docs/zones.md`).
+/// What is dropped with it can no longer be reached: every access through a remaining pointer
+/// faults, and its addresses stay unused for a long time (`docs/zones.md`).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -64,21 +64,22 @@ impl Zone {
         self.handle
     }
 
-    /// A block, at least as large and as much aligned as the layout says; `None` where there is no memory, or where
-    /// the zone is for objects that are smaller.
+    /// A block, at least as large and as much aligned as the layout says; `None` where there is no
+    /// memory, or where the zone is for objects that are smaller.
     pub fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         NonNull::new(calls::allocate(self.handle, layout.size(), layout.align(), false).cast())
     }
 
-    /// The same, all zero.
+    /// Allocates a block that is all zero.
     pub fn allocate_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
         NonNull::new(calls::allocate(self.handle, layout.size(), layout.align(), true).cast())
     }
 
-    /// Takes a block back. One that is not a live block of this zone is named, and the process ends.
+    /// Takes a block back. One that is not a live block of this zone is named, and the process
+    /// ends.
     ///
     /// # Safety
-    /// 1. Nobody uses the block afterwards.
+    /// 1. The block is not used afterwards.
     pub unsafe fn free(&self, block: NonNull<u8>) {
         // SAFETY: (1) the caller's.
         unsafe { calls::free(self.handle, block.as_ptr().cast()) }
@@ -89,7 +90,8 @@ impl Zone {
         calls::usable_size(self.handle, block.as_ptr().cast())
     }
 
-    /// Verifies its tables and, in the hardened build, what is free; names what is wrong, and says whether nothing is.
+    /// Verifies its tables and, in the hardened build, what is free. Names what is wrong; returns
+    /// true if nothing is.
     pub fn verify(&self) -> bool {
         calls::verify(self.handle)
     }

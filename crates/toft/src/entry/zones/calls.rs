@@ -3,7 +3,8 @@
 //! | | |
 //! |---|---|
 //! | `ENOMEM` | the system has no memory, addresses or mappings left |
-//! | `EINVAL` | an alignment that is no power of two, a size that is not the zone's, or a bad call that was only named (`TOFT_ON_MISUSE=warn`) |
+//! | `EINVAL` | an alignment that is no power of two, or a size that is not the zone's |
+//! | `EINVAL` | a bad call that was only named (`TOFT_ON_MISUSE=warn`) |
 //! | `EDEADLK` | a signal handler has interrupted a call about the same zone by its own thread |
 //! | `ENOTSUP` | tags, where pages are larger than 4 KiB |
 
@@ -25,7 +26,7 @@ fn errno(refusal: Refusal) -> c_int {
     }
 }
 
-/// An address without the tag that the processor looks at, or does not.
+/// An address without its tag, whether or not the processor checks it.
 fn plain(address: *const c_void) -> usize {
     if cfg!(target_arch = "aarch64") {
         Tagged(address.addr() as u64).address()
@@ -49,7 +50,7 @@ fn pointer(address: Option<usize>) -> Pointer {
     address.map_or(null_mut(), core::ptr::with_exposed_provenance_mut)
 }
 
-/// Makes a zone. Whether the processor looks at its tags is the user's choice (`TOFT_MTE`).
+/// Makes a zone. Whether the processor checks its tags is the user's choice (`TOFT_MTE`).
 pub fn create(terms: &Terms) -> Option<Handle> {
     call(|allocator| allocator.zone_create(&Terms { hardware: allocator.options().mte, ..*terms }))
 }
@@ -77,8 +78,8 @@ pub fn allocate_zeroed(zone: Handle, count: usize, size: usize) -> Pointer {
 /// Takes a block of a zone back. As `free`, nothing happens to a null pointer, and `errno` stays.
 ///
 /// # Safety
-/// 1. `address` is zero, or a live block of the zone, or else is named and ends the process: no bad pointer is
-///    followed. The program does not use the block afterwards.
+/// 1. `address` is zero, or a live block of the zone, or else is named and ends the process: no bad
+///    pointer is followed. The program does not use the block afterwards.
 pub unsafe fn free(zone: Handle, address: Pointer) {
     if !address.is_null()
         && let Some(allocator) = instance()
@@ -96,17 +97,17 @@ pub fn usable_size(zone: Handle, address: *const c_void) -> usize {
     call(|allocator| allocator.zone_usable_size(zone, plain(address))).unwrap_or(0)
 }
 
-/// Verifies a zone; says whether nothing is wrong with it.
+/// Verifies a zone; returns true if nothing is wrong with it.
 pub fn verify(zone: Handle) -> bool {
     call(|allocator| allocator.zone_verify(zone)) == Some(true)
 }
 
-/// Ends a zone and all blocks in it; says whether there was one.
+/// Ends a zone and all blocks in it; returns true if there was one.
 pub fn destroy(zone: Handle) -> bool {
     call(|allocator| allocator.zone_destroy(zone)).is_some()
 }
 
-/// Gives a zone another name; says whether there is one.
+/// Gives a zone another name; returns true if there is one.
 pub fn rename(zone: Handle, name: &Name) -> bool {
     call(|allocator| allocator.zone_rename(zone, name)).is_some()
 }

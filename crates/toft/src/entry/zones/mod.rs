@@ -22,7 +22,8 @@ impl<O: Os> Allocator<O> {
         self.zones.create(&self.os, thread_block(), terms)
     }
 
-    /// A block of a zone, of `size` bytes at a multiple of `align`, a power of two; zero, if that is asked for.
+    /// A block of a zone, of `size` bytes at a multiple of `align`, a power of two; zero, if that
+    /// is asked for.
     pub fn zone_allocate(
         &self,
         zone: Handle,
@@ -48,7 +49,7 @@ impl<O: Os> Allocator<O> {
         result.map_err(|refusal| self.refused(refusal, Call::ZoneUsableSize, zone, address))
     }
 
-    /// Verifies a zone, and names what is wrong with it; says whether nothing is.
+    /// Verifies a zone, and names what is wrong with it; returns true if nothing is.
     pub fn zone_verify(&self, zone: Handle) -> Result<bool, Refusal> {
         match self.zones.verify(&self.os, thread_block(), zone) {
             Ok(Ok(())) => Ok(true),
@@ -98,7 +99,7 @@ impl<O: Os> Allocator<O> {
         self.zones.resolve(tagged).inspect_err(|_| self.stale_tag(tagged))
     }
 
-    /// Lets `/proc/PID/maps` show a zone's name; says whether it does.
+    /// Lets `/proc/PID/maps` show a zone's name; returns true if it does.
     fn show(&self, address: usize, bytes: usize, name: &Name) -> bool {
         if name.bytes().is_empty() {
             return false;
@@ -123,7 +124,7 @@ impl<O: Os> Allocator<O> {
         let handle = zone.word() as usize;
         match refusal {
             Refusal::NoMemory | Refusal::DoesNotFit | Refusal::Unsupported => return refusal,
-            // Who asks for memory can be told so.
+            // A request for memory returns it instead.
             Refusal::InHandler if call == Call::ZoneMalloc => return refusal,
             Refusal::InHandler => {
                 head(&mut line, "invalid zone", call, handle);

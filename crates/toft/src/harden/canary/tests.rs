@@ -80,8 +80,8 @@ fn as_many_bits_are_random_as_there_is_room_for() {
     }
 }
 
-/// What is quick says the same as what is exact, of every slack and every byte; of a long slack and a word that no canary
-/// is, it says no.
+/// What is quick says the same as what is exact, of every slack and every byte; of a long slack and
+/// a word that no canary is, it says no.
 #[test]
 fn the_branchless_forms_agree_with_the_others() {
     for size in 0..SLOT {
@@ -108,7 +108,8 @@ fn the_branchless_forms_agree_with_the_others() {
     }
 }
 
-/// What is read byte by byte says the same, of every slack and every byte, but where there is no last byte.
+/// What is read byte by byte says the same, of every slack and every byte, but where there is no
+/// last byte.
 #[test]
 fn reading_from_outside_says_the_same() {
     for size in 0..SLOT {

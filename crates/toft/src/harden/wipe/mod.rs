@@ -1,9 +1,10 @@
 //! Clearing a slot, and finding what was written to it since.
 //!
-//! Slots are multiples of 16 bytes, and are walked in steps of a power of two of which the last ends where the slot
-//! ends, over what the one before it may have done already: nothing is left over. Up to 1040 bytes there is no loop,
-//! because nobody can guess how often one of many sizes goes round: half of the steps go from the
-//! beginning on, and half to the end, as many as half of the next power of two needs.
+//! Slots are multiples of 16 bytes, and are walked in steps of a power of two. The last step ends
+//! where the slot ends, over what the one before it may have done already: nothing is left over. Up
+//! to 1040 bytes there is no loop, because the number of rounds for mixed sizes cannot be
+//! predicted. Half of the steps go from the beginning on, and half to the end, as many as half of
+//! the next power of two needs.
 //!
 //! How a step is done: `vectors.rs` on x86-64, and `plain.rs` elsewhere.
 
@@ -16,13 +17,13 @@ use steps::{long, short};
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that are looked at together: what is zero already is not written, so that a page that
-/// nobody has touched stays away.
+/// Bytes that are read together: what is zero already is not written, so that an untouched page
+/// stays away.
 pub const CLEARED_AT_ONCE: usize = 4096;
 /// Bytes in a page, at least.
 pub const PAGE_LEAST: usize = 4096;
-/// Bytes of a slot whose pages `touch` may bring all: who asks for so many uses most of them as a rule, and of more
-/// often not.
+/// Bytes of a slot whose pages `touch` may bring all: a program that requests up to this many uses
+/// most of them as a rule, and of more often not.
 pub const TOUCHED_MAX: usize = 4 * PAGE_LEAST;
 /// Bytes of a step.
 const STEP: usize = 64;
@@ -31,8 +32,8 @@ const TWO_STEPS: usize = 2 * STEP;
 /// Bytes for which there is no loop, where the processor has long vectors.
 const STRAIGHT: usize = 1040;
 
-/// For which ranges there are long vectors. A number that is compared and not a flag, so that one comparison says both
-/// whether there are any and whether a range is long enough.
+/// For which ranges there are long vectors. A number that is compared and not a flag, so that one
+/// comparison says both whether there are any and whether a range is long enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Long(usize);
 
@@ -45,7 +46,7 @@ impl Long {
         if has_long_vectors() { Long(STEP) } else { Long::NONE }
     }
 
-    /// Whether there are, and a range of so many bytes is as long as a step.
+    /// Whether there are, and a range of `len` bytes is as long as a step.
     #[inline(always)]
     fn suit(self, len: usize) -> bool {
         len >= self.0
@@ -74,8 +75,8 @@ fn has_long_vectors() -> bool {
     false
 }
 
-/// Has the line of an address fetched for writing, if there is any memory: what is freed has often not been used for
-/// long, and stores wait for their lines one after the other.
+/// Has the line of an address fetched for writing, if there is any memory: what is freed has often
+/// not been used for long, and stores wait for their lines one after the other.
 #[inline(always)]
 pub fn fetch_to_write(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -91,7 +92,8 @@ pub fn fetch_to_write(address: usize) {
 /// Makes `len` bytes zero.
 ///
 /// # Safety
-/// 1. The range is mapped, nobody else uses it, and both ends are multiples of 16; it is not empty.
+/// 1. The range is mapped, only the caller uses it, and both ends are multiples of 16; it is not
+///    empty.
 /// 2. There are long vectors where `long` says so.
 #[inline(always)]
 pub unsafe fn wipe(address: usize, len: usize, long: Long) {
@@ -105,7 +107,7 @@ pub unsafe fn wipe(address: usize, len: usize, long: Long) {
     }
 }
 
-/// The same, of 1040 bytes at most.
+/// As `wipe`, of 1040 bytes at most.
 ///
 /// # Safety
 /// 1. As for `wipe`.
@@ -150,7 +152,7 @@ unsafe fn wipe_large(address: usize, len: usize, long: Long) {
     }
 }
 
-/// Whether so many bytes are zero.
+/// Whether `len` bytes are zero.
 ///
 /// # Safety
 /// 1. As for `wipe`, but others may write to it: then it may be either.
@@ -167,7 +169,7 @@ pub unsafe fn is_zero(address: usize, len: usize, long: Long) -> bool {
     }
 }
 
-/// The same, of 1040 bytes at most.
+/// As `is_zero`, of 1040 bytes at most.
 ///
 /// # Safety
 /// 1. As for `is_zero`.
@@ -202,7 +204,7 @@ unsafe fn is_zero_loop(address: usize, len: usize, long: Long) -> bool {
     }
 }
 
-/// Whether so many bytes are a word again and again.
+/// Whether `len` bytes are a word again and again.
 ///
 /// # Safety
 /// 1. As for `is_zero`.
@@ -227,15 +229,16 @@ pub unsafe fn is_filled(address: usize, len: usize, word: u64, long: Long) -> bo
 #[inline(never)]
 pub unsafe fn first_nonzero(address: usize, len: usize) -> Option<usize> {
     let start: *const u8 = core::ptr::with_exposed_provenance(address);
-    // SAFETY: duty 1. Volatile: whoever writes there by mistake may be doing so now.
+    // SAFETY: duty 1. Volatile: another thread may be writing there by mistake now.
     (0..len).find(|&at| unsafe { start.add(at).read_volatile() } != 0)
 }
 
-/// Gets the pages of a range for writing and changes nothing, so that what is read there first does not
-/// cost two faults each.
+/// Gets the pages of a range for writing and changes nothing, so that what is read there first does
+/// not cost two faults each.
 ///
 /// # Safety
-/// 1. The range is mapped, nobody else writes to it, and both ends are multiples of 8; it is not empty.
+/// 1. The range is mapped, only the caller writes to it, and both ends are multiples of 8; it is
+///    not empty.
 #[inline]
 pub unsafe fn touch(address: usize, len: usize) {
     let mut at = address;
@@ -247,7 +250,8 @@ pub unsafe fn touch(address: usize, len: usize) {
 }
 
 /// # Safety
-/// 1. Eight bytes there are mapped, and nobody else writes to them; the address is a multiple of 8.
+/// 1. Eight bytes there are mapped, and only the caller writes to them; the address is a multiple
+///    of 8.
 #[inline(always)]
 unsafe fn touch_word(address: usize) {
     // One instruction that reads and writes, so that the first fault is the one of a write.

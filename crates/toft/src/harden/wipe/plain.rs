@@ -1,11 +1,11 @@
-//! The same as `vectors.rs`, by what every processor has and the interpreter knows.
+//! As `vectors.rs`, by what every processor has and the interpreter knows.
 
 /// There is one way only.
 pub mod short {
     /// Clears a range.
     ///
     /// # Safety
-    /// 1. The range is mapped, and nobody else uses it; both ends are multiples of 16.
+    /// 1. The range is mapped, and only the caller uses it; both ends are multiples of 16.
     #[inline(always)]
     pub unsafe fn clear(address: usize, len: usize) {
         let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
@@ -22,7 +22,7 @@ pub mod short {
         let start: *const u64 = core::ptr::with_exposed_provenance(address);
         let mut any = 0;
         for at in (0..len / 8).step_by(2) {
-            // SAFETY: duty 1: so many words, aligned to 16.
+            // SAFETY: duty 1: `len / 8` words, aligned to 16.
             any |= unsafe { start.add(at).read_volatile() | start.add(at + 1).read_volatile() };
         }
         any == 0
@@ -35,7 +35,7 @@ pub mod short {
     #[inline]
     pub unsafe fn is_filled(address: usize, len: usize, word: u64) -> bool {
         let start: *const u64 = core::ptr::with_exposed_provenance(address);
-        // SAFETY: duty 1: so many words, aligned to 16.
+        // SAFETY: duty 1: `len / 8` words, aligned to 16.
         (0..len / 8).all(|at| unsafe { start.add(at).read_volatile() } == word)
     }
 

@@ -1,11 +1,11 @@
 //! Steps of four vectors, on x86-64: of 64 bytes, which every processor has, and of 128.
 //!
-//! In assembly, because the compiler makes a call of `memset` of a row of stores, and because Rust has no
-//! atomic load of a vector: others may write by mistake to what is looked at, and each byte read is one that the memory
-//! has held.
+//! In assembly, because the compiler makes a call of `memset` of a row of stores, and because Rust
+//! has no atomic load of a vector. Others may write by mistake to what is read, and each byte read
+//! is one that the memory has held.
 
-/// The four instructions of a step, for each of some places: what stands before each, the offsets of the last
-/// three, and what stands behind.
+/// The four instructions of a step, for each of some places: what stands before each, the offsets
+/// of the last three, and what stands behind.
 macro_rules! step {
     ($o1:literal $o2:literal $o3:literal, $a:literal $b:literal $c:literal $d:literal, $behind:literal: $($at:literal),*) => {
         concat!($(
@@ -34,8 +34,8 @@ macro_rules! xmm {
     (which) => { "por xmm0, xmm1\npxor xmm1, xmm1\npcmpeqb xmm0, xmm1\npmovmskb {zeros:e}, xmm0" };
 }
 
-/// The same of 32. The register that is zero is made so as a short one: its upper half is not in use for the processor
-/// then, and needs no `vzeroupper`.
+/// The instructions for vectors of 32 bytes. The register that is zero is made so as a short one:
+/// its upper half is not in use for the processor then, and needs no `vzeroupper`.
 macro_rules! ymm {
     (zero) => { "vpxor xmm0, xmm0, xmm0" };
     (store $($at:literal),*) => {
@@ -55,7 +55,7 @@ macro_rules! ymm {
         "vpor ymm0, ymm0, ymm1\nvpxor xmm1, xmm1, xmm1\nvpcmpeqb ymm0, ymm0, ymm1\nvpmovmskb {zeros:e}, ymm0\nvzeroupper"
     };
     // The zero flag says that all is zero; and the first register is zero from there on.
-    // A vector that lies in the middle, where the steps from both ends may not meet.
+    // A vector in the middle, where the steps from both ends may not meet.
     (or_middle) => { "vpor ymm0, ymm0, ymmword ptr [{at} + 496]" };
     (store_middle) => { "vmovdqu ymmword ptr [{at} + 496], ymm0" };
     (any) => { "vpor ymm0, ymm0, ymm1\nvptest ymm0, ymm0\nvzeroupper\nvpxor xmm0, xmm0, xmm0" };
@@ -72,12 +72,13 @@ macro_rules! by_vectors {
         /// Clears a step or more, in a loop.
         ///
         /// # Safety
-        /// 1. The range is mapped, and nobody else uses it; both ends are multiples of 16.
+        /// 1. The range is mapped, and only the caller uses it; both ends are multiples of 16.
         /// 2. There are such vectors.
         #[inline(always)]
         pub unsafe fn clear(address: usize, len: usize) {
             debug_assert!(len >= STEP);
-            // SAFETY: duties 1 and 2: every store lies within the range, and has the alignment that it needs.
+            // SAFETY: duties 1 and 2: every store lies within the range, and has the alignment that
+            // it needs.
             unsafe {
                 core::arch::asm!(
                     $vectors!(zero),
@@ -138,7 +139,8 @@ macro_rules! by_vectors {
         pub unsafe fn is_filled(address: usize, len: usize, word: u64) -> bool {
             debug_assert!(len >= $bytes);
             let zeros: u32;
-            // SAFETY: duties 1 and 2, as in `is_zero`. The last vector is two words, or four, of the same, too.
+            // SAFETY: duties 1 and 2, as in `is_zero`. The last vector is two words, or four, of
+            // the same, too.
             unsafe {
                 core::arch::asm!(
                     $vectors!(fill),
@@ -284,16 +286,17 @@ pub mod long {
         true
     }
 
-    /// Clears one step to eight, without a loop. Of more than two steps, what lies between the first and the last is looked
-    /// at first, and written only if it is not zero yet: much of a large block is often never used, and lines that
-    /// were only read need not go back to memory.
+    /// Clears one step to eight, without a loop. Of more than two steps, what is between the first
+    /// and the last is read first, and written only if it is not zero yet. Much of a large block is
+    /// often never used, and lines that were only read need not be written to memory again.
     ///
     /// # Safety
     /// 1. As for `clear`, of 128 to 1040 bytes.
     /// 2. As for `clear`.
     #[inline(always)]
     pub unsafe fn clear_both_ends(address: usize, len: usize) {
-        // SAFETY: duties 1 and 2, as in `clear`. Where the middle is short, what is looked at reaches into the first step.
+        // SAFETY: duties 1 and 2, as in `clear`. Where the middle is short, what is looked at
+        // reaches into the first step.
         unsafe {
             core::arch::asm!(
                 "prefetchw [{at} + 64]",

@@ -91,7 +91,7 @@ impl Request {
     ];
 }
 
-/// What a failing call comes to.
+/// The result of a failing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Error(Error),

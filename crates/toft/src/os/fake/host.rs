@@ -22,7 +22,7 @@ const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
 
 fn mmap(address: usize, len: usize, flags: i32) -> Option<usize> {
     let args = [address, len, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
-    // SAFETY: (1) callers name no address, or one of their own reservation.
+    // SAFETY: (1) callers name no address, or one in their own reservation.
     let code = unsafe { syscall(libc::SYS_mmap, args) };
     usize::try_from(code).ok()
 }
@@ -52,7 +52,8 @@ impl Host {
     /// Makes pages readable and writable; they are zero unless they were so before.
     pub(super) fn open(&self, range: Range<usize>) -> bool {
         assert!(self.holds(&range));
-        // Tests compare what is resident with what was touched, wherever the machine has huge pages.
+        // Tests compare what is resident with what was touched, wherever the machine has huge
+        // pages.
         let advice = libc::MADV_NOHUGEPAGE as usize;
         // SAFETY: (1) within our reservation.
         unsafe { syscall(libc::SYS_madvise, [range.start, range.len(), advice, 0, 0, 0]) };
@@ -88,7 +89,7 @@ impl Host {
         assert!(self.holds(&range));
         for page in range.step_by(PAGE) {
             let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(page);
-            // SAFETY: an open page of our reservation, which nobody uses yet.
+            // SAFETY: an open page of our reservation, which is not in use yet.
             unsafe { byte.write_volatile(byte.read_volatile()) };
         }
     }
@@ -109,7 +110,8 @@ impl Host {
         pieces.flat_map(|at| self.residents(at..range.end.min(at + PIECE), PIECE)).sum()
     }
 
-    /// Resident bytes of each part of `bytes`, a multiple of the page size, in order. Costs one system call.
+    /// Resident bytes of each part of `bytes`, a multiple of the page size, in order. Costs one
+    /// system call.
     pub(super) fn residents(&self, range: Range<usize>, bytes: usize) -> Vec<usize> {
         assert!(self.holds(&range));
         let mut flags = vec![0u8; range.len().div_ceil(PAGE)];
@@ -124,7 +126,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: (1) our own reservation, and whoever drops it has no more use for it.
+        // SAFETY: (1) our own reservation, and its owner has no more use for it.
         unsafe { syscall(libc::SYS_munmap, [self.start, self.len, 0, 0, 0, 0]) };
     }
 }

@@ -25,7 +25,7 @@ impl Pages {
         self.huge.contains(&(at & !(HUGE - 1)))
     }
 
-    /// A range that is mapped anew has no advice.
+    /// A range that is mapped again has no advice.
     pub(super) fn forget(&mut self, range: &Range<usize>) {
         let touched = |(&start, &end): (&usize, &usize)| start < range.end && end > range.start;
         let touched: Vec<_> =

@@ -149,7 +149,7 @@ impl Fake {
         self.state().faults.failed()
     }
 
-    /// Mappings beyond so many bytes in all fail for want of memory.
+    /// Mappings beyond `bytes` bytes in all fail for want of memory.
     pub fn set_limit(&self, bytes: usize) {
         self.state().limit = bytes;
     }
@@ -175,7 +175,7 @@ impl Fake {
         self.state().waits
     }
 
-    /// Maps a range for somebody else; says no where it is not free.
+    /// Maps a range as foreign; returns false where it is not free.
     pub fn occupy(&self, range: Range<usize>) -> bool {
         let mut state = self.state();
         self.check_range(range.start, range.len());
@@ -191,7 +191,7 @@ impl Fake {
         self.state().space.at(address)
     }
 
-    /// The first address that is somebody else's, if any is.
+    /// The first foreign address, if there is one.
     pub fn foreign(&self) -> Option<usize> {
         let state = self.state();
         let mut all = state.space.within(self.host.range());
@@ -228,7 +228,7 @@ impl Fake {
         self.state().group = group;
     }
 
-    /// Says how many bytes of memory there are.
+    /// Sets the bytes of memory that the machine has.
     pub fn set_memory(&self, bytes: usize) {
         self.state().memory = Some(bytes);
     }
@@ -239,14 +239,14 @@ impl Fake {
         state.ticks = state.ticks.wrapping_add(ticks);
     }
 
-    /// What happens while a barrier is passed, and whether the system has barriers: `meanwhile` says so.
-    /// Other threads may be played in it.
+    /// Sets what happens while a barrier is passed; `meanwhile` returns true if the system has
+    /// barriers. Other threads may be played in it.
     pub fn at_barrier(&self, meanwhile: impl FnMut() -> bool + Send + 'static) {
         self.state().at_barrier = Some(Meanwhile(Box::new(meanwhile)));
     }
 
-    /// From now on the kernel says that there is a filter of system calls, or that there is none, or cannot
-    /// be asked.
+    /// From now on the kernel says that there is a filter of system calls, or that there is none,
+    /// or cannot be asked.
     pub fn set_filtered(&self, filtered: Option<bool>) {
         self.state().filtered = filtered;
     }
@@ -277,7 +277,7 @@ impl Fake {
         assert!(len != 0 && len.is_multiple_of(page), "{len:#x} bytes are not whole pages");
     }
 
-    /// Counts a request that needs no room, checks it, and says whether it goes on.
+    /// Counts a request that needs no room, checks it, and lets it go on or fail.
     fn admit(
         &self,
         kind: Request,
@@ -287,7 +287,8 @@ impl Fake {
         self.check_range(addr, len);
         let mut state = self.state();
         assert!(state.space.is_ours(addr..addr + len), "{kind:?} of what is not mapped");
-        // A discard of a view leaves what is in the store, and pages that others share must not be moved.
+        // A discard of a view leaves what is in the store, and pages that others share must not be
+        // moved.
         let views = state.space.within(addr..addr + len).filter(|&(_, p)| p == PageState::Shared);
         let views = views.count();
         assert!(views == 0 || kind == Request::Renew, "{kind:?} of what is shared");
@@ -297,7 +298,7 @@ impl Fake {
         }
     }
 
-    /// Counts a request about views, checks it, and says whether it goes on.
+    /// Counts a request about views, checks it, and lets it go on or fail.
     fn admit_views(&self, kind: Request, addr: usize, len: usize) -> Result<(), Error> {
         self.check_range(addr, len);
         let mut state = self.state();

@@ -12,10 +12,10 @@ use crate::sync::AtomicU32;
 use core::ops::Range;
 use std::string::String;
 
-// SAFETY: (1) `place` maps only free pages, which the host has never opened, or has closed again and
-// thereby zeroed; (2) the ranges are passed on as they are; (3) the fake allocates through the
-// test's own allocator, its lock is held for a few instructions, and it panics only in a test that
-// is to fail.
+// SAFETY: (1) `place` maps only free pages, which the host has never opened, or has closed again
+// and thereby zeroed; (2) the ranges are passed on as they are; (3) the fake allocates through the
+// test's own allocator. Its lock is held for a few instructions. It panics only in a test that is
+// to fail.
 unsafe impl Os for Fake {
     fn page_size(&self) -> usize {
         self.machine.page_size
@@ -62,7 +62,7 @@ unsafe impl Os for Fake {
         pieces: &mut [Piece],
         _permit: Option<&Permit<'_>>,
     ) {
-        // Each piece is a request of its own, which a fault may strike.
+        // Each piece is a separate request, which a fault may strike.
         for piece in pieces {
             // SAFETY: (1) the caller's.
             piece.done = unsafe { self.discard(piece.address, piece.len) }.is_ok();

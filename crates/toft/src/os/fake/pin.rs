@@ -1,5 +1,6 @@
-//! What the fake does with pages that are to go if they are not used. It remembers what was on them when
-//! they were freed, and takes those that have not changed since: as the kernel does, which sees writes.
+//! What the fake does with pages that are to go if they are not used. It remembers what was on them
+//! when they were freed, and takes those that have not changed since: as the kernel does, which
+//! sees writes.
 
 extern crate std;
 

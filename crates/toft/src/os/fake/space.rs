@@ -10,17 +10,17 @@ use std::vec::Vec;
 /// What a page is. Pages that no range names are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// Nobody's.
+    /// Not in use.
     Free,
     /// Mapped by the allocator.
     Mapped,
     /// Mapped by the allocator, and faulting, as a part of the mapping around it.
     Guarded,
-    /// Mapped by the allocator, and faulting, as a mapping of its own.
+    /// Mapped by the allocator, and faulting, as a separate mapping.
     Forbidden,
     /// Mapped by the allocator, and a view of a store.
     Shared,
-    /// Somebody else's.
+    /// Mapped by others.
     Foreign,
 }
 
@@ -46,7 +46,7 @@ impl Space {
         })
     }
 
-    /// Whether nobody has any page of the range.
+    /// Whether every page of the range is free.
     pub fn is_free(&self, wanted: Range<usize>) -> bool {
         self.within(wanted).next().is_none()
     }
@@ -66,7 +66,7 @@ impl Space {
         such.map(|(range, _)| range.len()).sum::<usize>() == len
     }
 
-    /// The state of the page that an address lies in.
+    /// The state of the page that contains an address.
     pub fn at(&self, address: usize) -> PageState {
         self.within(address..address + 1).next().map_or(PageState::Free, |(_, state)| state)
     }
@@ -77,7 +77,8 @@ impl Space {
         of_state.map(|(start, (end, _))| end - start).sum()
     }
 
-    /// Number of separate mappings of the allocator's: what is guarded is part of the one around it.
+    /// Number of separate mappings of the allocator's: what is guarded is part of the one around
+    /// it.
     pub fn mappings(&self) -> usize {
         let mut last = (0, PageState::Free);
         let mut count = 0;

@@ -1,6 +1,6 @@
-//! What the fake knows of how warm pages are: what they held when they were last scanned for writes,
-//! and which are out. A page that is out can be read and written all the same, because it is memory of
-//! this process; that somebody has read it a test must say ([`Fake::touch`]).
+//! What the fake knows of how warm pages are: what they held when they were last scanned for
+//! writes, and which are out. A page that is out can be read and written all the same, because it
+//! is memory of this process; a test must report its own reads ([`Fake::touch`]).
 
 extern crate std;
 

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use std::string::String;
 use std::vec::Vec;
 
-/// What was asked for, in order.
+/// The requests, in order.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     locked: Vec<(usize, usize)>,

@@ -1,4 +1,4 @@
-//! Who gets a permit, when a filter is probed, and what is read of it from outside.
+//! When a permit is given, when a filter is probed, and what is read of it from outside.
 
 use super::*;
 use crate::os::Linux;
@@ -67,7 +67,7 @@ fn what_could_not_be_looked_up_is_looked_up_again() {
             assert_eq!(filter.state(&os), FilterState::Unknown);
             assert!(filter.permit(&os, Calls::NONE, false).is_none());
         }
-        // In the same tick nobody is asked; what was answered once holds.
+        // In the same tick the kernel is not asked; what was answered once holds.
         os.set_filtered(Some(answer));
         assert_eq!(filter.state(&os), FilterState::Unknown);
         os.pass(1);
@@ -152,7 +152,7 @@ fn the_words_are_read_from_outside() {
     let filter = watched();
     let read = |filter: &Filter| {
         let first: *const u8 = (&raw const *filter).cast();
-        // SAFETY: words of a filter, which nobody writes meanwhile.
+        // SAFETY: words of a filter, which no thread writes meanwhile.
         Words::of(Words::OFFSETS.map(|at| unsafe { first.add(at).cast::<u32>().read() }))
     };
     assert_eq!((read(&filter).state(), read(&filter).answers), (FilterState::None, None));
@@ -197,11 +197,11 @@ fn installing_waits_for_permits_and_not_for_ever() {
     let os = Linux::detect();
     let filter = watched();
     let permit = filter.permit(&os, Calls::NONE, false).unwrap();
-    // Nobody gives it back: a bound, not a hang.
+    // No thread gives it back: a bound, not a hang.
     filter.about_to_install(&os);
     assert_eq!(filter.in_flight.load(Relaxed), 1);
     filter.was_refused();
-    // Somebody does: no installation is seen to go on while it is held.
+    // A thread does: no installation is seen to go on while it is held.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             filter.about_to_install(&os);

@@ -140,8 +140,8 @@ fn what_is_used_stays_even_where_the_kernel_is_short_of_memory() {
     assert!((0..Memory::LEN / PAGE).all(|page| memory.is_there(page)));
 }
 
-/// What is pinned is the page that a write goes to, also where it is shared with a child, and where it was only
-/// read so far.
+/// What is pinned is the page that a write goes to, also where it is shared with a child, and where
+/// it was only read so far.
 #[test]
 fn what_is_written_between_pinning_and_freeing_stays() {
     for shared in [false, true] {
@@ -211,7 +211,7 @@ fn where_it_cannot_be_done_nothing_is_asked() {
     assert!((0..Memory::LEN / PAGE).all(|page| memory.is_there(page)));
 }
 
-/// Somebody begins to use a page after it was freed, and is not seen.
+/// A thread begins to use a page after it was freed, and is not seen.
 #[test]
 fn what_is_written_to_meanwhile_stays() {
     let memory = Memory::new();
@@ -231,7 +231,7 @@ fn what_is_written_to_meanwhile_stays() {
     assert!((0..pages).all(|page| memory.is_there(page) == chosen(page)));
 }
 
-/// The parent's pages go while the child keeps its own, which then nobody else has.
+/// The parent's pages go while the child keeps its own, which then no other process has.
 #[test]
 fn the_child_of_a_fork_keeps_what_was_pinned() {
     let memory = Memory::new();
@@ -248,7 +248,7 @@ fn the_child_of_a_fork_keeps_what_was_pinned() {
         if child == 0 {
             first = address;
             let ends = pinned.ends().unwrap();
-            // SAFETY: (1) the child makes system calls of its own only.
+            // SAFETY: (1) the child makes only raw system calls.
             child = unsafe { syscall(libc::SYS_clone, FORK) };
             if child == 0 {
                 while is_alone.load(Acquire) == 0 {
@@ -283,7 +283,7 @@ fn without_descriptors_nothing_happens() {
     let pinned = Pinned::new();
     memory.pin(&pinned);
     // In a child, because other tests open files.
-    // SAFETY: the child makes system calls of its own only.
+    // SAFETY: the child makes only raw system calls.
     let child = unsafe { syscall(libc::SYS_clone, FORK) };
     if child == 0 {
         let none = [0u64; 2];

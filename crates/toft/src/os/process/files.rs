@@ -5,8 +5,8 @@ use super::{give_back, scratch};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
-/// Writes all of `bytes`; says whether the descriptor took them. One that is full for the moment is
-/// waited for, a second at most.
+/// Writes all of `bytes`; returns true if the descriptor took them. Waits for a full one, for a
+/// second at most.
 pub fn write_all(descriptor: c_int, mut bytes: &[u8]) -> bool {
     let mut patience = 100;
     while !bytes.is_empty() {
@@ -69,8 +69,8 @@ pub fn read_file(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
     let _ = read_file_with(path, &mut [0u8; 4096], each);
 }
 
-/// The same in pieces as large as a buffer, for where the stack may be short. The kernel's number where
-/// it was not read to its end.
+/// Reads a file in pieces as large as `buffer`, for where the stack may be short. Returns the
+/// kernel's number where it was not read to its end.
 pub fn read_file_with(
     path: &core::ffi::CStr,
     buffer: &mut [u8],
@@ -98,10 +98,11 @@ pub fn read_file_with(
     end
 }
 
-/// Reads a whole regular file into memory that stays for as long as the process lives; of one that grows meanwhile, what
-/// it had. The reason, where it is none, cannot be read, or has more than so many bytes.
+/// Reads a whole regular file into memory that stays for as long as the process lives; of one that
+/// grows meanwhile, what it had. Else returns the reason: there is none, it cannot be read, or it
+/// has more than `most` bytes.
 pub fn read_whole(path: &core::ffi::CStr, most: usize) -> Result<&'static [u8], &'static str> {
-    // Without waiting for whoever writes to a pipe.
+    // Without waiting for a writer to a pipe.
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as usize;
     let at = libc::AT_FDCWD as isize as usize;
     // SAFETY: the path is a C string and the kernel only reads it.
@@ -152,11 +153,12 @@ fn read_open(file: c_int, most: usize) -> Result<&'static [u8], &'static str> {
         len += got as usize;
     }
     let first = core::ptr::with_exposed_provenance(address);
-    // SAFETY: mapped above, as many bytes at least, for nobody else; written by nobody any more, and never unmapped.
+    // SAFETY: mapped above for this text alone, with at least `len` bytes; not written any more,
+    // and never unmapped.
     Ok(unsafe { core::slice::from_raw_parts(first, len) })
 }
 
-/// Maps a file for as long as `body` looks at it. Nothing, where that is not possible.
+/// Maps a file for as long as `body` reads it. Does nothing where that is not possible.
 pub fn with_file(path: &core::ffi::CStr, body: impl FnOnce(&[u8])) {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
     let at = libc::AT_FDCWD as isize as usize;
@@ -179,28 +181,29 @@ pub fn with_file(path: &core::ffi::CStr, body: impl FnOnce(&[u8])) {
         return;
     }
     let start = core::ptr::with_exposed_provenance(got as usize);
-    // SAFETY: mapped by the call above, and unmapped below. The files that are looked at are mapped as code of
-    // this process: who cuts one short ends the process in any case.
+    // SAFETY: mapped by the call above, and unmapped below. The files read here are mapped as code
+    // of this process: truncating one ends the process in any case.
     body(unsafe { core::slice::from_raw_parts(start, bytes) });
-    // SAFETY: nobody has kept anything of it: `body` is handed a reference that ends with it.
+    // SAFETY: no reference to it is left: `body` is handed one that ends with it.
     unsafe { syscall(libc::SYS_munmap, [got as usize, bytes, 0, 0, 0, 0]) };
 }
 
 /// Bytes of a line that are kept.
 pub const LINE: usize = 512;
 
-/// Reads a text file and hands each line to `each`, without its end, and no more than its first half
-/// kilobyte; a last line without end is left out.
+/// Reads a text file and hands each line to `each`, without its end, and no more than its first
+/// half kilobyte; a last line without end is left out.
 pub fn read_lines(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
     read_lines_by::<4096>(path, each);
 }
 
-/// The same, read in pieces of so many bytes, for where the stack may be short.
+/// Reads a text file by lines, in pieces of `BYTES` bytes, for where the stack may be short.
 pub fn read_lines_by<const BYTES: usize>(path: &core::ffi::CStr, each: impl FnMut(&[u8])) {
     read_lines_with(path, (&mut [0u8; BYTES], &mut [0u8; LINE]), each);
 }
 
-/// The same with a buffer for the pieces and one for a line, for where there is no stack to spare.
+/// Reads by lines with a buffer for the pieces and one for a line, for where there is no stack to
+/// spare.
 pub fn read_lines_with(
     path: &core::ffi::CStr,
     (buffer, line): (&mut [u8], &mut [u8; LINE]),
@@ -230,7 +233,7 @@ pub fn open_to_append(path: &core::ffi::CStr) -> Option<c_int> {
     (file >= 0).then_some(file as c_int)
 }
 
-/// Opens a file to write anew, for the owner alone where it was not there.
+/// Opens a file to replace its contents; a new file is for the owner alone.
 pub fn open_to_replace(path: &core::ffi::CStr) -> Option<c_int> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | libc::O_NOCTTY;
     let at = libc::AT_FDCWD as isize as usize;

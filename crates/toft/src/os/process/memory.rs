@@ -3,7 +3,7 @@
 use super::super::syscall::syscall;
 use super::pid;
 
-/// Copies memory of this process that may not be there; says how many bytes were.
+/// Copies memory of this process that may not be there; returns the number of bytes copied.
 pub fn peek(address: usize, into: &mut [u8]) -> usize {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote =
@@ -14,8 +14,8 @@ pub fn peek(address: usize, into: &mut [u8]) -> usize {
     if got < 0 { 0 } else { got as usize }
 }
 
-/// So many bytes of zeros, mapped where the kernel likes, until [`give_back`]. Only what is touched takes
-/// memory, and nothing is set aside for the rest.
+/// Maps `bytes` of zeros where the kernel likes, until [`give_back`]. Only what is touched
+/// takes memory, and nothing is set aside for the rest.
 pub fn scratch(bytes: usize) -> Option<usize> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
@@ -26,11 +26,11 @@ pub fn scratch(bytes: usize) -> Option<usize> {
 
 /// Gives back what [`scratch`] gave.
 pub fn give_back(address: usize, bytes: usize) {
-    // SAFETY: callers own the range, and nobody uses it any more.
+    // SAFETY: callers own the range, and no thread uses it any more.
     unsafe { syscall(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
 }
 
-/// So many bytes of addresses, none of which can be reached.
+/// Reserves `bytes` bytes of addresses, none of which can be reached.
 pub fn reserve(bytes: usize) -> Option<usize> {
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
     let protection = libc::PROT_NONE as usize;
@@ -39,29 +39,30 @@ pub fn reserve(bytes: usize) -> Option<usize> {
     (got > 0).then_some(got as usize)
 }
 
-/// Lets pages that [`reserve`] gave be read and written, zero at first, or those of [`seal`] be written again.
-/// Returns true if that was possible.
+/// Lets pages that [`reserve`] gave be read and written, zero at first, or those of [`seal`] be
+/// written again. Returns true if that was possible.
 pub fn allow(address: usize, bytes: usize) -> bool {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: callers own the range, and nobody is harmed by more rights.
+    // SAFETY: callers own the range, and more rights do no harm.
     unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection, 0, 0, 0]) == 0 }
 }
 
 /// Takes that back, and with it what the pages hold.
 pub fn forbid(address: usize, bytes: usize) {
     let advice = libc::MADV_DONTNEED as usize;
-    // SAFETY: callers own the range, and nobody may use it any more. That its mapping cannot be split, where
-    // there are too many, leaves it reachable and empty.
+    // SAFETY: callers own the range, and no thread may use it any more. Where there are too many
+    // mappings to split this one, it stays reachable and empty.
     unsafe {
         syscall(libc::SYS_madvise, [address, bytes, advice, 0, 0, 0]);
         syscall(libc::SYS_mprotect, [address, bytes, libc::PROT_NONE as usize, 0, 0, 0]);
     }
 }
 
-/// Takes the rights to pages away, and leaves what they hold; says whether that was possible.
+/// Takes the rights to pages away, and leaves what they hold; returns true if that was possible.
 pub fn shut(address: usize, bytes: usize) -> bool {
     let protection = libc::PROT_NONE as usize;
-    // SAFETY: callers own the range; who reaches it meanwhile faults, and is let in again.
+    // SAFETY: callers own the range; a thread that reaches it meanwhile faults, and is let in
+    // again.
     unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection, 0, 0, 0]) == 0 }
 }
 

@@ -1,10 +1,10 @@
 //! What the allocator needs of the process it lives in: the auxiliary vector, the environment,
-//! thread-exit and fork notices, and the end; its files and lines in `files.rs`, memory of the library's
-//! own in `memory.rs`.
+//! thread-exit and fork notices, and the end; its files and lines in `files.rs`, memory of the
+//! library's own in `memory.rs`.
 //!
-//! The few libc functions named here are those that neither allocate nor take a lock that
-//! allocation needs (`pthread_setspecific` may allocate for late keys: it is called when the
-//! thread's heap is already in place, so that the re-entry is an ordinary call).
+//! The few libc functions named here neither allocate nor take a lock that allocation needs.
+//! `pthread_setspecific` may allocate for late keys: it is called when the thread's heap is already
+//! in place, so that the re-entry is an ordinary call.
 
 mod files;
 mod memory;
@@ -64,7 +64,8 @@ pub fn is_secure() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// The environment block: an array of pointers to `NAME=value`, ended by null; may be null early on.
+/// The environment block: an array of pointers to `NAME=value`, ended by null; may be null early
+/// on.
 pub fn environment() -> *mut *mut u8 {
     // SAFETY: a plain read of a pointer that libc owns; only start-up code calls this.
     unsafe { environ }
@@ -73,7 +74,8 @@ pub fn environment() -> *mut *mut u8 {
 /// Points `environ`, and libc's other names for it, at another array.
 ///
 /// # Safety
-/// 1. `array` leads to C strings, is ended by null and can be written to, as long as the process lives.
+/// 1. `array` leads to C strings, is ended by null and can be written to, as long as the process
+///    lives.
 /// 2. No other thread uses the environment meanwhile.
 pub unsafe fn set_environment(array: *mut *mut u8) {
     // SAFETY: duties 1 and 2. libc frees or enlarges only arrays that it has allocated.
@@ -106,20 +108,23 @@ pub fn thread_runs(number: u32) -> bool {
     unsafe { syscall(libc::SYS_tgkill, args) != -(libc::ESRCH as isize) }
 }
 
-/// Asks to be told in the child of every fork. No prepare handler: nothing is held across a fork.
+/// Registers a handler that runs in the child of every fork. Without compaction nothing is held
+/// across a fork, so this needs no handler before it.
 pub fn on_fork_child(handler: unsafe extern "C" fn()) -> bool {
     // SAFETY: (1) the library is never unloaded (NODELETE).
     unsafe { at_fork(None, None, Some(handler)) }
 }
 
-/// Asks to be told before every fork, and after it in the parent; says whether that will be so. The handler is
-/// called before the C library takes locks of its own, and after the program's.
+/// Registers handlers before every fork, and after it in the parent; returns true if that was
+/// possible. `prepare` is called before the C library takes its locks, and after the program's
+/// handlers.
 pub fn on_fork(prepare: unsafe extern "C" fn(), parent: unsafe extern "C" fn()) -> bool {
     // SAFETY: (1) as in `on_fork_child`.
     unsafe { at_fork(Some(prepare), Some(parent), None) }
 }
 
-/// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds all.
+/// Takes one thread key whose destructor tells of a thread's end; `None` when the program holds
+/// all.
 pub fn thread_exit_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
     let mut key = MaybeUninit::<libc::pthread_key_t>::uninit();
     // SAFETY: libc writes the key on success.
@@ -146,8 +151,8 @@ pub fn thread_value(key: u32) -> usize {
     unsafe { libc::pthread_getspecific(key) }.expose_provenance()
 }
 
-/// The calling thread's number, without a system call, which a filter might forbid; zero if libc does not
-/// tell. libc makes the thread's clock of it: its complement, above three bits.
+/// The calling thread's number, without a system call, which a filter might forbid; zero if libc
+/// does not tell. libc makes the thread's clock of it: its complement, above three bits.
 pub fn own_thread() -> u32 {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the thread's own descriptor, and a live local.
@@ -201,8 +206,8 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Lets a function handle a signal, calls that it interrupts going on; says whether that was possible. The function
-/// makes only such calls as a handler may.
+/// Lets a function handle a signal, calls that it interrupts going on; returns true if that was
+/// possible. The function makes only such calls as a handler may.
 pub fn on_signal(number: c_int, handler: extern "C" fn(c_int)) -> bool {
     // SAFETY: a structure of integers, and a handler that lives as long as the process.
     unsafe {

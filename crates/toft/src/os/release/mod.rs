@@ -2,8 +2,8 @@
 //!
 //! Three ways, one file each: a `madvise` for each piece (`plain`), `process_madvise` on ourselves
 //! for 64 at a time (`vector`), and io_uring (`ring`). The first is the one that every kernel and
-//! every filter knows; the others are unusual calls, which need a [`Permit`], and whatever they do not
-//! do the first does after them. The [experiment][e] says which is the default.
+//! every filter knows; the others are unusual calls, which need a [`Permit`], and whatever they do
+//! not do the first does after them. The [experiment][e] says which is the default.
 //!
 //! What holds of all three:
 //! - exactly the bytes that a piece names, which are whole pages, or none;
@@ -77,7 +77,7 @@ impl Method {
     }
 }
 
-// What lies in zeroed memory gives back by the method that always works.
+// A `Release` in zeroed memory gives back by the method that always works.
 const _: () = assert!(Method::Plain as u32 == 0);
 
 /// Why a method does not work here.
@@ -119,7 +119,7 @@ impl Release {
     ///
     /// # Safety
     /// 1. Of each piece that is whole pages: it is private anonymous memory of the caller's, or not
-    ///    mapped, and its contents are not needed any more. Nobody writes to it until this returns.
+    ///    mapped, and its contents are not needed any more. Not written to until this returns.
     /// 2. `page` is the kernel's page size.
     pub unsafe fn discard_all(
         &mut self,
@@ -169,13 +169,13 @@ impl Default for Release {
     }
 }
 
-/// Whether a method works here, tried on a page of its own; and why not. A permit, because the kernel
-/// has to be asked by the calls in question.
+/// Whether a method works here, tried on a separate page; and why not. Takes a permit, because the
+/// kernel has to be asked by the calls in question.
 pub fn probe(method: Method, page: usize, _permit: &Permit<'_>) -> Result<(), Unavailable> {
     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let memory = kernel::map(page, private, -1, 0)?;
     let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(memory);
-    // SAFETY: the first byte of a page that was mapped a moment ago and that nobody else knows.
+    // SAFETY: the first byte of a page that was mapped a moment ago and that no other thread knows.
     unsafe { byte.write_volatile(1) };
     let mut pieces = [Piece::new(memory, page)];
     let mut ring = Ring::none();

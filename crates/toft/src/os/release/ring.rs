@@ -1,17 +1,17 @@
 //! io_uring: the pieces as a list in memory shared with the kernel, the answers as another.
 //!
 //! The ring is the calling thread's: it is registered with the kernel under a small number of that
-//! thread's, and its descriptor closed again, so that nothing stays open in a program that may
-//! believe to know all its descriptors, and no later file of the same number is taken for it. The
-//! child of a fork has no such registration; it is told from its parent by its numbers, and gives up
-//! what it has inherited, which is its own copy of the mapping of shared memory: it writes nothing there.
+//! thread's, and its descriptor closed again. So nothing stays open in a program that may believe
+//! to know all its descriptors, and no later file of the same number is taken for it. The child of
+//! a fork has no such registration. It differs from its parent by its numbers, and gives up what it
+//! has inherited, its own copy of the mapping of shared memory: it writes nothing there.
 //!
 //! Invariants:
-//! - Q1 outside of `discard_all` nothing is in the ring: every piece that the kernel has taken has been
-//!   answered. A piece that was lost would be made zero at some later time, with whatever is
+//! - Q1 outside of `discard_all` nothing is in the ring: every piece that the kernel has taken has
+//!   been answered. A piece that was lost would be made zero at some later time, with whatever is
 //!   there by then.
-//! - Q2 there are at most `entries` pieces in the ring, and it has room for twice as many answers: none
-//!   is ever dropped.
+//! - Q2 there are at most `entries` pieces in the ring, and it has room for twice as many answers:
+//!   none is ever dropped.
 //! - Q3 the kernel reads the list during a call of ours only (no polling thread was asked for), so
 //!   what a call has left there can be taken back.
 
@@ -41,7 +41,7 @@ pub(super) struct Ring {
     /// The thread's number for it.
     number: u32,
     entries: u32,
-    /// Addresses: of the two mappings, and of what lies in the first of them.
+    /// Addresses: of the two mappings, and of the parts of the first.
     rings: usize,
     rings_len: usize,
     requests: usize,
@@ -53,8 +53,8 @@ pub(super) struct Ring {
     answer_mask: u32,
 }
 
-/// A word of the shared memory. The side that writes it does so by `Release` and the other reads it by
-/// `Acquire`; a side reads its own by `Relaxed`.
+/// A word of the shared memory. The side that writes it does so by `Release` and the other reads it
+/// by `Acquire`; a side reads its own by `Relaxed`.
 fn word<'a>(address: usize) -> &'a AtomicU32 {
     // SAFETY: callers pass addresses within mappings of a ring that exists; the kernel writes
     // to them atomically.
@@ -255,8 +255,8 @@ impl Ring {
             user_data: number as u64,
             rest: [0; 3],
         };
-        // SAFETY: a place of the list that the kernel has read already (Q2), in memory that it shares
-        // with nobody but this thread.
+        // SAFETY: a place of the list that the kernel has read already (Q2), in memory that it
+        // shares with this thread only.
         unsafe { self.request(tail.load(Relaxed)).write(request) };
         debug_assert!(listed < self.entries);
         // pairs: with the kernel's read at the next call.
@@ -269,7 +269,7 @@ impl Ring {
         tail.store(tail.load(Relaxed).wrapping_sub(listed), Release);
     }
 
-    /// Hands over requests, and waits for so many answers; says how many the kernel has taken.
+    /// Hands over requests, and waits for `answers` answers; returns the number of requests taken.
     fn enter(&self, requests: u32, answers: u32) -> Result<usize, Unavailable> {
         let flags = ENTER_GET_ANSWERS | ENTER_REGISTERED;
         let args = [self.number as usize, requests as usize, answers as usize, flags, 0, 0];
@@ -277,7 +277,7 @@ impl Ring {
         refused(unsafe { syscall(libc::SYS_io_uring_enter, args) })
     }
 
-    /// Takes the answers that are there; says how many, `most` at most.
+    /// Takes the answers that are there, `most` at most; returns their number.
     fn answers(&self, pieces: &mut [Piece], most: u32) -> u32 {
         let head = word(self.answer_head);
         let mut at = head.load(Relaxed);

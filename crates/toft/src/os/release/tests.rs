@@ -90,7 +90,7 @@ fn each_method(mut test: impl FnMut(Method, &mut dyn FnMut(&mut [Piece]) -> Meth
     let permit = filter.permit(&os, Calls::NONE, false);
     for method in methods(permit.as_ref()) {
         let mut release = Release::by(method);
-        // What it maps for itself must not come to lie in a hole of the test's.
+        // What it maps for itself must not fill a hole of the test's.
         // SAFETY: (1) nothing is named.
         unsafe { os.discard_all(&mut release, &mut [], permit.as_ref()) };
         test(method, &mut |pieces| {
@@ -268,7 +268,7 @@ fn with_ring(test: impl FnOnce(&mut Release, &Permit<'_>)) {
     }
 }
 
-/// Gives one page back and says whether it is zero and said so.
+/// Gives one page back; returns true if that page alone is zero and marked as done.
 fn works(release: &mut Release, permit: &Permit<'_>) -> bool {
     let area = Area::of(3);
     area.soil();

@@ -1,9 +1,9 @@
 //! `process_madvise` on this process: one call for many pieces, which also takes the kernel's lock
 //! once and tells other processors once. Kernels before 6.13 refuse it for what has to be zero.
 //!
-//! This process is named by a constant (Linux 6.14). A descriptor (`pidfd_open`) is opened only where
-//! the kernel does not know that, and closed after the batch: a descriptor of a library's does not stay
-//! open in a program that may believe to know all of its own.
+//! This process is named by a constant (Linux 6.14). A descriptor (`pidfd_open`) is opened only
+//! where the kernel does not know that, and closed after the batch: a descriptor of a library's
+//! does not stay open in a program that may believe to know all descriptors.
 
 use super::{Piece, Unavailable, plain};
 use crate::os::{process, syscall};
@@ -58,7 +58,7 @@ pub(super) unsafe fn discard_all(page: usize, pieces: &mut [Piece]) -> Result<()
     unsafe { discard_all_of(SELF, page, pieces) }
 }
 
-/// The same, where the kernel may know this process by a constant.
+/// Gives pieces back, where the kernel may know this process by a constant.
 ///
 /// # Safety
 /// 1. As above.
@@ -106,7 +106,7 @@ unsafe fn discard_all_of(
     }
 }
 
-/// Lists the first pieces, as many as go into one call; says how many.
+/// Lists the first pieces, as many as go into one call; returns their number.
 fn fill(list: &mut [Entry], pieces: &[Piece], page: usize) -> usize {
     let mut room = BYTES;
     let mut count = 0;
@@ -121,7 +121,8 @@ fn fill(list: &mut [Entry], pieces: &[Piece], page: usize) -> usize {
     count
 }
 
-/// Marks the pieces of which the kernel has advised every byte; says how many. It counts bytes.
+/// Marks the pieces of which the kernel has advised every byte; returns their number. It counts
+/// bytes.
 fn confirm(pieces: &mut [Piece], count: usize, mut advised: usize) -> usize {
     let mut confirmed = 0;
     for piece in pieces.iter_mut().take(count) {

@@ -1,8 +1,8 @@
 //! The cheapest harmless form of each system call that Toft wants, made by the probing child.
 //!
-//! Nothing here changes what the parent can see, even where its memory is shared: calls about memory
-//! are about the probe's own page, calls about the process are about the child, and the rest are
-//! given what the kernel always refuses. So a filter that answers "success" and does nothing is
+//! Nothing here changes what the parent can see, even where its memory is shared. Calls about
+//! memory are about the probe's own page, calls about the process are about the child, and the rest
+//! are given what the kernel always refuses. So a filter that answers "success" and does nothing is
 //! found, too: an error was due, or an effect is missing.
 
 use super::Outcome;
@@ -58,7 +58,7 @@ impl Row {
     }
 }
 
-/// Tries a row, with a private page of so many bytes, and the end of a stack.
+/// Tries a row, with a private page of `page` bytes, and the end of a stack.
 pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) -> Outcome {
     let mut all = Row::new();
     let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(tried);
@@ -91,7 +91,8 @@ pub(super) fn attempt(row: usize, tried: usize, page: usize, thread_top: usize) 
             }
         }
         3 => {
-            // SAFETY: (1) the probe's stack for it, which no other child uses; the child's end ends it.
+            // SAFETY: (1) the probe's stack for it, which no other child uses; the child's end ends
+            // it.
             if unsafe { thread::create_thread(thread_top, end_thread, 0) } <= 0 {
                 all.note(Outcome::Refused);
             }

@@ -5,8 +5,9 @@
 //! child                           own stack, no exit signal -> rows ... ends, or is killed in a row
 //! ```
 //!
-//! - *Signals*: all are blocked, so no handler of the program's runs in the child. SIGSYS that a filter
-//!   forces on it (`SECCOMP_RET_TRAP`) kills it, because it is blocked; the table of handlers is a copy.
+//! - *Signals*: all are blocked, so no handler of the program's runs in the child. SIGSYS that a
+//!   filter forces on it (`SECCOMP_RET_TRAP`) kills it, because it is blocked; the table of
+//!   handlers is a copy.
 //! - *Waits*: a child without an exit signal sends no SIGCHLD, and only waits with `__WALL` or
 //!   `__WCLONE` see it. It has ended when `clone` returns, and is collected at once.
 //! - *Memory*: the child writes to the notes and to its stack, which are unmapped afterwards.
@@ -36,7 +37,7 @@ pub(super) struct Notes {
     outcomes: [AtomicU32; Calls::COUNT],
     /// An [`Outcome`] of the limit on core dumps.
     limited: AtomicU32,
-    /// Not zero once the child has come to its end.
+    /// Not zero once the child has reached its end.
     done: AtomicU32,
     page: usize,
     /// A private page that the rows try their calls on.
@@ -64,8 +65,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Has children try all rows; `None` where no child could be created, or one was ended by something else. With
-/// `shares`, they share the memory of their parent; else they have a copy of it.
+/// Has children try all rows; `None` where no child could be created, or one was ended by something
+/// else. With `shares`, they share the memory of their parent; else they have a copy of it.
 pub(super) fn probe(way: Way, shares: bool, page: usize) -> Option<Answers> {
     let seen = if shares { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
     let len = (size_of::<Notes>() + page - 1) & !(page - 1);
@@ -102,7 +103,7 @@ fn outcome(word: &AtomicU32) -> Outcome {
 }
 
 impl Notes {
-    /// Creates children until one comes to its end; says whether one did.
+    /// Creates children until one reaches its end; returns true if one did.
     fn fill(&self, way: Way, shares: bool, top: usize) -> bool {
         // Each child that dies has begun one row more.
         for _ in 0..Calls::COUNT + 2 {
@@ -152,10 +153,11 @@ fn collect(child: usize) {
     }
 }
 
-/// Creates a child that begins with [`child`]; its number, or a negative code. It has ended by then.
+/// Creates a child that begins with [`child`]; its number, or a negative code. It has ended by
+/// then.
 ///
 /// # Safety
-/// 1. `top` is the end of a stack that nobody uses.
+/// 1. `top` is the end of a stack that is not in use.
 unsafe fn create(way: Way, shares: bool, top: usize, notes: usize) -> isize {
     let memory = if shares { libc::CLONE_VM } else { 0 };
     let flags = (memory | libc::CLONE_VFORK | libc::CLONE_UNTRACED) as usize;

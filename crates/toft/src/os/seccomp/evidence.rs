@@ -1,7 +1,7 @@
 //! When a child may be created under an inherited filter, and by which call.
 //!
-//! A filter may kill for `clone`, and no call asks about it. So a child is created only where processes
-//! or threads have been created under this filter already:
+//! A filter may kill for `clone`, and no call asks about it. So a child is created only where
+//! processes or threads have been created under this filter already:
 //!
 //! | evidence | by which call |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | its parent has as many filters, and is not the first process | `clone` |
 //! | it is in a container of a known runtime, whose first process has as many filters | `clone` |
 //!
-//! The last rests on what such runtimes do: their profiles refuse by errors. The first process does not
-//! count as a parent, because one such as bubblewrap's installs its filter after it has forked.
+//! The last rests on what such runtimes do: their profiles refuse by errors. The first process does
+//! not count as a parent, because one such as bubblewrap's installs its filter after it has forked.
 //! Files are read, by calls that the loader has made under the same filter.
 
 use super::super::process;
@@ -139,8 +139,8 @@ fn is_in_container() -> bool {
     MARKS.iter().any(|mark| process::read_file_with(mark, &mut [0u8; 64], |_| {}).is_ok())
 }
 
-/// Returns true if a child that shares its parent's memory may be killed by a signal that dumps core:
-/// before Linux 5.16 the kernel then kills every process which has that memory.
+/// Returns true if a child that shares its parent's memory may be killed by a signal that dumps
+/// core: before Linux 5.16 the kernel then kills every process which has that memory.
 pub(super) fn may_share_memory() -> bool {
     let mut shares = false;
     process::read_lines_by::<64>(c"/proc/sys/kernel/osrelease", |line| {

@@ -1,12 +1,12 @@
 //! What a filter of system calls (seccomp) allows, found out by a child that may die of it.
 //!
-//! A container's filter refuses some calls by an error; a sandbox's may kill. Toft must not die of a
-//! call that it could do without. So [`probe`] creates a child, which inherits the filter and makes
-//! each call once in a harmless form (`calls.rs`). The child notes each row before it begins it: if the
-//! filter kills, the parent reads in which row, and the next child goes on after it.
+//! A container's filter refuses some calls by an error; a sandbox's may kill. Toft must not die of
+//! a call that it could do without. So [`probe`] creates a child, which inherits the filter and
+//! makes each call once in a harmless form (`calls.rs`). The child notes each row before it begins
+//! it: if the filter kills, the parent reads in which row, and the next child goes on after it.
 //!
-//! Creating the child is itself a call that a filter may kill for. `evidence.rs` says when it is known
-//! that the filter allows processes; without evidence nothing is probed.
+//! Creating the child is itself a call that a filter may kill for. `evidence.rs` says when it is
+//! known that the filter allows processes; without evidence nothing is probed.
 
 mod calls;
 mod child;
@@ -124,7 +124,7 @@ impl Calls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Outcome {
-    /// The child has not come to it.
+    /// The child has not begun it.
     Untried = 0,
     /// The child has begun it: if it has ended since, that killed it.
     Begun = 1,

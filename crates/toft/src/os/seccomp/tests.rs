@@ -1,11 +1,12 @@
-//! Probing with real children of this process, and with filters in children of their own.
+//! Probing with real children of this process, and with filters in separate children.
 
 use super::evidence::{Status, at_least, path_of};
 use super::*;
 
 const PAGE: usize = 4096;
 
-/// Runs `test` in a forked child, which may install filters; its exit status, or its signal negative.
+/// Runs `test` in a forked child, which may install filters; its exit status, or its signal
+/// negative.
 fn in_child(test: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child makes system calls only, and ends.
     unsafe {

@@ -1,4 +1,5 @@
-//! On the running kernel. Where it lets us stop no writers, that is said, and what needs it is left out.
+//! On the running kernel. Where it lets us stop no writers, that is said, and what needs it is left
+//! out.
 
 extern crate std;
 
@@ -80,8 +81,8 @@ fn ranges_share_a_store_and_part() {
     assert_eq!(kept.load(SeqCst), 0, "no descriptor where there are no writers");
 }
 
-/// No write is lost while a range goes to a store and comes back, over and over; of pages that were never
-/// touched before neither.
+/// No write is lost while a range goes to a store and comes back, over and over; of pages that were
+/// never touched before neither.
 #[test]
 fn no_write_is_lost_on_the_way() {
     let kept = AtomicU32::new(0);

@@ -40,9 +40,10 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     /// A table that has no descriptor yet.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
-    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object
+    ///    alone.
     pub unsafe fn new(
         os: &impl Os,
         (base, span): (usize, usize),
@@ -64,11 +65,11 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         if index >= self.entries {
             return None;
         }
-        // SAFETY: `new` duty 2: the table has so many entries, and is mapped for ever.
+        // SAFETY: `new` duty 2: the table has more than `index` entries, and is mapped for ever.
         Some(unsafe { &*self.table.add(index) })
     }
 
-    /// Where the descriptor of the slab that an address lies in is, if it is mapped.
+    /// The address of the descriptor of the slab that contains an address, if it is mapped.
     ///
     /// 4 loads, 1 shift, 1 subtraction and 2 comparisons.
     #[inline(always)]
@@ -78,8 +79,8 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         (slab != 0).then_some(slab)
     }
 
-    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors, from
-    /// the address `slabs` on. Every call for a granule names the same first one.
+    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors,
+    /// from the address `slabs` on. Every call for a granule names the same first one.
     pub fn publish(&self, first: usize, end: usize, slabs: usize) {
         for index in first..end {
             let Some(entry) = self.entry(index) else { return };

@@ -2,10 +2,11 @@
 //!
 //! `bounds[address >> 32]` is `(first, count, slabs)`: in that 4 GiB of the address space, the slab
 //! indices `first .. first + count` have descriptors, from the address `slabs` on. A slab index is
-//! an address shifted right; nothing is subtracted from it first. Any thread reads it to recognise a
-//! pointer: shifts, one subtraction, two comparisons.
+//! an address shifted right; nothing is subtracted from it first. Any thread reads it to recognise
+//! a pointer: shifts, one subtraction, two comparisons.
 //!
-//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, whoever writes it.
+//! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, in every
+//!   writer.
 
 use super::GRANULE_SHIFT;
 use crate::os::{Error, Os};
@@ -56,9 +57,10 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     /// A table that has no descriptor yet.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
-    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object
+    ///    alone.
     pub unsafe fn new(
         _os: &impl Os,
         _tier: (usize, usize),
@@ -79,7 +81,7 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         Some(unsafe { &*self.bounds.add(granule) })
     }
 
-    /// Where the descriptor of the slab that an address lies in is, if it is mapped.
+    /// The address of the descriptor of the slab that contains an address, if it is mapped.
     ///
     /// 5 loads, 4 shifts and 2 comparisons; touches nothing but the table.
     #[inline(always)]
@@ -88,7 +90,7 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         // publish slabs: pairs with `publish`; the other two are read after it.
         let count = bounds.count.load(Acquire);
         // SAFETY: (1) P1: both were written before the first `count` that is not zero. Before that
-        // nobody's block lies here, and whatever is read is refused, because no index is below zero.
+        // no block is here, and whatever is read is refused, because no index is below zero.
         let (first, slabs) = unsafe { (bounds.first.settled(), &bounds.slabs) };
         let index = ((address >> Self::SHIFT) as u32).wrapping_sub(first);
         if index >= count {
@@ -98,11 +100,11 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         Some(index as usize * size_of::<D>() + unsafe { slabs.settled() })
     }
 
-    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors, from
-    /// the address `slabs` on. Every call for a granule names the same first one.
+    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors,
+    /// from the address `slabs` on. Every call for a granule names the same first one.
     pub fn publish(&self, first: usize, end: usize, slabs: usize) {
-        // publish slabs: pairs with `descriptor_of`. In a granule of its own threads that have mapped
-        // different steps may get here in any order; in a shared one all write the same.
+        // publish slabs: pairs with `descriptor_of`. In an unshared granule threads that have
+        // mapped different steps may get here in any order; in a shared one all write the same.
         if let Some(bounds) = self.bounds_at(first << Self::SHIFT) {
             if bounds.count.load(Acquire) == 0 {
                 bounds.first.store(first as u32, Relaxed);

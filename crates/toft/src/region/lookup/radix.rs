@@ -2,8 +2,8 @@
 //! upper level has an entry for each granule of 4 GiB, and points to a leaf with an entry for each
 //! slab of it: the address of its descriptor, or zero.
 //!
-//! The leaves of a tier lie one behind the other in address space of their own, so that beginning one
-//! is one store.
+//! The leaves of a tier follow each other in separate address space, so that beginning one is one
+//! store.
 
 use super::{GRANULE_SHIFT, map_sparse};
 use crate::os::{Error, Os};
@@ -57,9 +57,10 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     /// A tree that has no descriptor yet.
     ///
     /// # Safety
-    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to 64,
-    ///    and belong to this object alone.
-    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object alone.
+    /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
+    ///    64, and belong to this object alone.
+    /// 2. `space` is the address of `span_bytes(span)` bytes of address space for this object
+    ///    alone.
     pub unsafe fn new(
         os: &impl Os,
         (base, span): (usize, usize),
@@ -89,12 +90,12 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
     #[inline(always)]
     fn entry(leaf: usize, index: usize) -> &'static AtomicUsize {
         let leaf: *const AtomicUsize = core::ptr::with_exposed_provenance(leaf);
-        // SAFETY: `new` duty 2: the upper level holds addresses of leaves, which are mapped for ever
-        // and have `LEAF` entries, a power of two.
+        // SAFETY: `new` duty 2: the upper level holds addresses of leaves, which are mapped for
+        // ever and have `LEAF` entries, a power of two.
         unsafe { &*leaf.add(index & (Self::LEAF - 1)) }
     }
 
-    /// Where the descriptor of the slab that an address lies in is, if it is mapped.
+    /// The address of the descriptor of the slab that contains an address, if it is mapped.
     ///
     /// 4 loads, 2 shifts and 3 comparisons.
     #[inline(always)]
@@ -108,8 +109,8 @@ impl<const TIER: TierNumber, D> Lookup<TIER, D> {
         (slab != 0).then_some(slab)
     }
 
-    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors, from
-    /// the address `slabs` on. Every call for a granule names the same first one.
+    /// From now on the slab indices `first .. end`, which are of one granule, have descriptors,
+    /// from the address `slabs` on. Every call for a granule names the same first one.
     pub fn publish(&self, first: usize, end: usize, slabs: usize) {
         let Some(root) = self.root_at(first << Self::SHIFT) else { return };
         let granule = (first << Self::SHIFT) >> GRANULE_SHIFT;

@@ -1,5 +1,5 @@
-//! How a plot grows: slabs are mapped ahead of need, handed out each once, and what is mapped and not
-//! handed out may be taken back.
+//! How a plot grows: slabs are mapped ahead of need, handed out each once, and what is mapped and
+//! not handed out may be taken back.
 //!
 //! P3 is held here: both counts of a plot are one word, which changes by compare and exchange only.
 //!
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A thread sets `growing` before it maps or unmaps slabs that were not handed out, and clears it
-//! afterwards. So a mapping that it finds in its way is foreign. Other threads do not wait for it: they
-//! go on in another plot.
+//! afterwards. So a mapping that it finds in its way is foreign. Other threads do not wait for it:
+//! they go on in another plot.
 
 use super::{GRANULE_SHIFT, Plots};
 use crate::os::{Error, Os};
@@ -23,7 +23,7 @@ const GROWING: u64 = 1 << 63;
 /// Bytes that a plot grows by at most.
 const STEP_MAX: usize = 64 << 20;
 
-/// Plots to try, one after another, when there is none left that nobody has.
+/// Plots to try, one after another, when there is none left that was never used.
 const SHARED_TRIES: usize = 8;
 
 /// What moves as a plot grows, by the plot's place in the secret order, so that those in use lie
@@ -62,9 +62,11 @@ impl Growth {
         self.counts.fetch_or(GROWING, AcqRel);
     }
 
-    /// Ends a claim: only the thread that has set `growing` changes `mapped`, and it adds `more` now.
+    /// Ends a claim: only the thread that has set `growing` changes `mapped`, and it adds `more`
+    /// now.
     fn grown(&self, more: usize) {
-        // publish step: pairs with `take_from`. The bit is set, so this clears it and adds the slabs.
+        // publish step: pairs with `take_from`. The bit is set, so this clears it and adds the
+        // slabs.
         self.counts.fetch_add(GROWING.wrapping_add((more as u64) << 32), AcqRel);
     }
 }
@@ -77,8 +79,8 @@ impl Counts {
 }
 
 impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
-    /// A slab that nobody has had, for `partition`: its descriptor, still zero, and its address. `mapped`
-    /// is told of addresses and bytes that were mapped for it and those that come after.
+    /// A slab that was never used, for `partition`: its descriptor, still zero, and its address.
+    /// `mapped` gets the address and bytes that were mapped for it and those that come after.
     pub fn take(
         &self,
         os: &impl Os,
@@ -104,9 +106,9 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Err(Error::NoMemory)
     }
 
-    /// The n-th plot is of no use: the partition goes on in another. That is
-    /// one that nobody has; where there is none left, one of another partition that has room. Says whether
-    /// it is the first. Slabs are never shared (law 1), plots are before memory is refused.
+    /// The n-th plot is of no use: the partition goes on in another. That is one that was never
+    /// used; if there is none left, one of another partition that has room. Returns true if it is
+    /// an unused one. Slabs are never shared (law 1), plots are before memory is refused.
     #[cold]
     fn move_on(&self, partition: usize, from: u32, n: usize) -> Result<bool, Error> {
         let extra = self.extra()[0].fetch_add(1, Relaxed) as usize;
@@ -119,7 +121,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             let mut others = (1..self.plots).map(|step| (n + step) & (self.plots - 1));
             others.find(|&n| self.has_room(n)).ok_or(Error::NoMemory)?
         };
-        // Losing the race costs one plot and is fine: somebody else has moved the partition on.
+        // Losing the race costs one plot and is fine: another thread has moved the partition on.
         let _ = self.current(partition).compare_exchange(from, n as u32 + 1, AcqRel, Relaxed);
         Ok(alone)
     }
@@ -160,8 +162,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Maps the next step of a plot, after its `mapped` slabs: for the thread that has set `growing`.
-    /// Returns the address and the number of bytes.
+    /// Maps the next step of a plot, after its `mapped` slabs: for the thread that has set
+    /// `growing`. Returns the address and the number of bytes.
     #[cold]
     fn grow(&self, os: &impl Os, n: usize, mapped: usize) -> Result<(usize, usize), Error> {
         let tier = Tier::of(TIER);
@@ -226,11 +228,13 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
             let growth = self.growth(n);
             let seen = growth.counts();
             let ahead = (seen.mapped - seen.next) as usize;
-            // The thread that sets `growing` owns what comes after `mapped` until it clears the bit.
+            // The thread that sets `growing` owns what comes after `mapped` until it clears the
+            // bit.
             let taken = Counts { mapped: seen.next, growing: true, ..seen };
             if ahead != 0 && !seen.growing && growth.change(seen, taken) {
                 let first = (self.first_slab(self.nth_plot(n)) + seen.next as usize) << Self::SHIFT;
-                // SAFETY: (1) nobody has had these slabs, and by the exchange nobody will before that.
+                // SAFETY: (1) these slabs were never used, and by the exchange no thread takes them
+                // meanwhile.
                 let gone = unsafe { os.unmap(first, ahead << Self::SHIFT) }.is_ok();
                 // At the limit of mappings they stay.
                 growth.grown(if gone { 0 } else { ahead });
@@ -239,12 +243,12 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out to
-    /// map. Slabs that it had mapped and not published are left alone: the next thread to grow the
-    /// plot finds them in its way, and goes on in another.
+    /// In the child of a fork: finishes the descriptors that a thread that is no more had set out
+    /// to map. Slabs that it had mapped and not published are left alone: the next thread to grow
+    /// the plot finds them in its way, and goes on in another.
     ///
-    /// The first `partitions` partitions are in use. Plots of the others are not read, because the first
-    /// access to a page costs the child a fault.
+    /// The first `partitions` partitions are in use. Plots of the others are not read, because the
+    /// first access to a page costs the child a fault.
     pub fn repair(&self, os: &impl Os, partitions: usize) {
         let begun = self.begun();
         // Where all plots are given out, a partition may draw from the plot of an unused one.

@@ -1,26 +1,26 @@
-//! Plots: where a partition's slabs come from, and whether an address lies in one.
+//! Plots: where a partition's slabs come from, and whether an address is in one.
 //!
 //! ```text
 //! tier   | plot 0 | plot 1 | ...                                   | plot N-1 |
 //! plot   | .....first|slab slab slab ... count|next step............|
 //! ```
 //!
-//! Which slab an address lies in, any address at all, the [`Lookup`] says. A plot is a *granule* of
-//! 4 GiB. Where the address space is too small for that, plots are smaller, share a granule, and the
-//! whole granule's descriptors are mapped at once.
+//! The [`Lookup`] finds the slab that contains an address, any address. A plot is a *granule*
+//! of 4 GiB. Where the address space is too small for that, plots are smaller, share a granule, and
+//! the whole granule's descriptors are mapped at once.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the plots of a tier, and the descriptor of an address |
 //! | `order.rs` | the secret order of plots, and where in each its slabs begin |
-//! | `grow.rs` | slabs that nobody has had: mapped in steps, handed out once |
+//! | `grow.rs` | slabs that were never used: mapped in steps, handed out once |
 //! | `walk.rs` | all slabs that were handed out |
 //!
 //! Invariants (P1 is the lookup's)
 //! - P2 a descriptor that the lookup finds is mapped; one whose slab was not handed out is all zero
 //!   and fails every free.
-//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are one word, so
-//!   that what was mapped ahead of need can be taken back, and be mapped again.
+//! - P3 `next[plot] <= mapped[plot]`: only mapped slabs are handed out, each once. Both are one
+//!   word, so that what was mapped ahead of need can be taken back, and be mapped again.
 
 mod grow;
 mod order;
@@ -55,7 +55,8 @@ pub struct Plots<const TIER: TierNumber, D> {
     growth: *const Growth,
     /// The plot that each partition draws from. Any thread, by compare and exchange.
     current: *const AtomicU32,
-    /// Plots taken beyond the first of each partition; whether steps are to be small; and slabs that are mapped.
+    /// Plots taken beyond the first of each partition; whether steps are to be small; and slabs
+    /// that are mapped.
     extra: *const [AtomicU32; 3],
     descriptors: PhantomData<D>,
 }
@@ -70,8 +71,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         Lookup::<TIER, D>::TABLE_BYTES + Self::words_bytes(partitions) + plots * size_of::<Growth>()
     }
 
-    /// Bytes of `extra` and `current`. They are before `growth`, so that what a small program changes
-    /// as it grows is on one page, and each of its children copies one.
+    /// Bytes of `extra` and `current`. They are before `growth`, so that what a small program
+    /// changes as it grows is on one page, and each of its children copies one.
     fn words_bytes(partitions: usize) -> usize {
         (EXTRA_BYTES + partitions * size_of::<AtomicU32>()).next_multiple_of(EXTRA_BYTES)
     }
@@ -100,8 +101,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
     /// # Safety
     /// 1. `tables` is the address of `table_bytes(span, partitions)` zero bytes that live for ever,
     ///    are aligned to 64, and belong to this object alone.
-    /// 2. The span, and from `slabs` on descriptors for it and what the lookup asks for, are address
-    ///    space for this object alone.
+    /// 2. The span, and from `slabs` on descriptors for it and what the lookup asks for, are
+    ///    address space for this object alone.
     pub unsafe fn new(
         os: &impl Os,
         base: usize,
@@ -115,7 +116,7 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let extra = tables + Lookup::<TIER, D>::TABLE_BYTES;
         let growth = extra + Self::words_bytes(partitions);
         let behind = slabs + (span >> Self::SHIFT) * Self::BYTES;
-        // SAFETY: (1) the first part of our tables; (2) what lies behind the descriptors.
+        // SAFETY: (1) the first part of our tables; (2) what follows the descriptors.
         let lookup = unsafe { Lookup::new(os, (base, span), tables, behind)? };
         Ok(Plots {
             lookup,
@@ -152,23 +153,23 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         unsafe { &*self.current.add(partition) }
     }
 
-    /// The descriptor of the slab that an address lies in, if it is mapped: of none, for an address
-    /// that is not of this tier.
+    /// The descriptor of the slab that contains an address, if it is mapped: of none, for an
+    /// address that is not of this tier.
     #[inline(always)]
     pub fn slab_at(&self, address: usize) -> Option<&D> {
         let slab = self.lookup.descriptor_of(address)?;
         // SAFETY: P2: nothing is mapped at zero. Without this, free compares the address with zero.
         unsafe { core::hint::assert_unchecked(slab != 0) };
-        // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are one
-        // (1), and that shared references are enough for everybody (2).
+        // SAFETY: P2: what the lookup finds is mapped; `Descriptor` promises that zero bytes are
+        // one (1), and that shared references are enough for everybody (2).
         Some(unsafe { &*core::ptr::with_exposed_provenance(slab) })
     }
 
     #[inline(always)]
     fn slab(&self, index: usize) -> &D {
         let address = self.slabs.wrapping_add(index * Self::BYTES);
-        // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises that
-        // zero bytes are one (1), and that shared references are enough for everybody (2).
+        // SAFETY: P2: the descriptor of an index within bounds is mapped; `Descriptor` promises
+        // that zero bytes are one (1), and that shared references are enough for everybody (2).
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 }

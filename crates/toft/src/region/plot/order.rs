@@ -1,5 +1,5 @@
-//! Where plots lie: the secret order in which they are given out, and the place in each where its slabs
-//! begin.
+//! Where plots lie: the secret order in which they are given out, and the place in each where its
+//! slabs begin.
 
 use super::{GRANULE_SHIFT, Plots};
 use crate::region::{Descriptor, TierNumber};
@@ -19,7 +19,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         let mask = self.plots - 1;
         let bits = self.plots.trailing_zeros();
         let mut x = n & mask;
-        // Each step is a bijection on `bits` bits: xor, multiply by an odd number, xor the top down.
+        // Each step is a bijection on `bits` bits: xor, multiply by an odd number, xor the top
+        // down.
         for round in 0..3 {
             x = (x ^ (self.order_key >> (16 * round))) & mask;
             x = x.wrapping_mul((self.order_key >> (8 * round)) | 1) & mask;

@@ -10,15 +10,15 @@ extern crate std;
 #[derive(Debug)]
 struct Any([u8; 64]);
 
-// SAFETY: (1) bytes; (2) nobody writes them.
+// SAFETY: (1) bytes; (2) they are never written.
 unsafe impl Descriptor for Any {
     fn is_open(&self) -> bool {
         true
     }
 }
 
-/// What was taken back is mapped again, and a partition whose plots are full goes on in others': until
-/// memory is refused every slab was handed out once, whatever was refused in between.
+/// What was taken back is mapped again, and a partition whose plots are full goes on in others':
+/// until memory is refused every slab was handed out once, whatever was refused in between.
 #[test]
 fn every_slab_is_had_before_memory_is_refused() {
     for partitions in [1, 8, 64] {
@@ -28,7 +28,7 @@ fn every_slab_is_had_before_memory_is_refused() {
         let (span, tables, slabs) = (1 << 26, base + (8 << 40), base + (4 << 40));
         let bytes = Plots::<SMALL, Any>::table_bytes(span, partitions);
         os.map(tables, bytes.next_multiple_of(4096)).unwrap();
-        // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+        // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
         let plots = unsafe { Plots::<SMALL, Any>::new(os, base, span, partitions, slabs, tables) };
         let plots = plots.unwrap();
         let mut all = std::collections::BTreeSet::new();
@@ -41,13 +41,14 @@ fn every_slab_is_had_before_memory_is_refused() {
                 assert_eq!(plots.mapped_at_most(), plots.mapped_bytes().0);
             }
         }
-        // The others' first plots are theirs as long as there are plots that nobody has.
+        // The others' first plots are theirs as long as there are plots that were never used.
         assert_eq!(all.len(), span >> Plots::<SMALL, Any>::SHIFT, "{partitions}");
     }
 }
 
-/// A thread was stopped, for ever, while it grew a plot, or something foreign is there: other threads go on in
-/// another plot, and the plot is none to choose. In the child of a fork it grows again.
+/// A thread was stopped, for ever, while it grew a plot, or something foreign is there: other
+/// threads go on in another plot, and the plot is none to choose. In the child of a fork it grows
+/// again.
 #[test]
 fn a_plot_that_cannot_grow_is_passed_by() {
     let fake = Fake::new(Machine::LARGE);
@@ -56,7 +57,7 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     let (tables, slabs) = (base + (8 << 40), base + (4 << 40));
     let bytes = Plots::<SMALL, Any>::table_bytes(1 << 41, 1);
     os.map(tables, bytes.next_multiple_of(4096)).unwrap();
-    // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+    // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
     let plots = unsafe { Plots::<SMALL, Any>::new(os, base, 1 << 41, 1, slabs, tables) }.unwrap();
     let take = || plots.take(os, 0, |_, _| {}).unwrap().1;
     let first = take();
@@ -78,8 +79,9 @@ fn a_plot_that_cannot_grow_is_passed_by() {
     assert_eq!(os.collisions(), collisions + 1);
 }
 
-/// The child of a fork repairs the plots of the partitions in use and the extra ones. Where all plots are given out,
-/// it repairs those of unused partitions too, because other partitions may draw from them.
+/// The child of a fork repairs the plots of the partitions in use and the extra ones. Where all
+/// plots are given out, it repairs those of unused partitions too, because other partitions may
+/// draw from them.
 #[test]
 fn a_child_repairs_the_plots_that_may_be_in_use() {
     let fake = Fake::new(Machine::LARGE);
@@ -88,7 +90,7 @@ fn a_child_repairs_the_plots_that_may_be_in_use() {
     let (span, tables, slabs) = (1 << 26, base + (8 << 40), base + (4 << 40));
     let bytes = Plots::<SMALL, Any>::table_bytes(span, 8);
     os.map(tables, bytes.next_multiple_of(4096)).unwrap();
-    // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+    // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
     let plots = unsafe { Plots::<SMALL, Any>::new(os, base, span, 8, slabs, tables) }.unwrap();
     let (used, unused, extra) = (4, 7, 8);
     // Partition 4 goes on in the first extra plot.

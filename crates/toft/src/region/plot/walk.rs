@@ -41,8 +41,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         (0..self.begun()).map(bytes).sum()
     }
 
-    /// The addresses that are mapped, by start and length, without the slabs that are not `there`: as
-    /// few ranges as that makes.
+    /// The addresses that are mapped, by start and length, without the slabs that are not `there`:
+    /// as few ranges as that makes.
     pub fn for_each_range(&self, there: impl Fn(&D) -> bool, mut each: impl FnMut(usize, usize)) {
         for n in 0..self.begun() {
             let mapped = self.growth(n).counts().mapped as usize;
@@ -62,8 +62,8 @@ impl<const TIER: TierNumber, D: Descriptor> Plots<TIER, D> {
         }
     }
 
-    /// Bytes of slabs that were mapped, without those that were unmapped before they were handed out: without a look at
-    /// any plot.
+    /// Bytes of slabs that were mapped, without those that were unmapped before they were handed
+    /// out. Reads no plot.
     pub fn mapped_at_most(&self) -> usize {
         (self.extra()[2].load(Relaxed) as usize) << Self::SHIFT
     }

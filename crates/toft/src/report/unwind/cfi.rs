@@ -1,5 +1,5 @@
-//! Call frame instructions: the program of a description, run as far as one place in its function. It says where the frame
-//! begins there, and where the caller's frame pointer is.
+//! Call frame instructions: the program of a description, run as far as one place in its function.
+//! It says where the frame begins there, and where the caller's frame pointer is.
 
 use super::reader::Bytes;
 use super::{FRAME_POINTER, Pointer};
@@ -57,7 +57,7 @@ impl State {
                 0x2e => {
                     program.unsigned()?;
                 }
-                // A register is as it was, or was saved so many units from the frame's beginning.
+                // A register is as it was, or was saved the given units from the frame's beginning.
                 0xc0..=0xff => self.keeps(low, Pointer::Untouched),
                 0x06 | 0x08 => {
                     let register = program.unsigned()?;

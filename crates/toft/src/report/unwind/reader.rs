@@ -1,4 +1,5 @@
-//! Reads the bytes of a description, in the numbers that DWARF has. None of them is believed: what is not there is nothing.
+//! Reads the bytes of a description, in the numbers that DWARF has. None of them is believed: what
+//! is not there is nothing.
 
 use crate::os::process::peek;
 

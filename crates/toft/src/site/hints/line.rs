@@ -18,9 +18,10 @@ const VERSION: &[u8] = b"1";
 /// What is known of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It has a partition of its own.
+    /// It has its own partition.
     Own,
-    /// It shares one with all others that have this number; 0 is that of the sites that no line names.
+    /// It shares one with all others that have this number; 0 is that of the sites that no line
+    /// names.
     Group(u8),
 }
 

@@ -1,4 +1,5 @@
-//! What an earlier run showed of call sites: which are to have a partition of their own, and which are to share one.
+//! What an earlier run showed of call sites: which are to have separate partitions, and which are
+//! to share one.
 //!
 //! ```text
 //! text      the file (docs/hints.md), read once at the start
@@ -7,11 +8,12 @@
 //! ranges    (start, end) of code that is mapped here -> module, bias
 //! ```
 //!
-//! A site that is new is looked for by its offset in the file that it was mapped from, which is the same wherever the
-//! file lies. Which file that is the kernel's list of mappings tells, once for each piece of code: at the first site in
-//! it, so that what is loaded later is known, too.
+//! A site that is new is looked for by its offset in the file that it was mapped from, which is the
+//! same wherever the file is. The kernel's list of mappings tells which file that is, once for each
+//! piece of code. It is read at the first site in it, so that what is loaded later is known, too.
 //!
-//! All but the ranges (`ranges.rs`) is written while one thread builds it, and read-only from then on.
+//! All but the ranges (`ranges.rs`) is written while one thread builds it, and read-only from then
+//! on.
 
 mod line;
 mod ranges;
@@ -73,7 +75,7 @@ enum Known {
 }
 
 impl Hints {
-    /// Nobody has said anything.
+    /// No hints.
     pub const fn none() -> Hints {
         Hints {
             text: &[],
@@ -96,13 +98,13 @@ impl Hints {
         self.groups
     }
 
-    /// Sites that are to have a partition of their own; `None`, where any may want one.
+    /// Sites that are to have separate partitions; `None` if any may want one.
     pub fn own(&self) -> Option<usize> {
         (self.others != Rule::Own).then_some(self.own)
     }
 
-    /// What a text says. Each line that is not understood is told with its number, and skipped. The reason, if it is no
-    /// text of hints, or there is no memory. Called once.
+    /// What a text says. Each line that is not understood is told with its number, and skipped. The
+    /// reason, if it is no text of hints, or there is no memory. Called once.
     pub fn read(
         text: &'static [u8],
         mut told: impl FnMut(usize, &'static str),
@@ -169,7 +171,8 @@ impl Hints {
         Ok(hints)
     }
 
-    /// For each module the first one that is the same: a file may be named as often as one likes. `order` is for its use.
+    /// For each module the first one that is the same: a file may be named as often as one likes.
+    /// `order` is for its use.
     fn find_firsts(&self, order: &mut [u32], firsts: &mut [u32]) {
         for (place, number) in order.iter_mut().zip(0..) {
             *place = number;
@@ -195,8 +198,9 @@ impl Hints {
         self.text.get(module.name.0..module.name.1).unwrap_or(&[])
     }
 
-    /// What holds for a site. Where its code is new, unusual system calls are made, if `permit` gives leave; and if it
-    /// is of another build than the lines that bear its file's name, that is told, with the name.
+    /// What holds for a site. Where its code is new, unusual system calls are made, if `permit`
+    /// gives leave; and if it is of another build than the lines that bear its file's name, that is
+    /// told, with the name.
     #[cold]
     #[inline(never)]
     pub fn rule_of<P>(
@@ -275,7 +279,7 @@ fn base_name(path: &[u8]) -> &[u8] {
 /// Types of which all-zero is a valid value.
 ///
 /// # Safety
-/// 1. It is, and they are dropped by nobody.
+/// 1. It is, and they are never dropped.
 unsafe trait Zero {}
 // SAFETY: (1) numbers.
 unsafe impl Zero for Module {}
@@ -288,8 +292,8 @@ unsafe impl Zero for u32 {}
 fn table<T: Zero>(count: usize) -> Option<&'static mut [T]> {
     let address = process::scratch(count.checked_mul(size_of::<T>())?)?;
     let first: *mut T = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: so many bytes of zeros were mapped at the start of a page a moment ago, for nobody else, and are never
-    // unmapped; zero is a `T`.
+    // SAFETY: `count * size_of::<T>()` bytes of zeros were mapped at the start of a page a moment
+    // ago, for this slice alone, and are never unmapped; zero is a `T`.
     Some(unsafe { core::slice::from_raw_parts_mut(first, count) })
 }
 

@@ -1,8 +1,8 @@
-//! The pieces of code that sites were already seen in, and which module each is of: so that the kernel is asked once for
-//! each.
+//! The pieces of code that sites were already seen in, and which module each is of: so that the
+//! kernel is asked once for each.
 //!
-//! Ranges are only ever added; one whose end is zero is not written yet. Two threads may both add one: it is there twice
-//! then, and that is all.
+//! Ranges are only ever added; one whose end is zero is not written yet. Two threads may both add
+//! one: it is there twice then, and that is all.
 
 use super::Zero;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ impl Ranges {
         })
     }
 
-    /// Says whether there was room for it.
+    /// Adds a range; returns true if there was room for it.
     pub(super) fn add(
         &self,
         (start, end): (usize, usize),

@@ -1,4 +1,5 @@
-//! Hints for the file of these tests: which rule a site of it has, and what is told of a text that is not understood.
+//! Hints for the file of these tests: which rule a site of it has, and the report on a text that is
+//! not understood.
 
 use super::ranges::RANGES;
 use super::*;
@@ -13,7 +14,8 @@ fn read(text: &str) -> (Hints, Vec<(usize, &'static str)>) {
     (hints, told)
 }
 
-/// The file of this test, as it would stand in a file of hints; and an address of code with its offset.
+/// The file of this test, as it would stand in a file of hints; and an address of code with its
+/// offset.
 fn here() -> (String, usize, usize) {
     let site = here as *const () as usize;
     let mapped = module_of(site).unwrap();
@@ -39,7 +41,7 @@ fn sites_are_found_wherever_their_file_lies() {
     assert_eq!(rule(&hints, site), Rule::Own);
     assert_eq!(rule(&hints, site + 5), Rule::Group(7));
     assert_eq!(rule(&hints, site + 6), Rule::Group(0));
-    // It is known now: nobody is asked again.
+    // It is known now: the mappings are not asked again.
     let known = |site| hints.rule_of(site, || -> Option<()> { panic!("it is known") }, |_| {});
     assert_eq!(known(site + 5), Rule::Group(7));
     // What is of no file, and what a file is that no line is of.

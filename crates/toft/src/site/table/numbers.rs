@@ -1,5 +1,5 @@
-//! Which number a site is given: a partition of its own while there are such, that of its group, or one that it shares;
-//! what the numbers mean, and how many are given out.
+//! Which number a site is given: a separate partition while there are such, that of its group, or
+//! one that it shares; what the numbers mean, and how many are given out.
 //!
 //! ```text
 //! 0          1 ..= shared    .. groups    .. given           STEP_FIRST ..
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Sites {
-    /// Sets numbers aside for so many groups, or as many as there are. Before any site comes.
+    /// Sets numbers aside for `groups` groups, or as many as there are. Before any site comes.
     pub fn reserve(&self, groups: usize) {
         if self.is_exact() {
             let groups = (groups as u32).min(self.own);
@@ -42,7 +42,8 @@ impl Sites {
         1 + self.shared as usize + self.groups()
     }
 
-    /// The number of a group's partition; where none was left for it, one that `site` shares anyway.
+    /// The number of a group's partition; where none was left for it, one that `site` shares
+    /// anyway.
     pub fn group_number(&self, group: usize, site: usize) -> usize {
         if group < self.groups() {
             1 + self.shared as usize + group
@@ -64,7 +65,8 @@ impl Sites {
         }
     }
 
-    /// What a site is to have that is in nobody's gift: a code, or a number that it shares.
+    /// Counts and returns a number that is not given out in order: a code, or a number that the
+    /// site shares.
     pub(super) fn take(&self, code: usize) -> u64 {
         match self.kind(code) {
             Kind::Group => {
@@ -128,7 +130,7 @@ impl Sites {
         }
     }
 
-    /// Sites that have a partition of their own; sites that share one, because they came late.
+    /// Sites that have a separate partition; sites that share one, because they came late.
     pub fn counts(&self) -> (usize, usize) {
         if !self.is_exact() {
             return (0, 0);

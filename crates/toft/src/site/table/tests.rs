@@ -1,4 +1,5 @@
-//! Who has which number, alone and while threads compete for it; and what the table says where it is full.
+//! Who has which number, alone and while threads compete for it; and what the table says where it
+//! is full.
 
 use super::*;
 use crate::os::fake::{Fake, Machine};
@@ -8,7 +9,7 @@ fn table(partitions: usize, bytes: usize) -> (Fake, Sites) {
     let tables = fake.address_space().start.next_multiple_of(1 << 40);
     fake.map(tables, 4096).unwrap();
     let start = tables + (1 << 30);
-    // SAFETY: (1) mapped above; (2) nobody else uses the fake's address space.
+    // SAFETY: (1) mapped above; (2) the fake's address space is not used otherwise.
     let sites = unsafe { Sites::new((start, start + bytes), partitions, 0x1234_5679, tables) };
     (fake, sites)
 }
@@ -27,7 +28,7 @@ fn each_site_has_a_partition_of_its_own_until_they_are_used_up() {
         assert!((5..256).contains(&number) && seen.insert(number), "{i}: {number}");
     }
     assert_eq!((sites.counts(), sites.rows(256)), ((own, 0), 256));
-    // Those that come later have none of these, whoever comes.
+    // None of those that come later has one of these.
     let mut shared = std::collections::HashSet::new();
     for i in 0..1000 {
         let number = number(&sites, &fake, 0x6666_0000_0000 + 16 * i);
@@ -70,8 +71,8 @@ fn threads_that_bring_the_same_sites_agree() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    // A thread that does not wait for another one, which was stopped while it maps a level, shares a partition that
-    // time.
+    // A thread that does not wait for another one, which was stopped while it maps a level, shares
+    // a partition that time.
     let mut shared = 0;
     for site in 0..3000 {
         let own = number(&sites, &fake, 0x5000 + 4 * site);
@@ -135,7 +136,7 @@ fn sites_of_a_group_share_one_and_no_other_has_it() {
     assert_eq!((shared, sites.counts(), sites.grouped()), ([2, 4, 2, 4], (0, 0), 3));
     let own: std::collections::HashSet<usize> =
         (0..60).map(|i| number(&sites, &fake, 0x5000 + 16 * i)).collect();
-    // The one that is nobody's, the one of those that come late, and three of groups.
+    // The unowned one, the one of those that come late, and three of groups.
     assert!(own.contains(&1) && own.contains(&5) && own.contains(&63) && own.len() == 60);
     assert!((2..5).all(|number| !own.contains(&number)));
     // What sites share by a hint is none's own.

@@ -1,12 +1,14 @@
-//! How many places each class has in a quarantine, and where: from sizes alone, when the library is compiled.
+//! How many places each class has in a quarantine, and where: from sizes alone, when the library is
+//! compiled.
 
 use crate::slab::{CLASSES, Class};
 
 /// Bytes of blocks of a class that stand in line.
 pub(super) const PART: usize = 16 << 10;
-/// Blocks of up to so many bytes stay for a time of 8 bits of entropy.
+/// Blocks of up to this number of bytes stay for a time of 8 bits of entropy.
 pub(super) const SMALLEST: usize = 256;
-/// So many that how long a block stays has 8 bits of entropy: a geometric distribution with this mean.
+/// So many that how long a block stays has 8 bits of entropy: a geometric distribution with this
+/// mean.
 const RANDOM_OF_SMALLEST: usize = 96;
 /// Bytes of larger blocks at random places, and the fewest places, if 16 KiB hold as many.
 const RANDOM_PART: usize = 8 << 10;

@@ -1,4 +1,5 @@
-//! What the places promise: how long a block stays, by counting and by statistics; forks, and who empties it.
+//! What the places promise: how long a block stays, by counting and by statistics; forks, and who
+//! empties it.
 
 use super::shape::{LINE_MOST, PART, SMALLEST};
 use super::*;
@@ -42,8 +43,8 @@ fn exchange(
     taken.then_some(left)
 }
 
-/// A fork may come while a line is opened, or room is made in it: in the child there is no place then, until it begins
-/// anew, and nothing is lost or leaves twice.
+/// A fork may come while a line is opened, or room is made in it: in the child there is no place
+/// then, until it begins again, and nothing is lost or leaves twice.
 #[test]
 fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
     let dice = Dice::new();
@@ -65,7 +66,7 @@ fn a_line_that_was_cut_off_while_room_was_made_begins_anew() {
     }
 }
 
-/// Law 4, and promise 13: so many others are freed before a block leaves, and as many as there is
+/// Law 4, and promise 13: `least` others are freed before a block leaves, and as many as there is
 /// room for are in it.
 #[test]
 fn a_block_stays_for_as_many_frees_as_are_promised() {
@@ -100,7 +101,7 @@ fn a_block_stays_for_as_many_frees_as_are_promised() {
     }
 }
 
-/// Somebody else has emptied it in the middle of a line: nothing comes twice, and it goes on.
+/// It was emptied in the middle of a line: nothing comes twice, and it goes on.
 #[test]
 fn what_was_emptied_fills_again() {
     let dice = Dice::new();
@@ -120,8 +121,8 @@ fn what_was_emptied_fills_again() {
     }
 }
 
-/// Promise 13: of n places each is thrown with the same chance, so that a block stays for k frees with the
-/// chance (1 - 1/n)^(k-1) / n.
+/// Promise 13: of n places each is thrown with the same chance, so that a block stays for k frees
+/// with the chance (1 - 1/n)^(k-1) / n.
 #[test]
 fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
     for class in Class::all().filter(|class| class.size() <= SMALLEST) {
@@ -136,7 +137,7 @@ fn how_long_a_small_block_stays_has_eight_bits_of_entropy() {
 fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
     let (busy, dice, quarantine) = (Busy::new(), Dice::new(), quarantine());
     dice.seed(seed);
-    // So many throws find nobody, one for each place; by then it is in the order of coming.
+    // The first throws find an empty place, one for each; by then it is in the order of coming.
     let empty = SHAPES[class.index()].random as usize;
     let (mut stays, mut passed) = (Vec::new(), 0);
     for entry in 1.. {
@@ -161,8 +162,8 @@ fn stays(class: Class, seed: u64, blocks: usize) -> Vec<usize> {
     stays
 }
 
-/// Promise 13: the stays are as they must be, by a chi-square test over 32 intervals that are equally likely. Of 31
-/// degrees of freedom one in ten thousand is above 70.
+/// Promise 13: the stays are as they must be, by a chi-square test over 32 intervals that are
+/// equally likely. Of 31 degrees of freedom one in ten thousand is above 70.
 #[test]
 fn how_long_blocks_stay_is_distributed_as_it_must_be() {
     const CELLS: usize = 32;
@@ -241,7 +242,7 @@ fn nobody_comes_in_while_it_is_shut() {
     let mut seen = 0;
     quarantine.each(&busy.sit().unwrap(), |entry| seen += entry);
     assert_eq!(seen, 9 + 8 * usize::from(more));
-    // What was asked for in vain is forgotten.
+    // Places that were requested in vain are forgotten.
     for _ in 0..SHAPES[0].together {
         assert_eq!(exchange(&quarantine, class, 7, (WHOLE, &dice)), Some(Vec::new()));
     }

@@ -1,6 +1,6 @@
-//! What the property tests, the fault injection and the fuzzer share: a grammar of operations, a
-//! shadow of what the program has been given, and a world in which the operations are carried out on
-//! an allocator over the fake operating system.
+//! What the property tests, the fault injection and the fuzzer share. There is a grammar of
+//! operations, and a shadow of what the program has been given. A world carries out the operations
+//! on an allocator over the fake operating system.
 
 // Each user of this module uses a part of it.
 #![allow(dead_code)]

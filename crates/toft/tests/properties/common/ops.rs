@@ -6,8 +6,8 @@
 //!                       kind
 //! ```
 //!
-//! The property tests draw these bytes at random, the fuzzer mutates them, and a byte set to zero is
-//! always the simplest of its kind, so that both shrink a failure to something short.
+//! The property tests draw these bytes at random, the fuzzer mutates them, and a byte set to zero
+//! is always the simplest of its kind, so that both shrink a failure to something short.
 
 use toft::slab::Class;
 
@@ -37,7 +37,7 @@ pub enum BadPointer {
     Inside,
     /// Inside a block that was freed.
     InsideFreed,
-    /// A slot of a live block's slab that nobody was ever given.
+    /// A slot of a live block's slab that was never handed out.
     NeverHandedOut,
     /// Nothing of the allocator's.
     Foreign,

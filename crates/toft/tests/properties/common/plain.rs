@@ -1,4 +1,4 @@
-//! An allocator over a fake system, its heaps, and its slabs, for tests that look at one thing.
+//! An allocator over a fake system, its heaps, and its slabs, for tests of one thing.
 
 use toft::Allocator;
 use toft::options::Options;
@@ -20,7 +20,7 @@ pub fn birth(allocator: &Allocator<Fake>) -> &'static Heap {
     allocator.acquire_heap().unwrap()
 }
 
-/// The slab that a block lies in, and the block's slot there.
+/// The slab that contains a block, and the block's slot there.
 pub fn with_slab<R>(
     allocator: &Allocator<Fake>,
     address: usize,
@@ -39,12 +39,12 @@ pub fn with_slab<R>(
 /// Nothing waits in a quarantine: what is freed is free at once, in either build.
 pub const AT_ONCE: Options = Options { quarantine: 0, ..Options::DEFAULT };
 
-/// Bytes of the slot that a request comes to.
+/// Bytes of the slot that serves a request.
 pub fn slot(size: usize) -> usize {
     Class::of(size + SLACK_MIN).unwrap().size()
 }
 
-/// The largest request that comes to the class of a slot of so many bytes, in either build.
+/// The largest request that a slot of `bytes` bytes serves, in either build.
 pub fn filling(bytes: usize) -> usize {
     Class::of(bytes).unwrap().size() - SLACK_MIN
 }

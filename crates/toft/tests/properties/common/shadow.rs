@@ -1,8 +1,8 @@
 //! The shadow: what the program has been given, told from nothing but the allocator's answers.
 //!
-//! Every block is filled with a pattern of its own from end to end of its usable size, so that a
-//! byte that the allocator, or another block, writes into it shows; and every address that was ever
-//! handed out is remembered with its kind (law 1).
+//! Every block is filled with a separate pattern from end to end of its usable size. So a byte that
+//! the allocator, or another block, writes into it shows. Every address that was ever handed out is
+//! remembered with its kind (law 1).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use toft::slab::{self, MEDIUM, SMALL};
@@ -12,7 +12,7 @@ use toft::slab::{self, MEDIUM, SMALL};
 pub struct Block {
     pub address: usize,
     pub usable: usize,
-    /// Bytes of its slot: more than are usable, where what was asked for is kept exactly.
+    /// Bytes of its slot: more than are usable, where the requested size is kept exactly.
     pub room: usize,
     pub tier: Tier,
     /// What the pattern is made from.
@@ -36,13 +36,13 @@ pub enum Tier {
     Small,
     Medium,
     Large,
-    /// Nowhere: a block of no bytes, in the hardened build.
+    /// Nowhere: a zero-size block, in the hardened build.
     Nothing,
 }
 
-/// Where extents of large blocks begin, and in the hardened build blocks less than that behind it.
+/// Where extents of large blocks begin, and in the hardened build blocks less than that after it.
 const UNIT: usize = 64 << 10;
-/// Addresses between two blocks of no bytes.
+/// Addresses between two zero-size blocks.
 pub const NOTHING: usize = 16;
 
 /// Whose an address is for ever.
@@ -70,7 +70,7 @@ pub struct Shadow {
     tokens: u64,
 }
 
-/// The slab that a block lies in, or the large block itself: start and end.
+/// The slab that contains a block, or the large block itself: start and end.
 pub fn home(address: usize, usable: usize, tier: Tier) -> (usize, usize) {
     let bytes = match tier {
         Tier::Small => slab::Tier::of(SMALL).slab_bytes(),
@@ -131,7 +131,7 @@ impl Shadow {
         self.live.len()
     }
 
-    /// Live blocks and their bytes, as figures count them: those of no bytes are nowhere.
+    /// Live blocks and their bytes, as figures count them: zero-size ones are nowhere.
     pub fn counted(&self) -> (usize, usize) {
         let counted = self.live.values().filter(|block| block.tier != Tier::Nothing);
         counted.fold((0, 0), |(blocks, bytes), block| {
@@ -150,7 +150,7 @@ impl Shadow {
         self.live.get(address).copied()
     }
 
-    /// A freed block whose address nobody has now, by any number.
+    /// A freed block whose address was not handed out again, by any number.
     pub fn pick_freed(&self, which: usize) -> Option<Freed> {
         self.freed.get(which.checked_rem(self.freed.len())?).copied()
     }
@@ -194,7 +194,8 @@ impl Shadow {
     /// The program gives a block back, or it has moved away.
     pub fn died(&mut self, address: usize) {
         let block = self.live.remove(&address).expect("the shadow knows the block");
-        // The order decides which block a later operation picks, so it must not depend on addresses.
+        // The order decides which block a later operation picks, so it must not depend on
+        // addresses.
         self.order.swap_remove(block.place);
         if let Some(moved) = self.order.get(block.place) {
             self.live.get_mut(moved).expect("the shadow knows the block").place = block.place;

@@ -1,5 +1,5 @@
-//! The world: an allocator over a fake system, its "threads", and the shadow. Carries out operations
-//! and compares every answer.
+//! The world: an allocator over a fake system, its "threads", and the shadow. Carries out
+//! operations and compares every answer.
 
 use super::misuse;
 use super::ops::{Op, SEATS};
@@ -48,7 +48,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world of its own; an error when the system has no memory for the allocator's tables.
+    /// A separate world; an error when the system has no memory for the allocator's tables.
     pub fn new(fake: Fake, options: Options) -> Result<World, toft::os::Error> {
         let options = Options { warn_only: true, ..options };
         let allocator = Allocator::new(fake.clone(), options, false)?;
@@ -122,7 +122,8 @@ impl World {
         if let Some((heap, seat)) = changed
             && !self.heaps.iter().any(|other| core::ptr::eq(*other, heap))
         {
-            // The handler, or another while a sweep was under way, has ended the thread: it never leaves its seat.
+            // The handler, or another while a sweep was under way, has ended the thread: it never
+            // leaves its seat.
             core::mem::forget(seat);
         }
         if !matches!(op, Op::Misuse { .. }) {
@@ -221,7 +222,7 @@ impl World {
             assert_zero(address, size.min(SURE));
         }
         if size > SURE {
-            // Too much to remember or to touch: it was given, and it goes back.
+            // Too much to remember or to touch: it was given, and it is freed.
             self.allocator.free(heap, address, Call::Free);
             return None;
         }
@@ -245,7 +246,8 @@ impl World {
             return (Kind { tier: Tier::Nothing, partition: 0, class: 0 }, NOTHING);
         }
         let homes = [Tier::Small, Tier::Medium].map(|tier| (home(address, usable, tier).0, tier));
-        // A small slab's first address may lie in the middle of a medium one, but not the other way round.
+        // A small slab's first address may be in the middle of a medium one, but not the other way
+        // round.
         let known = |slabs: &HashMap<usize, (usize, usize)>| {
             homes.iter().find_map(|&(slab, tier)| {
                 let &(partition, room) = slabs.get(&slab)?;
@@ -307,7 +309,7 @@ impl World {
                 }
                 assert_ne!(size, block.usable, "realloc to the usable size must not move");
                 let (kind, room) = self.kind(to, usable, size);
-                // A large block whose pages move stays with its own partition, whoever asks.
+                // A large block whose pages move stays with its own partition, whichever site asks.
                 let pages_moved = block.tier == Tier::Large && kind.tier == Tier::Large;
                 let site = (!pages_moved).then_some(site);
                 self.shadow.died(block.address);
@@ -321,8 +323,7 @@ impl World {
         let heap = self.heap(self.steps);
         let allocator = self.allocator.clone();
         if self.sweeping {
-            // This is another thread than the one that sweeps.
-            // The hardened build has a barrier of its own before, to empty quarantines.
+            // The hardened build has another barrier before, to empty quarantines.
             let swept = allocator.sweep(Which::Free);
             assert!(swept.is_none() || cfg!(feature = "hardened"), "{swept:?}");
             return;
@@ -331,7 +332,7 @@ impl World {
         self.sweeping = true;
         let world = Playing(self);
         self.fake.at_barrier(move || {
-            // SAFETY: between here and `at_barrier` below nobody else uses the world.
+            // SAFETY: between here and `at_barrier` below no other code uses the world.
             unsafe { &mut *world.get() }.meanwhile()
         });
         let ended = catch_unwind(AssertUnwindSafe(|| match kind {
@@ -348,7 +349,7 @@ impl World {
         }
     }
 
-    /// What happens at a barrier; says whether the system has one.
+    /// What happens at a barrier; returns true if the system has one.
     fn meanwhile(&mut self) -> bool {
         self.barriers += 1;
         // Few at first, so that the sweep sees something of the script, too.
@@ -395,7 +396,7 @@ impl World {
         self.shadow.verify_all();
     }
 
-    /// Frees everything, and compares once more.
+    /// Frees everything, and compares again.
     pub fn finish(&mut self) {
         while !self.shadow.is_empty() {
             self.free(self.shadow.len(), 0);

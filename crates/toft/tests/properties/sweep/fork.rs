@@ -5,7 +5,8 @@ use crate::common::plain::{filling, with_slab};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use toft::slab::PENDING;
 
-/// A sweep by a thread that ends at the barrier where the test says so; and then its process is the child of a fork.
+/// A sweep by a thread that ends at the barrier where the test says so; and then its process is the
+/// child of a fork.
 fn fork_amid_a_sweep(program: &Program) {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -26,7 +27,7 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
                 let blocks = some_slabs(&program, size);
                 let heap = if remote { program.other } else { program.owner };
                 let (live, freed) = free_most(&program, heap, &blocks, ONE_EACH);
-                // The owner has collected, so that nobody would tell it of what is held.
+                // The owner has collected, so no thread would notify it of what is held.
                 program.at(number, move |program| {
                     program.collect();
                     panic!("the thread is no more");
@@ -44,7 +45,8 @@ fn a_fork_in_the_middle_of_a_sweep_leaves_nothing_held() {
     }
 }
 
-/// A fork finds another thread about to tell an owner of a slab: it has said so, and not yet done it.
+/// A fork finds another thread about to tell an owner of a slab: it has said so, and not yet done
+/// it.
 #[test]
 fn a_fork_in_the_middle_of_an_announcement_loses_no_slab() {
     for size in SIZES {

@@ -11,7 +11,8 @@ use toft::entry::{Call, Resized, Which};
 use toft::os::fake::{Fault, Moment, Request};
 use toft::stats::snapshot;
 
-/// The owner hands out what it has claimed, and writes to it, before the pages are looked at or after.
+/// The owner hands out what it has claimed, and writes to it, before the pages are looked at or
+/// after.
 #[test]
 fn what_is_handed_out_while_its_pages_go_stays() {
     for moment in [Moment::Freed, Moment::Looked] {
@@ -39,7 +40,8 @@ fn what_is_handed_out_while_its_pages_go_stays() {
     }
 }
 
-/// The same, where the owner sits down or gets up between the barriers, and has claimed something.
+/// As the test above, where the owner sits down or gets up between the barriers, and has claimed
+/// something.
 #[test]
 fn an_owner_that_claims_at_the_barrier_is_seen() {
     for size in SIZES {
@@ -66,7 +68,8 @@ fn an_owner_that_claims_at_the_barrier_is_seen() {
     }
 }
 
-/// A slab whose free slots are all held leaves its list: it is on one again when they are let go of.
+/// A slab whose free slots are all held leaves its list: it is on one again when they are let go
+/// of.
 #[test]
 fn a_slab_that_looks_full_while_it_is_held_comes_back() {
     for size in SIZES {
@@ -158,8 +161,8 @@ fn a_slab_that_becomes_empty_while_it_is_held_stays() {
     }
 }
 
-/// Blocks that others free while their neighbours are held, and blocks that are freed while the slots
-/// that others have freed before are held.
+/// Blocks that others free while their neighbours are held, and blocks that are freed while the
+/// slots that others have freed before are held.
 #[test]
 fn frees_by_others_while_slots_are_held_are_not_lost() {
     for size in SIZES {
@@ -275,8 +278,8 @@ fn one_thread_at_a_time_sweeps() {
     program.all_come_back(&live, ALMOST, freed);
 }
 
-/// An owner that is in the middle of something when slots have been let go of may still act on what it
-/// saw before: it is told to look again. One that is not is left alone.
+/// An owner that is in the middle of something when slots have been let go of may still act on what
+/// it saw before: the reclaimer tells it to check again. One that is not is left alone.
 #[test]
 fn an_owner_that_may_have_overlooked_something_is_told() {
     for busy in [false, true] {

@@ -1,6 +1,6 @@
 //! Sweeps: one thread gives back pages of all threads' slabs, whatever those are doing. What other
-//! threads do meanwhile is played at the barriers: one before anything, and for each batch of slabs one
-//! while slots are held and one when they are not any more.
+//! threads do meanwhile is played at the barriers: one before anything, and for each batch of slabs
+//! one while slots are held and one when they are not any more.
 //!
 //! | file | what |
 //! |---|---|

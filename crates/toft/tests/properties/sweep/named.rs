@@ -12,8 +12,9 @@ fn freed_amid(blocks: &[usize], live: &[usize]) -> usize {
     *half.find(|block| live.iter().all(|live| live.abs_diff(**block) > 16 << 10)).unwrap()
 }
 
-/// A thread that had found a slot live frees it a second time just after the reclaimer has taken note of
-/// the first free: named, once, whether its owner looks before the slot is let go of or not.
+/// A thread that had found a slot live frees it a second time just after the reclaimer has taken
+/// note of the first free: named, once, whether its owner looks before the slot is let go of or
+/// not.
 #[test]
 fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
     for size in [1024, 2048, 10_240].map(filling) {
@@ -46,7 +47,8 @@ fn a_slot_freed_twice_in_a_race_with_a_sweep_is_named() {
     }
 }
 
-/// A slot is freed a second time while it is held, or after its page went: named, whoever does it, once.
+/// A slot is freed a second time while it is held, or after its page went: named once, whichever
+/// thread does it.
 #[test]
 fn double_frees_of_held_slots_are_named() {
     for size in [1024, 2048, 10_240].map(filling) {
@@ -81,7 +83,8 @@ fn double_frees_of_held_slots_are_named() {
     }
 }
 
-/// A slot that was never handed out is held with its neighbours: a free of it is named for what it is.
+/// A slot that was never handed out is held with its neighbours: a free of it is named for what it
+/// is.
 #[test]
 fn a_held_slot_that_was_never_handed_out_is_named_so() {
     let program = Program::new(WARN);

@@ -1,4 +1,5 @@
-//! Two threads on a fake machine, one of which sweeps; and blocks of the other that are free in part.
+//! Two threads on a fake machine, one of which sweeps; and blocks of the other that are free in
+//! part.
 
 use crate::common::plain::{allocator, birth, filling, slot, with_slab};
 use crate::common::shadow::bytes_of;
@@ -100,7 +101,7 @@ impl Program {
         self.fake.at_barrier(|| true);
     }
 
-    /// Nothing is held, and whatever is free can be had again: so many blocks without a new slab.
+    /// Nothing is held, and whatever is free can be had again: `count` blocks without a new slab.
     pub fn all_come_back(&self, live: &[usize], size: usize, count: usize) {
         // The last few that others have freed into a full slab would have to wait for more of them.
         self.collect();
@@ -164,7 +165,7 @@ pub fn free_most(
 /// Of those that stay: one in each slab, so that none is empty.
 pub const ONE_EACH: usize = 0;
 
-/// Slots of the slab of a block that somebody may have.
+/// Slots of a block's slab that a program may have.
 pub fn slots_beside(program: &Program, address: usize) -> usize {
     with_slab(&program.allocator, address, |slab, _| {
         (0..slab.slots()).filter(|&slot| !slab.is_nobodys_slot(slot)).count()
@@ -176,7 +177,8 @@ pub fn slots_of(size: usize) -> usize {
     (if slot <= 1024 { 64 << 10 } else { 512 << 10 } / slot).min(256)
 }
 
-/// A slab of which nearly all is free, and some of that claimed by the owner. Says which blocks are live.
+/// A slab of which nearly all is free, and some of that claimed by the owner. Says which blocks are
+/// live.
 pub fn some_claimed(program: &Program, size: usize) -> Vec<usize> {
     let mut blocks = vec![program.filled(program.owner, size)];
     let rest = slots_beside(program, blocks[0]) - 1;

@@ -11,7 +11,8 @@ use toft::os::fake::{Fake, Machine};
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// Whatever other threads do at the barriers, and forks: every answer is right, nothing is lost.
+    /// Whatever other threads do at the barriers, and forks: every answer is right, nothing is
+    /// lost.
     #[test]
     fn sweeps_amid_everything(seed: u64, partitions in 0u32..3, script in scripts(160)) {
         let fake = Fake::new(Machine { seed, ..Machine::LARGE });
