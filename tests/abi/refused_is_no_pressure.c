@@ -1,5 +1,5 @@
-// A request that no system could meet, or that RLIMIT_AS or TOFT_LIMIT refuses, costs later calls
-// nothing: pairs of malloc and free that empty what they fill make no system call. Under real
+// A request that no system could meet, or that RLIMIT_AS or TOFT_LIMIT refuses, does not slow
+// later calls. Pairs of malloc and free that empty what they fill make no system call. Under real
 // pressure memory is given back at once, and once requests succeed again the pairs make no system
 // call either.
 // libc: skip glibc trims and maps as it likes

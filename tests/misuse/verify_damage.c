@@ -1,5 +1,5 @@
-// A stray write into the library's own tables, which nothing but a chance of one in millions can
-// make: toft_verify names what does not hold.
+// A stray write into the library's own tables, which nothing but a chance of one in millions
+// can make: toft_verify names what does not hold.
 // expect: signal ABRT
 // stderr: toft: damaged metadata: verify({slab}): not so: I3: remote but not live (small slab of {n}-byte slots, partition {n}; call site {addr})
 // libc: skip it has no such function

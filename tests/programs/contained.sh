@@ -1,7 +1,12 @@
 # The default filters of container runtimes: redis under load, and a program with threads that
-# executes others, each under one; a whole run has redis under all three. needs: gcc gcc needs:
-# python3 python3 needs: redis-server redis-server needs: redis-benchmark redis-tools needs:
-# redis-cli redis-tools probe: libseccomp-dev test -f /usr/include/seccomp.h timeout: 600
+# executes others, each under one; a whole run has redis under all three.
+# needs: gcc gcc
+# needs: python3 python3
+# needs: redis-server redis-server
+# needs: redis-benchmark redis-tools
+# needs: redis-cli redis-tools
+# probe: libseccomp-dev test -f /usr/include/seccomp.h
+# timeout: 600
 . "$PROGRAMS/lib/serve.sh"
 gcc -o under "$PROGRAMS/../seccomp/under.c" -lseccomp
 filter() { echo "$PROGRAMS/../seccomp/$1.calls"; }

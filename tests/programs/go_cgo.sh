@@ -1,6 +1,9 @@
 # A Go program that calls C is dynamic: its runtime looks for the auxiliary vector after the
-# environment, in every scope. needs: go golang-go needs: gcc gcc timeout: 600 One cache for all
-# allocators: the standard library is compiled once, by the first one, libc.
+# environment, in every scope.
+# needs: go golang-go
+# needs: gcc gcc
+# timeout: 600
+# One cache for all allocators: the standard library is compiled once, by the first one, libc.
 export GOCACHE="$PWD/../../go-cache" GOPATH="$PWD/path" GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=1
 cat >m.go <<'END'
 package main

@@ -1,6 +1,7 @@
 # A program that runs out of memory hears so, gives memory up, and goes on: under `ulimit -v` and,
 # on Toft, under its own limit. A control group's limit is not met by a program that stays below it.
-# needs: python3 python3 timeout: 300
+# needs: python3 python3
+# timeout: 300
 . "$PROGRAMS/lib/serve.sh"
 cat >t.py <<'P'
 def fill():

@@ -1,5 +1,6 @@
 # PHP with Debian's default extensions, which it opens with RTLD_DEEPBIND: each has the process's
-# malloc all the same, in the interpreter's own heap and without it. needs: php php-cli
+# malloc all the same, in the interpreter's own heap and without it.
+# needs: php php-cli
 php -r 'echo 1;'
 echo
 php -m

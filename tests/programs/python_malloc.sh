@@ -1,4 +1,4 @@
-# CPython with a separate malloc for every object.
+# CPython with every object a separate malloc.
 # needs: python3 python3
 export PYTHONMALLOC=malloc
 python3 "$PROGRAMS/python.py"

@@ -2,7 +2,7 @@
 #
 # The runner follows a script by events: a line into $EVENTS, then its answer from $ANSWERS. It
 # counts the processor time and memory of the server's processes between `begin` and `end`, and
-# inspects the idle server with the command `toft` at `idle`.
+# checks the idle server with the command `toft` at `idle`.
 
 library=${LD_PRELOAD:-}
 unset LD_PRELOAD
@@ -29,7 +29,7 @@ serve() {
     tell server $server
 }
 
-# A server that refuses to run as root runs as the user `nobody`.
+# A server that refuses to run as root runs as `nobody`.
 unprivileged=()
 if [ "$(id -u)" = 0 ]; then
     unprivileged=(setpriv --reuid=nobody --regid=nogroup --clear-groups)

@@ -192,7 +192,7 @@ mod tests {
         let contents = "- [A](a.md)\n- [Decisions](decisions/README.md)\n- [B](b.md)\n";
         let whole = with_folders(contents, place::root());
         let lines: Vec<&str> = whole.lines().collect();
-        assert!(lines[2].starts_with("  - [0001 ") && lines[2].ends_with(".md)"), "{whole}");
+        assert!(lines[2].starts_with("  - [0001: ") && lines[2].ends_with(".md)"), "{whole}");
         assert!(lines.len() > 40 && lines.last() == Some(&"- [B](b.md)"));
         assert_eq!(whole.matches("README.md").count(), 1);
     }

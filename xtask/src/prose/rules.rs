@@ -72,7 +72,7 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
 /// Returns true for a directive of a test program: one line, however long, that may quote messages.
 fn is_directive(kind: Kind, text: &str) -> bool {
     let is_one = |mark: &str| mark.ends_with(':') && mark != "SAFETY:";
-    kind == Kind::Slashes && item(text).is_some_and(is_one)
+    kind != Kind::Page && item(text).is_some_and(is_one)
 }
 
 /// A text with code and the targets of links taken out.
