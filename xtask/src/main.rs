@@ -126,7 +126,7 @@ enum Task {
     Peers,
     /// Write the figures of the README and of docs/speed.md, from a run that `toft bench --output`
     /// wrote; without a file, build the library and the peers and measure everything first, which
-    /// takes an hour
+    /// takes two hours
     Readme {
         /// The file that --output wrote
         run: Option<PathBuf>,

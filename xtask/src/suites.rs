@@ -264,12 +264,15 @@ pub fn run(names: &[String], install: bool, checks: Option<Checks>) -> Result<Ta
             Ok((tally, times))
         });
         (tally, times) = lane(&programs);
-        let (suites, more) =
-            beside.join().unwrap_or_else(|_| Err("the suites beside have panicked".into()))?;
-        tally.add(suites);
-        times.extend(more);
-        Ok::<(), String>(())
-    })?;
+        // What the programs came to stays.
+        match beside.join().unwrap_or_else(|_| Err("it has panicked".into())) {
+            Ok((suites, more)) => {
+                tally.add(suites);
+                times.extend(more);
+            }
+            Err(why) => tally.push(Suite::broken("beside", why)),
+        }
+    });
     println!("\n==> wall time: {}", slowest_first(times));
     Ok(tally)
 }
