@@ -15,7 +15,7 @@
 //! | 2 | `chunk`, `control` | the words of a chunk; the shapes of an experiment |
 //! | 1 | `shape` | what is fixed at compile time |
 //! | 0 | `space`, `table`, `word` | where memory is; bits for bins; how wide a word is |
-//! | 0 | `fault`, `routing`, `sanitizer` | faults; where free chunks go; what a tool is told |
+//! | 0 | `fault`, `routing`, `sanitizer` | faults; where free chunks go; calls of sanitizers |
 //!
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
 

@@ -40,9 +40,9 @@ pub struct Routing {
     /// `rest`. Only where `rest` is free, or where the chunk has grown twice in a row: another that
     /// joins it then touches no list.
     pub runs: bool,
-    /// Whether the compiler is told that what is sorted is unlikely to be small.
+    /// Whether the compiler assumes that what is sorted is unlikely to be small.
     pub unlikely: bool,
-    /// Whether the compiler is told to lay out a free so that the way of large chunks goes straight
+    /// Whether the compiler lays out a free so that the way of large chunks goes straight
     /// on.
     pub inverted: bool,
     /// The order within an exact bin, and within the list that is to be sorted.

@@ -1,4 +1,4 @@
-//! Working through all cases: on as many processors as there are, with a line that says how far it
+//! Working through all cases: on as many processors as there are, with a line that tells how far it
 //! is, until all is done or the time is up.
 //!
 //! Cases are taken in a scattered order, so that those that take long (an allocator that hangs
@@ -118,8 +118,8 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Says how far it is, to a terminal on one line that changes, elsewhere on one in ten seconds;
-    /// and at the end.
+    /// Prints the progress, to a terminal on one line that changes, elsewhere on one in ten
+    /// seconds; and at the end.
     fn tell(&self, (over, ended): &(Mutex<bool>, Condvar)) {
         let terminal = std::io::stderr().is_terminal();
         let pause = Duration::from_secs(if terminal { 1 } else { 10 });

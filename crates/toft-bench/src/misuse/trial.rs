@@ -13,9 +13,9 @@ use std::mem::discriminant;
 use std::process::Command;
 use std::time::Duration;
 
-/// So many runs of a case that came to the same verdict stand for those that are left of it. What
-/// comes in one run of four is missed by ten in one case of eighteen. The builds of Toft are held
-/// to numbers of runs, and get them all.
+/// This number of runs of a case that had the same verdict stand for those that are left of it.
+/// What comes in one run of four is missed by ten in one case of eighteen. The builds of Toft are
+/// held to numbers of runs, and get them all.
 pub const ALIKE: usize = 10;
 
 /// What a case came to on a peer.

@@ -9,7 +9,7 @@
 //! machines it advances in steps of 10 ns; then so do these percentiles, and only the means tell
 //! smaller differences.) What two readings cost is part of every sample, is the same on all peers,
 //! and is measured on intervals with nothing in them. `clock_ns` is their median and
-//! `clock_mean_ns` their mean, and `clock_p9999_ns` says how much of the tail is the machine's.
+//! `clock_mean_ns` their mean, and `clock_p9999_ns` is the part of the tail that is the machine's.
 //!
 //! With `bursts=N`, N other threads allocate and free bursts of other sizes as long as this lasts,
 //! each size only now and then, so that there is always idle memory that is being returned.

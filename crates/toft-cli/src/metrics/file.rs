@@ -27,7 +27,7 @@ pub fn write(
         return Ok(());
     };
     say(&format!(
-        "writing {} every {} s until the process ends",
+        "writing {} every {} s, until the process ends or an interrupt comes",
         path.display(),
         every.as_secs_f64()
     ));

@@ -10,8 +10,7 @@ use toft_profile::format::units::bytes;
 use super::perf_map::PerfMap;
 use crate::symbols::{Found, Symbols};
 
-/// The part of live memory, one in so many, from which on it is worth a note that libraries have
-/// it.
+/// If libraries have more than one part in this number of the live memory, a note says so.
 const SHARED_LEAST: u64 = 20;
 
 /// Finds names, and keeps what it has read.
