@@ -238,7 +238,7 @@ pub fn run(all: bool) -> Tally {
     let mut tally = Tally::default();
     for check in CHECKS.iter().filter(|check| all || check.quick) {
         if let Some(missing) = check.needs.iter().find(|need| !had(**need)) {
-            step::say(&format!("\n==> {}: left out, there is no {}", check.title, name(*missing)));
+            println!("\n==> {}: left out, there is no {}", check.title, name(*missing));
             tally.push(Suite { name: check.title.into(), ignored: 1, ..Suite::default() });
             continue;
         }

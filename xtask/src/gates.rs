@@ -35,17 +35,17 @@ pub fn run() -> Result<Tally, String> {
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
     // The fuzzer's short run is a test of the core; its long one, with nightly Rust, must build.
     check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &[]);
-    step::say("\n==> prose");
+    println!("\n==> prose");
     match prose::check(&[]) {
-        Ok(0) => step::say("==> prose: no findings"),
+        Ok(0) => println!("==> prose: no findings"),
         Ok(count) => tally.push(Suite::broken("prose", format!("{count} findings"))),
         Err(error) => tally.push(Suite::broken("prose", error)),
     }
-    step::say("\n==> licences");
+    println!("\n==> licences");
     match licences::check() {
-        Ok(count) => step::say(&format!("==> licences: {count} packages, all allowed")),
+        Ok(count) => println!("==> licences: {count} packages, all allowed"),
         Err(error) => {
-            step::say(&error);
+            println!("{error}");
             tally.push(Suite::broken("licences", error));
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::install::{self, Place};
 use crate::tally::{Suite, Tally};
-use crate::{place, step};
+use crate::place;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +18,7 @@ pub fn run() -> Tally {
     let folder = place::target_dir().join("linking");
     let prefix = folder.join("prefix");
     let _ = std::fs::remove_dir_all(&folder);
-    step::say("\n==> linking: the libraries");
+    println!("\n==> linking: the libraries");
     if let Err(why) = install::main(&Place::of_libraries(&prefix)) {
         tally.push(Suite::broken("linking: the libraries", why));
         return tally;
@@ -26,9 +26,9 @@ pub fn run() -> Tally {
     let tools: [(&str, Way); 3] = [("cmake", cmake), ("meson", meson), ("pkg-config", pkg_config)];
     for (tool, build) in tools {
         let title = format!("linking: {tool}");
-        step::say(&format!("\n==> {title}"));
+        println!("\n==> {title}");
         if Command::new(tool).arg("--version").output().is_err() {
-            step::say(&format!("==> {title}: left out, there is no {tool}"));
+            println!("==> {title}: left out, there is no {tool}");
             tally.push(Suite { name: title, ignored: 1, ..Suite::default() });
             continue;
         }
@@ -43,7 +43,7 @@ pub fn run() -> Tally {
         tally.push(match done {
             Ok(()) => Suite { name: title, passed: 8, ..Suite::default() },
             Err(why) => {
-                step::say(&format!("==> {title}: {why}"));
+                println!("==> {title}: {why}");
                 Suite::broken(&title, why)
             }
         });

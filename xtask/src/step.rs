@@ -4,7 +4,6 @@
 use crate::tally::{Reader, Suite};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::LazyLock;
@@ -13,23 +12,6 @@ use std::time::{Duration, Instant};
 
 /// How long output may still come from what a command has left running.
 const GRACE: Duration = Duration::from_secs(5);
-
-thread_local! {
-    /// What each line begins with that a step of this thread prints.
-    static LABEL: Cell<&'static str> = const { Cell::new("") };
-}
-
-/// Has all lines of this thread begin so: another thread prints, too.
-pub fn label_lines(label: &'static str) {
-    LABEL.set(label);
-}
-
-/// Prints a line, or several, with this thread's label.
-pub fn say(text: &str) {
-    let label = LABEL.get();
-    let lines: Vec<_> = text.lines().map(|line| format!("{label}{line}")).collect();
-    println!("{}", lines.join("\n"));
-}
 
 /// How long all steps of this process may take together: what hangs ends, however many steps it is.
 const ALL: Duration = Duration::from_secs(60 * 85);
@@ -45,12 +27,12 @@ fn allowance(limit: Duration, gone: Duration) -> Duration {
 
 /// Runs a command and shows its output; gives the suites that it ran.
 pub fn run(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
-    say(&format!("\n==> {title}"));
+    println!("\n==> {title}");
     let limit = allowance(limit, BEGAN.elapsed());
     let started = Instant::now();
     let mut reader = Reader::new(title);
     let wrong = match stream(command, limit, |line| {
-        say(line);
+        println!("{line}");
         reader.line(line);
     }) {
         Ok(None) => None,
@@ -58,7 +40,7 @@ pub fn run(title: &str, command: &mut Command, limit: Duration) -> Vec<Suite> {
         Err(error) => Some(format!("{:?}: {error}", command.get_program())),
     };
     let how = wrong.as_deref().unwrap_or("done");
-    say(&format!("==> {title}: {how}, {} s", started.elapsed().as_secs()));
+    println!("==> {title}: {how}, {} s", started.elapsed().as_secs());
     reader.end(wrong)
 }
 

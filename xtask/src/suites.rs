@@ -17,17 +17,6 @@ struct Plan {
     by_name: bool,
     /// The target that rustup must have. Without it the suite is left out.
     target: Option<&'static str>,
-    lane: Lane,
-}
-
-/// Suites of two lanes run at the same time, those of one in turn: most tests of whole programs
-/// wait, and most of the others compile.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    /// Tests of the command and of whole programs.
-    Programs,
-    /// Everything else.
-    Beside,
 }
 
 impl Plan {
@@ -36,11 +25,7 @@ impl Plan {
         minutes: u64,
         command: fn() -> Result<Command, String>,
     ) -> Plan {
-        Plan { name, minutes, command, by_name: false, target: None, lane: Lane::Programs }
-    }
-
-    const fn beside(self) -> Plan {
-        Plan { lane: Lane::Beside, ..self }
+        Plan { name, minutes, command, by_name: false, target: None }
     }
 
     const fn on(self, target: &'static str) -> Plan {
@@ -63,12 +48,12 @@ const PLANS: &[Plan] = &[
     Plan::new("whole", 60, whole),
     Plan::new("hardened", 45, hardened),
     Plan::new("real", 60, real),
-    Plan::new("hardened-core", 60, hardened_core).beside(),
-    Plan::new("loom", 60, loom).beside(),
-    Plan::new("musl", 45, musl).on(MUSL).beside(),
+    Plan::new("hardened-core", 60, hardened_core),
+    Plan::new("loom", 60, loom),
+    Plan::new("musl", 45, musl).on(MUSL),
     Plan { by_name: true, ..Plan::new("musl-all", 60, musl_all).on(MUSL) },
     Plan { by_name: true, ..Plan::new("musl-hardened", 60, musl_hardened).on(MUSL) },
-    Plan::new("aarch64", 45, aarch64).on(AARCH64).beside(),
+    Plan::new("aarch64", 45, aarch64).on(AARCH64),
     Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
@@ -233,11 +218,8 @@ fn loom() -> Result<Command, String> {
     Ok(cargo)
 }
 
-/// What runs beside the suites of programs, before the other suites.
-pub type Checks = fn() -> Result<Tally, String>;
-
-/// Runs the suites of these names, or all, and the checks beside them.
-pub fn run(names: &[String], install: bool, checks: Option<Checks>) -> Result<Tally, String> {
+/// Runs the suites of these names, or all.
+pub fn run(names: &[String], install: bool) -> Result<Tally, String> {
     let known = |name: &String| PLANS.iter().any(|plan| plan.name == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = PLANS.iter().map(|plan| plan.name).collect();
@@ -245,48 +227,12 @@ pub fn run(names: &[String], install: bool, checks: Option<Checks>) -> Result<Ta
     }
     let chosen: Vec<&Plan> = PLANS.iter().filter(|plan| is_chosen(plan, names)).collect();
     let complete = packages::prepare(packages::TESTS, install)?;
-    let several = chosen.len() > 1 || checks.is_some();
-    let carried = if several { carried::build()? } else { Vec::new() };
-    let (programs, beside): (Vec<_>, Vec<_>) =
-        chosen.into_iter().partition(|plan| plan.lane == Lane::Programs);
-    let one = programs.is_empty() || (beside.is_empty() && checks.is_none());
-    let lane = |plans: &[&Plan]| run_in_turn(plans, complete, &carried);
+    let carried = if chosen.len() > 1 { carried::build()? } else { Vec::new() };
     let (mut tally, mut times) = (Tally::default(), Vec::new());
-    std::thread::scope(|scope| {
-        let beside = scope.spawn(|| -> Result<(Tally, Times), String> {
-            step::label_lines(if one { "" } else { "beside | " });
-            let began = Instant::now();
-            let mut tally = checks.map_or_else(|| Ok(Tally::default()), |checks| checks())?;
-            let mut times = Vec::from_iter(checks.map(|_| ("checks", began.elapsed())));
-            let (suites, more) = lane(&beside);
-            tally.add(suites);
-            times.extend(more);
-            Ok((tally, times))
-        });
-        (tally, times) = lane(&programs);
-        // What the programs came to stays.
-        match beside.join().unwrap_or_else(|_| Err("it has panicked".into())) {
-            Ok((suites, more)) => {
-                tally.add(suites);
-                times.extend(more);
-            }
-            Err(why) => tally.push(Suite::broken("beside", why)),
-        }
-    });
-    println!("\n==> wall time: {}", slowest_first(times));
-    Ok(tally)
-}
-
-/// Names of suites, and how long they took.
-type Times = Vec<(&'static str, Duration)>;
-
-fn run_in_turn(plans: &[&Plan], complete: bool, carried: &carried::Carried) -> (Tally, Times) {
-    let mut tally = Tally::default();
-    let mut times = Times::new();
-    for plan in plans {
+    for plan in chosen {
         let began = Instant::now();
         if let Some(missing) = plan.missing() {
-            step::say(&format!("\n==> {}: left out, there is no {missing}", plan.name));
+            println!("\n==> {}: left out, there is no {missing}", plan.name);
             tally.push(Suite { name: plan.name.into(), ignored: 1, ..Suite::default() });
             continue;
         }
@@ -312,7 +258,8 @@ fn run_in_turn(plans: &[&Plan], complete: bool, carried: &carried::Carried) -> (
         }
         times.push((plan.name, began.elapsed()));
     }
-    (tally, times)
+    println!("\n==> wall time: {}", slowest_first(times));
+    Ok(tally)
 }
 
 /// Returns true if a suite is named, or if none is and it does not wait to be named.
@@ -321,7 +268,7 @@ fn is_chosen(plan: &Plan, names: &[String]) -> bool {
 }
 
 /// Names and seconds of suites.
-fn slowest_first(mut times: Times) -> String {
+fn slowest_first(mut times: Vec<(&str, Duration)>) -> String {
     times.sort_by_key(|&(_, time)| std::cmp::Reverse(time));
     let each = times.iter().map(|(name, time)| format!("{name} {} s", time.as_secs()));
     each.collect::<Vec<_>>().join(", ")
@@ -370,7 +317,7 @@ mod tests {
 
     #[test]
     fn names_that_do_not_exist_are_told() {
-        let told = run(&["loom".into(), "lomo".into()], false, None);
+        let told = run(&["loom".into(), "lomo".into()], false);
         assert!(told.unwrap_err().contains("lomo"));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::arena::{Need, had, name};
 use crate::tally::{Suite, Tally};
-use crate::{place, step};
+use crate::place;
 
 /// One of each kind: another C library, another width, other systems.
 const REFUSED: [&str; 4] = [
@@ -18,16 +18,16 @@ pub fn run() -> Tally {
     let mut tally = Tally::default();
     for target in REFUSED {
         let title = format!("refused: {target}");
-        step::say(&format!("\n==> {title}"));
+        println!("\n==> {title}");
         let need = Need::Target(target);
         let suite = if !had(need) {
-            step::say(&format!("==> {title}: left out, there is no {}", name(need)));
+            println!("==> {title}: left out, there is no {}", name(need));
             Suite { name: title, ignored: 1, ..Suite::default() }
         } else {
             match refused(target) {
                 Ok(()) => Suite { name: title, passed: 1, ..Suite::default() },
                 Err(why) => {
-                    step::say(&format!("==> {title}: {why}"));
+                    println!("==> {title}: {why}");
                     Suite::broken(&title, why)
                 }
             }

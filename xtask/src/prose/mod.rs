@@ -8,7 +8,7 @@
 mod rules;
 mod text;
 
-use crate::{place, step};
+use crate::place;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -41,7 +41,7 @@ pub fn check(paths: &[PathBuf]) -> Result<usize, String> {
         // A file that git lists and that is deleted, or one that is no text.
         let Ok(text) = std::fs::read_to_string(&whole) else { continue };
         for finding in rules::check(&path, &text) {
-            step::say(&format!("{}:{finding}", path.display()));
+            println!("{}:{finding}", path.display());
             count += 1;
         }
     }
