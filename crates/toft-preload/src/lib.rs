@@ -41,10 +41,7 @@ mod redirect;
 mod token;
 mod zones;
 
-#[cfg(not(feature = "experiment-parallel"))]
 use toft_core::entry::doors as process;
-#[cfg(feature = "experiment-parallel")]
-use toft_core::entry::parallel as process;
 
 /// Nothing here panics; a symbol of this must exist all the same.
 #[cfg(panic = "abort")]

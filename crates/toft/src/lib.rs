@@ -23,8 +23,7 @@
 //! | 1 | `os` | the only system calls |
 //! | 0 | `sync`, `options` | atomics; the table of options |
 //!
-//! `experiment.rs` lists what a build for an experiment leaves out; an ordinary one leaves out
-//! nothing. `policy.rs` lists what the hardened build does more, and `keyed.rs` makes unpredictable
+//! `policy.rs` lists what the hardened build does more, and `keyed.rs` makes unpredictable
 //! numbers for it and for the handles of zones.
 //!
 //! Use it from Rust as [`Toft`]; from C as the preload library of the crate `toft-preload`.
@@ -56,7 +55,6 @@ cfg_if! {
         #[cfg(test)]
         extern crate std;
 
-        pub mod experiment;
         pub mod policy;
         pub mod sync;
 

@@ -1,5 +1,5 @@
 //! The folders of `src` are layers: one uses only those with a lower number, and `options`, `sync`,
-//! `stats`, `keyed.rs` and the constants of `experiment.rs` and `policy.rs`, which all may use.
+//! `stats`, `keyed.rs` and the constants of `policy.rs`, which all may use.
 //! `stats` reads everything.
 
 use std::path::Path;
@@ -26,7 +26,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("sync", 0),
 ];
 /// Everyone may use these.
-const COMMON: &[&str] = &["stats", "options", "sync", "experiment", "policy", "keyed"];
+const COMMON: &[&str] = &["stats", "options", "sync", "policy", "keyed"];
 
 fn layer(folder: &str) -> Option<u32> {
     LAYERS.iter().find(|(name, _)| *name == folder).map(|&(_, layer)| layer)

@@ -3,7 +3,6 @@
 use super::allocator::Found;
 use super::replaced::delete_by_program;
 use super::{Allocator, Call};
-use crate::experiment::VALIDATE;
 use crate::large::{Block, BlockState};
 use crate::os::Os;
 use crate::os::seccomp::Calls;
@@ -67,7 +66,7 @@ impl<O: Os> Allocator<O> {
         call: Call,
     ) -> bool {
         let Some(slab) = plots.slab_at(address) else { return false };
-        let Some(slot) = slab.slot_to_free::<TIER>(Tier::of(TIER).offset(address)) else {
+        let Some(slot) = slab.slot_at::<TIER>(Tier::of(TIER).offset(address)) else {
             return false;
         };
         self.free_slot::<TIER>(heap(), slab, slot, address, call);
@@ -136,10 +135,10 @@ impl<O: Os> Allocator<O> {
         }
         // A wild pointer may point into a slab that its owner is just opening. Then the slot was
         // found from incomplete numbers.
-        if VALIDATE && !slab.has_slot_at(slot, address) {
+        if !slab.has_slot_at(slot, address) {
             return self.misused(call, address);
         }
-        if VALIDATE && !slab.is_plainly_live(slot) {
+        if !slab.is_plainly_live(slot) {
             return self.free_not_live(slab, slot, address, call);
         }
         if self.watchful {
@@ -158,7 +157,7 @@ impl<O: Os> Allocator<O> {
     }
 
     fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
-        if VALIDATE && slab.is_remote(slot) {
+        if slab.is_remote(slot) {
             return self.freed_twice(slab, slot, call);
         }
         match slab.put(slot) {

@@ -33,8 +33,6 @@ mod malloc;
 mod misuse;
 mod nothing;
 mod orphans;
-#[cfg(feature = "experiment-parallel")]
-pub mod parallel;
 mod part;
 pub mod process;
 mod profile;

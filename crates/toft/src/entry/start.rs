@@ -169,8 +169,6 @@ unsafe extern "C" fn forked() {
                 mine.set_thread(process::own_thread());
             }
         });
-        #[cfg(feature = "experiment-parallel")]
-        super::parallel::after_fork_in_child();
     }
 }
 

@@ -171,7 +171,6 @@ impl<O: Os> Allocator<O> {
         }
         self.discard(&mut release, pieces.get_mut(..count), swept);
         self.finish(turn, first..BATCH, &pieces);
-        release.close();
     }
 
     fn discard(&self, release: &mut Release, pieces: Option<&mut [Piece]>, swept: &mut Swept) {

@@ -5,8 +5,6 @@ use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
     parse_file, parse_flag, parse_names, parse_number, parse_share, parse_size, parse_word,
 };
-#[cfg(feature = "experiment-parallel")]
-use super::table::ARENAS_MAX;
 use super::table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, GUARDED_SLOTS_MAX, HUGE, LEAKS,
     ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
@@ -104,9 +102,6 @@ pub struct Options {
     pub probe_interval: usize,
     /// Whether to write statistics at exit.
     pub stats: bool,
-    /// Number of arenas.
-    #[cfg(feature = "experiment-parallel")]
-    pub arenas: usize,
 }
 
 impl Options {
@@ -152,8 +147,6 @@ impl Options {
         sample: 0,
         probe_interval: 512 << 10,
         stats: false,
-        #[cfg(feature = "experiment-parallel")]
-        arenas: 4,
     };
 
     /// Whether each call site has a separate partition.
@@ -382,11 +375,6 @@ impl Options {
             },
             "TOFT_PROBE_INTERVAL" => match parse_size(value) {
                 Some(bytes @ 1..) => self.probe_interval = bytes,
-                _ => return bad,
-            },
-            #[cfg(feature = "experiment-parallel")]
-            "TOFT_EXPERIMENT_ARENAS" => match parse_number(value) {
-                Some(n) if (1..=ARENAS_MAX).contains(&n) => self.arenas = n,
                 _ => return bad,
             },
             _ => match parse_flag(value) {

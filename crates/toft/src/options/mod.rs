@@ -15,8 +15,6 @@ pub use parse::{
     FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_names, parse_number,
     parse_share, parse_size, parse_word,
 };
-#[cfg(feature = "experiment-parallel")]
-pub use table::ARENAS_MAX;
 pub use table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, Entry, GUARDED_MAX, GUARDED_SLOTS_MAX, Kind,
     PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, SIGNAL_MAX, TABLE, VERIFY_MAX,

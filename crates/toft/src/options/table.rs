@@ -45,9 +45,6 @@ pub(super) const SITES: &[&str] = &["auto", "hash", "exact"];
 pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
 pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
 
-/// Most arenas that may be asked for.
-#[cfg(feature = "experiment-parallel")]
-pub const ARENAS_MAX: usize = 16;
 
 /// What an option's value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,12 +311,5 @@ pub const TABLE: &[Entry] = &[
         default: "0",
         kind: Kind::Flag,
         doc: "write statistics at exit, to the report descriptor or to stderr",
-    },
-    #[cfg(feature = "experiment-parallel")]
-    Entry {
-        name: "TOFT_EXPERIMENT_ARENAS",
-        default: "4",
-        kind: Kind::Number(1, ARENAS_MAX),
-        doc: "arenas that threads are dealt out to in turn",
     },
 ];

@@ -53,8 +53,6 @@ const EXAMPLES: &[&str] = &[
     "TOFT_PROFILE_GROWTH=1g",
     "TOFT_PROBE_INTERVAL=4k",
     "TOFT_STATS=1",
-    #[cfg(feature = "experiment-parallel")]
-    "TOFT_EXPERIMENT_ARENAS=1",
     "TOFT_DANGLING=1",
     "TOFT_DANGLING=2",
     "TOFT_UNINIT=1",
@@ -191,8 +189,6 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_GUARDED=-1",
         "TOFT_GUARDED_SLOTS=0",
         "TOFT_REPORT_FILE=",
-        #[cfg(feature = "experiment-parallel")]
-        "TOFT_EXPERIMENT_ARENAS=17",
     ] {
         let problem = options.take(text.as_bytes());
         assert!(matches!(problem, Err(Problem::BadValue(_))), "{text}");

@@ -7,8 +7,6 @@
 
 mod cgroup;
 pub mod filter;
-#[cfg(feature = "experiment-parallel")]
-pub mod futex;
 mod huge;
 pub mod keys;
 mod linux;

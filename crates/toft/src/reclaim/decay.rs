@@ -38,7 +38,6 @@ impl Pool {
             }
         });
         self.clean_batch(os, &mut way, filter, &batch);
-        way.close();
     }
 
     /// Gives the pages of slabs back that were kept. A thread that a fork stops here loses their

@@ -6,7 +6,6 @@
 //! for one key in forty (decision 0008).
 
 use crate::bin::ROW_WORDS;
-use crate::experiment::PARTITION;
 
 /// Low bits of the second product that are not used: they depend on few bits of the site.
 const SHIFT: u32 = 38;
@@ -36,9 +35,6 @@ impl SiteHash {
     /// Index of the first bin of the site's row.
     #[inline(always)]
     pub fn row(&self, site: usize) -> usize {
-        if !PARTITION {
-            return 0;
-        }
         let product = (site as u64).wrapping_mul(self.key);
         (product.wrapping_mul(product >> 32) >> SHIFT & self.mask) as usize
     }

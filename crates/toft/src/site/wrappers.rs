@@ -13,7 +13,6 @@
 //! Records are only ever added; one that is zero is not written yet. Two threads may both read a
 //! file: its records are there twice then, and that is all.
 
-use crate::experiment::UNWIND_TABLES;
 use crate::options::Names;
 use crate::os::Os;
 use crate::region::{Carve, STEP};
@@ -278,7 +277,7 @@ impl Wrappers {
 
 /// The code of a frame; `None` where there is none, or it is none that can be looked through.
 pub fn code_of_frame(frame: Option<Frame>) -> Option<usize> {
-    let frame = frame.filter(|_| UNWIND_TABLES)?;
+    let frame = frame?;
     let bytes = match frame.base {
         Base::AboveFrame(16) if frame.pointer == Pointer::Below(16) => return Some(BY_FRAME),
         Base::AboveFrame(_) => return None,

@@ -5,7 +5,6 @@ use super::SMALL_MAX;
 use super::slab::{GROUP_SLOTS, GROUPS, PENDING, SLOTS_MAX, Slab};
 use super::slots::valid_bits;
 use super::states::{DIRTY, LEFT, LIVE};
-use crate::experiment::{CLAIM_MAX, VALIDATE};
 #[cfg(not(loom))]
 use crate::os::probes::wants_allocations;
 use crate::policy::RANDOM_ORDER;
@@ -141,7 +140,7 @@ impl Slab {
         debug_assert!(slot < SLOTS_MAX);
         let state = self.state_of(slot);
         // SAFETY: (1) only the owner writes states, and the caller is the owner.
-        if VALIDATE && unsafe { state.settled() } != LEFT {
+        if unsafe { state.settled() } != LEFT {
             return Put::NotLive;
         }
         state.store(DIRTY, Relaxed);
@@ -162,7 +161,7 @@ impl Slab {
     #[inline(always)]
     pub fn refill(&self, random: u64, first: impl FnOnce(usize)) -> bool {
         debug_assert_eq!(self.claimed(), 0);
-        let found = if !VALIDATE || self.owner.load(Relaxed) & PENDING == 0 {
+        let found = if self.owner.load(Relaxed) & PENDING == 0 {
             self.next_free(random)
         } else {
             self.next_free_and_not_remote()
@@ -172,9 +171,6 @@ impl Slab {
         let mut claim = free;
         if (self.fresh.load(Relaxed) as usize) < self.slots() {
             claim = self.claim_less(group, free, size);
-        }
-        if CLAIM_MAX < GROUP_SLOTS as u32 {
-            claim = lowest(claim, CLAIM_MAX);
         }
         if size > SMALL_MAX {
             self.claim_zero.store(claim & !self.soiled_bits(group), Relaxed);
@@ -301,32 +297,5 @@ impl Slab {
             self.is_not_counted();
             self.claim.store(0, Relaxed);
         }
-    }
-}
-
-/// The lowest `count` bits that are set, of 1 to 63: quick where they are neighbours, or few.
-fn lowest(bits: u64, count: u32) -> u64 {
-    let run = (u64::MAX >> (64 - count)).wrapping_shl(bits.trailing_zeros());
-    if bits & run == run {
-        return run;
-    }
-    if bits.count_ones() <= count {
-        return bits;
-    }
-    let rest = (0..count).fold(bits, |rest, _| rest & rest.wrapping_sub(1));
-    bits & !rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lowest_bits_are_those_and_no_more() {
-        assert_eq!(lowest(0b1011_0100, 3), 0b0011_0100);
-        assert_eq!(lowest(0b1011_0100, 1), 0b0000_0100);
-        assert_eq!((lowest(0b101, 4), lowest(0, 4), lowest(1 << 63, 4)), (0b101, 0, 1 << 63));
-        assert_eq!((lowest(u64::MAX, 32), lowest(u64::MAX << 9, 2)), (u64::MAX >> 32, 3 << 9));
-        assert_eq!(lowest(0x5555 << 40, 8), 0x5555 << 40);
     }
 }

@@ -2,8 +2,6 @@
 
 mod aside;
 mod asked;
-#[cfg(feature = "experiment-parallel")]
-mod cached;
 mod check;
 mod claim;
 mod class;

@@ -3,7 +3,6 @@
 use super::Spent;
 use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, LEFT, LIVE, REMOTE_CLEAN, TOLD_BIT, ZERO_CLEAN};
-use crate::experiment::VALIDATE;
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -41,7 +40,7 @@ impl Slab {
         let bit = 1u64 << (slot % GROUP_SLOTS);
         // remote bit: pairs with `collect`, so that the owner sees what the freer did before.
         let before = self.remote_word(slot / GROUP_SLOTS).fetch_or(bit, SeqCst);
-        !VALIDATE || before & bit == 0
+        before & bit == 0
     }
 
     /// Whether another thread has freed this slot.
@@ -65,7 +64,7 @@ impl Slab {
                 let state = self.state_of(slot).load(Relaxed);
                 if state == REMOTE_CLEAN {
                     self.state_of(slot).store(ZERO_CLEAN, Release);
-                } else if !VALIDATE || state == LEFT {
+                } else if state == LEFT {
                     self.state_of(slot).store(DIRTY, Release);
                 } else {
                     bad(slot);

@@ -3,7 +3,6 @@
 use super::slab::{GROUP_SLOTS, GROUPS, SLOTS_MAX, Slab};
 use super::states::{DIRTY_FRESH, HELD, LIVE, TOLD, ZERO_FRESH, free_state};
 use super::{Tier, TierNumber};
-use crate::experiment::VALIDATE;
 use crate::sync::{AtomicU8, Ordering, Settled};
 use Ordering::{Acquire, Relaxed};
 
@@ -34,16 +33,6 @@ impl Slab {
         let slots = unsafe { self.slots.settled() };
         let slot = self.slot_number::<TIER>(offset);
         (slot < slots).then_some(slot as usize)
-    }
-
-    /// As `slot_at`, for free: which does not look where it believes its caller.
-    #[inline(always)]
-    pub fn slot_to_free<const TIER: TierNumber>(&self, offset: usize) -> Option<usize> {
-        if VALIDATE {
-            self.slot_at::<TIER>(offset)
-        } else {
-            Some(self.slot_number::<TIER>(offset) as usize)
-        }
     }
 
     /// The number of the slot at an offset; something beyond the slots where none begins.

@@ -125,10 +125,6 @@ pub fn write_json<O: Os>(
     if let Some(resident) = resident {
         write_resident(&mut w, resident);
     }
-    #[cfg(feature = "experiment-parallel")]
-    crate::entry::parallel::for_each_count(allocator, |name, value| {
-        w.field(name, value);
-    });
     w.text(",\"sites\":[");
     let sites = collect(allocator);
     for (i, site) in sites.sites.iter().take(sites.len).enumerate() {

@@ -28,7 +28,7 @@ impl<O: Os> Allocator<O> {
         // Slots that share memory with others cannot be told from what was written after a free;
         // and where slabs share pages, walls would move.
         let compact = options.compact && !HARDENED;
-        let partitions = crate::experiment::partitions(options.partitions_there_are());
+        let partitions = options.partitions_there_are();
         let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
         let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
         let options = Options { partitions, sites, compact, ..options };

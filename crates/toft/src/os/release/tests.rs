@@ -1,7 +1,7 @@
 //! Every method on real memory.
 
 use super::super::filter::Filter;
-use super::super::{Linux, Os, process};
+use super::super::{Linux, Os};
 use super::*;
 use crate::os::seccomp::Calls;
 use proptest::prelude::*;
@@ -15,10 +15,23 @@ struct Area {
     len: usize,
 }
 
+fn map(bytes: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory, where the kernel likes.
+    let start = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    start.expose_provenance()
+}
+
+fn unmap(address: usize, bytes: usize) {
+    // SAFETY: memory of `map`, which its test does not use any more.
+    unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(address), bytes) };
+}
+
 impl Area {
     fn of(pages: usize) -> Area {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        Area { start: kernel::map(pages * PAGE, flags, -1, 0).unwrap(), len: pages * PAGE }
+        Area { start: map(pages * PAGE), len: pages * PAGE }
     }
 
     fn at(&self, page: usize) -> usize {
@@ -50,13 +63,13 @@ impl Area {
 
     /// A page that is not there any more. Only where no other thread may get it.
     fn unmap(&self, page: usize) {
-        kernel::unmap(self.at(page), PAGE);
+        unmap(self.at(page), PAGE);
     }
 }
 
 impl Drop for Area {
     fn drop(&mut self) {
-        kernel::unmap(self.start, self.len);
+        unmap(self.start, self.len);
     }
 }
 
@@ -66,40 +79,34 @@ fn filter() -> Filter {
     filter
 }
 
-/// The methods that work here; says why of the others.
-fn methods(permit: Option<&Permit<'_>>) -> Vec<Method> {
-    let Some(permit) = permit else {
-        std::eprintln!("only madvise is tested: this process runs under a filter of system calls");
-        return [Method::Plain].to_vec();
-    };
-    let mut working = Method::ALL.to_vec();
-    working.retain(|&method| match probe(method, PAGE, permit) {
-        Ok(()) => true,
-        Err(why) => {
-            std::eprintln!("{} is not tested: {why:?}", method.name());
-            false
-        }
-    });
-    working
-}
-
-/// Runs a test once for each method.
+/// Runs a test once for each method that may be used here.
 fn each_method(mut test: impl FnMut(Method, &mut dyn FnMut(&mut [Piece]) -> Method)) {
     let filter = filter();
     let os = Linux::detect();
     let permit = filter.permit(&os, Calls::NONE, false);
-    for method in methods(permit.as_ref()) {
-        let mut release = Release::by(method);
-        // What it maps for itself must not fill a hole of the test's.
-        // SAFETY: (1) nothing is named.
-        unsafe { os.discard_all(&mut release, &mut [], permit.as_ref()) };
+    if permit.is_none() {
+        std::eprintln!("only madvise is tested: this process runs under a filter of system calls");
+    } else if !has_vector() {
+        std::eprintln!("only madvise is tested: the kernel refuses the other way");
+    }
+    for method in [Method::Plain, Method::Vector] {
+        if method == Method::Vector && (permit.is_none() || !has_vector()) {
+            continue;
+        }
+        let mut release = Release { method };
         test(method, &mut |pieces| {
             // SAFETY: (1) the test's own memory, or nothing.
             unsafe { os.discard_all(&mut release, pieces, permit.as_ref()) };
-            release.method()
+            release.method
         });
-        release.close();
     }
+}
+
+/// Whether the kernel knows `process_madvise` for memory that has to be zero.
+fn has_vector() -> bool {
+    let area = Area::of(1);
+    // SAFETY: (1) (2) the test's own memory.
+    unsafe { vector::discard_all(PAGE, &mut [area.piece(0, 1)]) }.is_ok()
 }
 
 /// Runs `test` in the child of a fork, which has no other thread.
@@ -117,14 +124,6 @@ fn in_child(test: impl FnOnce() -> bool) {
         assert_eq!(libc::waitpid(child, &mut status, 0), child);
         assert_eq!(status, 0, "in the child");
     }
-}
-
-#[test]
-fn at_least_madvise_works() {
-    assert!(
-        methods(filter().permit(&Linux::detect(), Calls::NONE, false).as_ref())
-            .contains(&Method::Plain)
-    );
 }
 
 proptest! {
@@ -245,27 +244,19 @@ fn an_old_answer_does_not_count() {
 }
 
 #[test]
-fn without_a_permit_no_ring_is_made() {
-    let area = Area::of(1);
-    area.soil();
-    let mut release = Release::by(Method::Ring);
-    let mut pieces = [area.piece(0, 1)];
-    // SAFETY: (1) (2) the test's own memory.
-    unsafe { release.discard_all(PAGE, &mut pieces, None) };
-    assert!(pieces[0].done && area.is_zero(0));
-    assert!(!release.ring.is_there());
-    assert_eq!(release.method(), Method::Ring, "there may be a permit the next time");
-}
-
-/// Calls `test` with a ring and a permit, where io_uring works.
-fn with_ring(test: impl FnOnce(&mut Release, &Permit<'_>)) {
-    let filter = filter();
-    let permit = filter.permit(&Linux::detect(), Calls::NONE, false);
-    if methods(permit.as_ref()).contains(&Method::Ring) {
-        let mut release = Release::by(Method::Ring);
-        test(&mut release, permit.as_ref().unwrap());
-        release.close();
-    }
+fn without_a_permit_only_madvise_is_called() {
+    in_child(|| {
+        let area = Area::of(1);
+        area.soil();
+        let mut release = Release::new();
+        let mut pieces = [area.piece(0, 1)];
+        // A call that is refused would change the method.
+        let refused = refuse(libc::EPERM);
+        // SAFETY: (1) (2) the test's own memory.
+        unsafe { release.discard_all(PAGE, &mut pieces, None) };
+        // There may be a permit the next time.
+        refused && pieces[0].done && area.is_zero(0) && release.method == Method::Vector
+    });
 }
 
 /// Gives one page back; returns true if that page alone is zero and marked as done.
@@ -276,59 +267,6 @@ fn works(release: &mut Release, permit: &Permit<'_>) -> bool {
     // SAFETY: (1) (2) the test's own memory.
     unsafe { release.discard_all(PAGE, &mut pieces, Some(permit)) };
     pieces[0].done && [0, 1, 2].map(|page| area.is_zero(page)) == [false, true, false]
-}
-
-#[test]
-fn a_child_never_uses_its_parents_ring() {
-    with_ring(|release, permit| {
-        for told in [false, true] {
-            assert!(works(release, permit));
-            let before = release.ring.position();
-            in_child(|| {
-                if told {
-                    release.repair();
-                }
-                let parents = release.ring.owner();
-                let worked = works(release, permit);
-                worked && release.ring.owner() != parents && release.method() == Method::Ring
-            });
-            assert_eq!(release.ring.position(), before, "the child has written to it");
-            assert!(works(release, permit) && release.method() == Method::Ring);
-            assert_ne!(release.ring.position(), before);
-        }
-    });
-}
-
-#[test]
-fn another_thread_does_without_the_ring() {
-    with_ring(|release, permit| {
-        assert!(works(release, permit));
-        let before = release.ring.position();
-        std::thread::scope(|scope| {
-            let release = &mut *release;
-            scope.spawn(move || assert!(works(release, permit))).join().unwrap();
-        });
-        assert_eq!((release.ring.position(), release.method()), (before, Method::Ring));
-        assert!(works(release, permit));
-        assert_ne!(release.ring.position(), before);
-    });
-}
-
-#[test]
-fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
-    with_ring(|release, permit| {
-        assert!(works(release, permit));
-        release.ring.spoil();
-        let area = Area::of(400);
-        area.soil();
-        let mut pieces: Vec<_> = (0..200).map(|number| area.piece(2 * number, 1)).collect();
-        // SAFETY: (1) (2) the test's own memory.
-        unsafe { release.discard_all(PAGE, &mut pieces, Some(permit)) };
-        assert!(pieces.iter().all(|piece| piece.done));
-        assert!((0..400).all(|page| area.is_zero(page) == (page % 2 == 0)));
-        assert_eq!(release.method(), Method::Plain);
-        assert!(!release.ring.is_there());
-    });
 }
 
 #[test]
@@ -350,20 +288,7 @@ fn no_descriptor_stays_open() {
     });
 }
 
-#[test]
-fn a_ring_can_be_made_and_closed_any_number_of_times() {
-    with_ring(|release, permit| {
-        // The kernel lets a thread register 16.
-        for _ in 0..40 {
-            assert!(works(release, permit) && release.method() == Method::Ring);
-            release.close();
-            assert!(!release.ring.is_there());
-        }
-        assert!(process::pid() != 0);
-    });
-}
-
-/// From now on the kernel refuses the calls of all methods but the first, with this code.
+/// From now on the kernel refuses `process_madvise` with this code.
 fn refuse(code: i32) -> bool {
     let step =
         |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, k, jt, jf };
@@ -371,8 +296,7 @@ fn refuse(code: i32) -> bool {
     let give = |what: u32| step(libc::BPF_RET, what, 0, 0);
     let mut program = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        is(libc::SYS_process_madvise, 2),
-        is(libc::SYS_io_uring_setup, 1),
+        is(libc::SYS_process_madvise, 1),
         give(libc::SECCOMP_RET_ALLOW),
         give(libc::SECCOMP_RET_ERRNO | code as u32),
     ];
@@ -392,13 +316,8 @@ fn where_the_kernel_refuses_it_is_done_by_madvise() {
             let Some(permit) = filter.permit(&Linux::detect(), Calls::NONE, false) else {
                 return true;
             };
-            refuse(code)
-                && [Method::Vector, Method::Ring].into_iter().all(|method| {
-                    let mut release = Release::by(method);
-                    probe(method, PAGE, &permit) == Err(Unavailable::Refused(code))
-                        && works(&mut release, &permit)
-                        && release.method() == Method::Plain
-                })
+            let mut release = Release::new();
+            refuse(code) && works(&mut release, &permit) && release.method == Method::Plain
         });
     }
 }

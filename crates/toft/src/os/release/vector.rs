@@ -5,7 +5,7 @@
 //! where the kernel does not know that, and closed after the batch: a descriptor of a library's
 //! does not stay open in a program that may believe to know all descriptors.
 
-use super::{Piece, Unavailable, plain};
+use super::{Piece, Refused, plain};
 use crate::os::{process, syscall};
 
 /// `PIDFD_SELF_THREAD`: not the process's first thread, which may have ended.
@@ -30,11 +30,11 @@ struct Target {
 }
 
 impl Target {
-    fn open() -> Result<Target, Unavailable> {
+    fn open() -> Result<Target, Refused> {
         // SAFETY: no effect but a new descriptor.
         let descriptor = unsafe { syscall(libc::SYS_pidfd_open, [process::pid(), 0, 0, 0, 0, 0]) };
         if descriptor < 0 {
-            Err(Unavailable::Refused(-descriptor as i32))
+            Err(Refused(-descriptor as i32))
         } else {
             Ok(Target { descriptor })
         }
@@ -53,7 +53,7 @@ impl Drop for Target {
 ///
 /// # Safety
 /// 1. As for [`super::Release::discard_all`].
-pub(super) unsafe fn discard_all(page: usize, pieces: &mut [Piece]) -> Result<(), Unavailable> {
+pub(super) unsafe fn discard_all(page: usize, pieces: &mut [Piece]) -> Result<(), Refused> {
     // SAFETY: (1) the caller's.
     unsafe { discard_all_of(SELF, page, pieces) }
 }
@@ -66,7 +66,7 @@ unsafe fn discard_all_of(
     constant: isize,
     page: usize,
     pieces: &mut [Piece],
-) -> Result<(), Unavailable> {
+) -> Result<(), Refused> {
     let mut target = Target { descriptor: constant };
     let mut rest = pieces;
     loop {
@@ -100,7 +100,7 @@ unsafe fn discard_all_of(
         // SAFETY: (1) the caller's.
         unsafe { plain::discard(page, first) };
         if first.done && confirmed == 0 && advised < 0 && refuses_the_call(advised) {
-            return Err(Unavailable::Refused(-advised as i32));
+            return Err(Refused(-advised as i32));
         }
         rest = others;
     }

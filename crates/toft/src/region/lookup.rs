@@ -1,5 +1,7 @@
-//! Toft's way: a few words for each *granule* of 4 GiB, and arithmetic for the rest.
+//! From an address to the descriptor of the slab that contains it: any address at all, by a few
+//! loads from tables, and never a fault.
 //!
+//! A few words for each *granule* of 4 GiB, and arithmetic for the rest.
 //! `bounds[address >> 32]` is `(first, count, slabs)`: in that 4 GiB of the address space, the slab
 //! indices `first .. first + count` have descriptors, from the address `slabs` on. A slab index is
 //! an address shifted right; nothing is subtracted from it first. Any thread reads it to recognise
@@ -8,12 +10,14 @@
 //! - P1 `first` and `slabs` of a granule never change once set; `count` only grows, in every
 //!   writer.
 
-use super::GRANULE_SHIFT;
 use crate::os::{Error, Os};
 use crate::region::{Tier, TierNumber};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, Settled};
 use Ordering::{Acquire, Relaxed, Release};
 use core::marker::PhantomData;
+
+/// log2 of the bytes in a granule.
+pub const GRANULE_SHIFT: u32 = 32;
 
 /// Granules in the largest user address space there is (48 bits).
 const GRANULES: usize = 1 << (48 - GRANULE_SHIFT);
