@@ -3,8 +3,8 @@
 use crate::process;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use toft_core::entry::Call;
 use toft_core::os::process::set_errno;
+use toft_core::report::Call;
 
 type Pointer = *mut c_void;
 

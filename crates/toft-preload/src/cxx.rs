@@ -12,8 +12,8 @@
 use crate::process;
 use core::ffi::{CStr, c_void};
 use core::ptr::null;
-use toft_core::entry::Call;
-use toft_core::entry::replaced::{Delete, program_deletes, program_deletes_by};
+use toft_core::process::{Delete, program_deletes, program_deletes_by};
+use toft_core::report::Call;
 
 type Pointer = *mut c_void;
 
@@ -75,6 +75,11 @@ extern "C" fn library_function(name: *const u8, size: usize) -> Pointer {
     found
 }
 
+/// Bytes between the stack pointer, when a form of `operator new` calls malloc, and its return
+/// address. malloc finds the program's call by the same number.
+#[cfg(target_arch = "x86_64")]
+const SAVED: usize = (toft_core::path::NEW_WORDS - 1) * size_of::<usize>();
+
 /// `new!(name, target, register for the site)`: saves both arguments, so that they are there again
 /// for the C++ library. The frame is described for the unwinder, because the call below may run a
 /// signal handler that walks the stack. Where wrappers are looked through, it asks who called, as
@@ -84,20 +89,20 @@ macro_rules! new {
         new!($name, $target, $register, [
             "cmp qword ptr [rip + {global} + {through}], 0",
             "jne 3f",
-            concat!("mov ", $register, ", [rsp + 24]"),
+            concat!("mov ", $register, ", [rsp + {saved}]"),
             "jmp 4f",
             "3:",
-            "lea rdi, [rsp + 24]",
+            "lea rdi, [rsp + {saved}]",
             "mov rsi, rbp",
             "call {behind}",
-            "mov rdi, [rsp + 16]",
-            "mov rsi, [rsp + 8]",
+            "mov rdi, [rsp + {saved} - 8]",
+            "mov rsi, [rsp + {saved} - 16]",
             concat!("mov ", $register, ", rax"),
             "4:"
         ], {
-            global = sym toft_core::entry::process::GLOBAL,
-            through = const toft_core::entry::process::LOOKS_THROUGH,
-            behind = sym toft_core::entry::doors::site_behind,
+            global = sym toft_core::process::GLOBAL,
+            through = const toft_core::process::LOOKS_THROUGH,
+            behind = sym toft_core::process::site_behind,
         });
     };
     ($name:ident, $target:path, $register:literal, [$($site:expr),*], { $($operands:tt)* }) => {
@@ -119,22 +124,22 @@ macro_rules! new {
                 ".cfi_adjust_cfa_offset 8",
                 "push rsi",
                 ".cfi_adjust_cfa_offset 8",
-                "sub rsp, 8",
-                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, {saved} - 16",
+                ".cfi_adjust_cfa_offset {saved} - 16",
                 $($site,)*
                 "call {target}",
                 "test rax, rax",
                 "jz 2f",
-                "add rsp, 24",
-                ".cfi_adjust_cfa_offset -24",
+                "add rsp, {saved}",
+                ".cfi_adjust_cfa_offset -{saved}",
                 "ret",
-                ".cfi_adjust_cfa_offset 24",
+                ".cfi_adjust_cfa_offset {saved}",
                 "2:",
-                "mov rsi, [rsp + 16]",
+                "mov rsi, [rsp + {saved} - 8]",
                 "mov rdi, [rip + {text}]",
                 "call {library}",
-                "add rsp, 8",
-                ".cfi_adjust_cfa_offset -8",
+                "add rsp, {saved} - 16",
+                ".cfi_adjust_cfa_offset 16 - {saved}",
                 "pop rsi",
                 ".cfi_adjust_cfa_offset -8",
                 "pop rdi",
@@ -142,6 +147,7 @@ macro_rules! new {
                 "jmp rax",
                 ".cfi_endproc",
                 $($operands)*
+                saved = const SAVED,
                 target = sym $target,
                 text = sym TEXT,
                 library = sym library_function,
@@ -181,7 +187,7 @@ macro_rules! new {
 #[cfg(all(target_arch = "x86_64", not(feature = "hardened")))]
 macro_rules! short_new {
     ($name:ident, $target:path, $register:literal) => {
-        new!($name, $target, $register, [concat!("mov ", $register, ", [rsp + 24]")], {});
+        new!($name, $target, $register, [concat!("mov ", $register, ", [rsp + {saved}]")], {});
     };
 }
 #[cfg(all(target_arch = "x86_64", feature = "hardened"))]

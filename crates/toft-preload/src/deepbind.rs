@@ -8,7 +8,7 @@
 
 use crate::redirect::redirect;
 use core::ffi::{CStr, c_int};
-use toft_core::entry::doors::{deepbind_is_cleared, instance};
+use toft_core::process::{deepbind_is_cleared, instance};
 
 /// What a call goes on with. C returns it in two registers.
 #[repr(C)]

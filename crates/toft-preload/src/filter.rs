@@ -6,8 +6,8 @@
 //! kernel and not to a function of the same name further on: nothing here may ask the loader.
 
 use core::ffi::c_int;
-use toft_core::entry::doors::{before_filter, filter_refused, watch_filters};
 use toft_core::os::{process::set_errno, syscall as call_kernel};
+use toft_core::process::{before_filter, filter_refused, watch_filters};
 
 /// From now on the allocator relies on being notified of each filter. Called here and not from
 /// elsewhere, so that a program that is linked to the archive gets this whole file or none of it:

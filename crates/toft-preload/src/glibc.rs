@@ -1,8 +1,8 @@
 //! glibc's own questions: how much, and please give some back.
 
 use core::ffi::{c_int, c_void};
-use toft_core::entry::doors as process;
-use toft_core::entry::doors::inside;
+use toft_core::process;
+use toft_core::process::inside;
 use toft_core::stats::{Snapshot, snapshot};
 
 /// glibc's `struct mallinfo`.
@@ -126,7 +126,7 @@ pub extern "C" fn malloc_stats() {
         text.put("toft: ").put(name).put(" ").number(value).put("\n");
     }
     text.flush();
-    toft_core::entry::print_profile(libc::STDERR_FILENO);
+    toft_core::process::print_profile(libc::STDERR_FILENO);
 }
 
 fn rows(s: &Snapshot) -> [(&'static str, usize); 10] {

@@ -2,7 +2,7 @@
 //! Toft of exits.
 
 use core::ffi::{c_int, c_void};
-use toft_core::entry::doors::give_exit_key;
+use toft_core::process::give_exit_key;
 
 type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 

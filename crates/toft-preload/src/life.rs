@@ -1,18 +1,18 @@
 //! What happens when the library is loaded, and when the program ends.
 
 use core::ffi::{c_char, c_int, c_void};
-use toft_core::entry::Call;
+use toft_core::report::Call;
 
 /// libc hands `main`'s arguments to constructors.
 extern "C" fn loaded(argc: c_int, argv: *mut *mut c_char) {
     crate::filter::watch();
     crate::cxx::find_replaced();
     // SAFETY: (1) libc's own; (2) the loader runs this before the program has a second thread.
-    unsafe { toft_core::entry::doors::at_start(argc as usize, argv.cast()) };
+    unsafe { toft_core::process::at_start(argc as usize, argv.cast()) };
 }
 
 extern "C" fn ended() {
-    toft_core::entry::doors::at_exit();
+    toft_core::process::at_exit();
 }
 
 #[used]
@@ -33,8 +33,8 @@ pub extern "C" fn toft_version() -> *const c_char {
 /// is no allocator or the descriptor does not take them.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
-    let done = toft_core::entry::doors::inside(|| {
-        let allocator = toft_core::entry::doors::instance();
+    let done = toft_core::process::inside(|| {
+        let allocator = toft_core::process::instance();
         allocator.is_some_and(|allocator| toft_core::stats::write_json(allocator, descriptor, None))
     });
     if done { 0 } else { -1 }
@@ -43,27 +43,27 @@ pub extern "C" fn toft_stats_json(descriptor: c_int) -> c_int {
 /// Writes a profile, who has how much by call site, to a descriptor. Returns 0, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_profile(descriptor: c_int) -> c_int {
-    if toft_core::entry::profile_to(descriptor) { 0 } else { -1 }
+    if toft_core::process::profile_to(descriptor) { 0 } else { -1 }
 }
 
 /// Writes the process's figures to a descriptor in Prometheus' text format. Returns 0, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_metrics(descriptor: c_int) -> c_int {
-    if toft_core::entry::metrics_to(descriptor) { 0 } else { -1 }
+    if toft_core::process::metrics_to(descriptor) { 0 } else { -1 }
 }
 
 /// Verifies the whole heap; names what is wrong and ends the process, or returns -1 where
 /// misuse is only named. 0 when nothing is wrong.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_verify() -> c_int {
-    if toft_core::entry::doors::verify() { 0 } else { -1 }
+    if toft_core::process::verify() { 0 } else { -1 }
 }
 
 /// Looks for words in the program's memory that lead into freed blocks, names them on stderr, and
 /// returns the number of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_dangling() -> usize {
-    toft_core::entry::doors::dangling()
+    toft_core::process::dangling()
 }
 
 /// Frees a block whose address is never handed out again.
@@ -73,7 +73,7 @@ pub extern "C" fn toft_dangling() -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn toft_free_permanently(address: *mut c_void) {
     // SAFETY: (1) the caller's.
-    unsafe { toft_core::entry::doors::free_permanently(address) }
+    unsafe { toft_core::process::free_permanently(address) }
 }
 
 /// For `libtoft_checked.so`: an access to `bytes` bytes at `address` by one of its functions.
@@ -87,5 +87,5 @@ pub extern "C" fn toft_check_range(address: *const c_void, bytes: usize, access:
         _ => Call::Mempcpy,
     };
     let writes = access & 8 != 0;
-    toft_core::entry::doors::check_range(call, writes, address.addr(), bytes);
+    toft_core::process::check_range(call, writes, address.addr(), bytes);
 }

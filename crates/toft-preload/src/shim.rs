@@ -36,9 +36,9 @@ macro_rules! shim {
                 concat!("mov ", $x86, ", rax"),
                 "jmp {target}",
                 ".cfi_endproc",
-                global = sym toft_core::entry::process::GLOBAL,
-                through = const toft_core::entry::process::LOOKS_THROUGH,
-                behind = sym toft_core::entry::doors::site_behind,
+                global = sym toft_core::process::GLOBAL,
+                through = const toft_core::process::LOOKS_THROUGH,
+                behind = sym toft_core::process::site_behind,
                 target = sym $target,
             );
             #[cfg(target_arch = "aarch64")]

@@ -22,7 +22,7 @@ fn main() {
     let indexes: Vec<_> =
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
     let words: usize = indexes.iter().map(HashMap::len).sum();
-    let allocator = toft::entry::process::instance().expect("the program has allocated");
+    let allocator = toft::process::instance().expect("the program has allocated");
     let figures = toft::stats::snapshot(allocator);
     println!(
         "{words} words; {} live blocks in {} KiB, {} slabs, {} heaps",

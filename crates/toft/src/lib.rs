@@ -1,8 +1,8 @@
 //! Toft: a memory allocator in which every call site gets its own plot of memory.
 //!
 //! ```text
-//! malloc:  entry -> site -> bin -> slab -> region -> os         (large: entry -> large -> region -> os)
-//! free:    entry -> region (owner) -> bin (mine) | remote (another thread's) | large
+//! malloc:  path -> site -> bin -> slab -> region -> os          (large: path -> large -> region -> os)
+//! free:    path -> region (owner) -> bin (mine) | remote (another thread's) | large
 //! ```
 //!
 //! The folders are layers, and a folder uses only those below it, and `options`, `stats`, `sync`
@@ -10,7 +10,10 @@
 //!
 //! | layer | folder | what |
 //! |---|---|---|
-//! | 7 | `entry` | malloc, free, realloc, aligned, usable size |
+//! | 10 | `process` | the process's own allocator, and the calls of C, C++ and Rust |
+//! | 9 | `path` | malloc, free, realloc, aligned, calloc, once for all callers |
+//! | 8 | `keeper`, `watch` | what returns memory; what observes |
+//! | 7 | `allocator` | all parts of an allocator in one value |
 //! | 6 | `thread` | the heap that a thread owns |
 //! | 5 | `site` | call site to partition |
 //! | 4 | `bin`, `remote`, `reclaim` | free slots of this thread; frees by others; returned pages |
@@ -68,7 +71,15 @@ cfg_if! {
         #[cfg(not(loom))]
         pub mod bin;
         #[cfg(not(loom))]
-        pub mod entry;
+        pub mod allocator;
+        #[cfg(not(loom))]
+        pub mod keeper;
+        #[cfg(not(loom))]
+        pub mod path;
+        #[cfg(not(loom))]
+        pub mod process;
+        #[cfg(not(loom))]
+        pub mod watch;
         #[cfg(not(loom))]
         pub mod guarded;
         #[cfg(not(loom))]
@@ -96,7 +107,9 @@ cfg_if! {
         pub mod zone;
 
         #[cfg(not(loom))]
-        pub use entry::{Allocator, Toft, Zone};
+        pub use allocator::Allocator;
+        #[cfg(not(loom))]
+        pub use process::{Toft, Zone};
 
         /// This library's version.
         pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -6,7 +6,11 @@ use std::path::Path;
 
 /// Folders and their layers, as in the table of `lib.rs`.
 const LAYERS: &[(&str, u32)] = &[
-    ("entry", 7),
+    ("process", 10),
+    ("path", 9),
+    ("keeper", 8),
+    ("watch", 8),
+    ("allocator", 7),
     ("thread", 6),
     ("site", 5),
     ("bin", 4),
@@ -87,17 +91,11 @@ fn violations(folder: &str, source: &str) -> Vec<(usize, String)> {
 }
 
 fn check(folder: &Path, name: &str, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            check(&path, name, found);
-        } else {
-            let source = std::fs::read_to_string(&path).expect("a source");
-            for (line, used) in violations(name, &source) {
-                found.push(format!("{}:{line}: {name} uses {used}", path.display()));
-            }
+    visit(folder, &mut |path, source| {
+        for (line, used) in violations(name, source) {
+            found.push(format!("{}:{line}: {name} uses {used}", path.display()));
         }
-    }
+    });
 }
 
 #[test]
@@ -122,7 +120,7 @@ fn folders_use_only_what_lies_below_them() {
 fn planted_violations_are_found() {
     for (folder, source) in [
         ("slab", "use crate::thread::Heap;"),
-        ("os", "fn f() { crate::entry::process::malloc_at(1, 2); }"),
+        ("os", "fn f() { crate::process::malloc_at(1, 2); }"),
         ("bin", "use crate::{\n    slab::{Class, Slab},\n    site::SiteHash,\n};"),
         ("slab", "use crate::large::Block;"),
         ("remote", "use crate::bin::Bins;"),
@@ -138,13 +136,75 @@ fn planted_violations_are_found() {
 #[test]
 fn what_is_allowed_is_not_found() {
     for (folder, source) in [
-        ("entry", "use crate::thread::Heap;\nuse crate::{os::Os, region::{Layout, Plots}};"),
+        ("path", "use crate::thread::Heap;\nuse crate::{os::Os, region::{Layout, Plots}};"),
         ("slab", "use super::Tier;\nuse crate::sync::AtomicU64;\nuse crate::region::Carve;"),
         ("slab", "/// As `crate::thread::Heap` says.\n// use crate::thread::Heap;"),
-        ("stats", "use crate::entry::Allocator;"),
+        ("stats", "use crate::allocator::Allocator;"),
         ("os", "use crate::VERSION;"),
         ("bin", "#[cfg(test)]\nmod tests {\n    use crate::thread::Heap;\n}"),
     ] {
         assert_eq!(violations(folder, source), [], "{folder}: {source}");
+    }
+}
+
+/// What takes a slot from a bin, or gives one back: steps of the spine.
+const STEPS: &[&str] = &[
+    ".small_bin(",
+    ".pop_after_refill(",
+    ".take_after_refill(",
+    ".allocate_slow(",
+    ".allocate_large(",
+    ".malloc_small(",
+    ".malloc_slot(",
+    ".free_small(",
+    ".free_medium(",
+    ".free_own_small(",
+    ".free_own_medium(",
+];
+
+/// Lines of a source that take such a step, or that make another kind of caller.
+fn steps(source: &str) -> Vec<&str> {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or(source);
+    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.filter(|line| STEPS.iter().any(|step| line.contains(step)) || line.contains("Caller for "))
+        .collect()
+}
+
+/// malloc and free exist once: whatever is above the bins enters `path` by its functions.
+#[test]
+fn malloc_and_free_exist_once() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    for folder in ["allocator", "keeper", "process", "watch"] {
+        visit(&src.join(folder), &mut |path, source| {
+            found.extend(steps(source).iter().map(|line| format!("{}: {line}", path.display())));
+        });
+    }
+    // The process's threads. Tests have `path::On`.
+    let [one] = &found[..] else { panic!("{found:#?}") };
+    assert!(one.ends_with("process/calls.rs: impl Caller for Process {"), "{one}");
+}
+
+#[test]
+fn a_second_malloc_is_found() {
+    for line in [
+        "match heap.pop_after_refill(index) {",
+        "let index = heap.small_bin(size, site);",
+        "if !allocator().free_small(|| heap, address, call) {",
+        "impl<O: Os> Caller for Mine<O> {",
+    ] {
+        assert_eq!(steps(line), [line]);
+    }
+    assert_eq!(steps("// heap.small_bin(size, site)\npath::malloc(Process, size, site)"), [""; 0]);
+}
+
+fn visit(folder: &Path, each: &mut dyn FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            visit(&path, each);
+        } else {
+            each(&path, &std::fs::read_to_string(&path).expect("a source"));
+        }
     }
 }

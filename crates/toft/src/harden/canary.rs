@@ -8,7 +8,7 @@
 //!            more     0 c c c c c c T  ......  c c c c c c c T      what lies between is not looked at
 //! ```
 //!
-//! `c` and `T` are bytes of a word of the slot (`slab/words.rs`), made from two that are random for
+//! `c` and `T` are bytes of a word of the slot (`slab/canary_seeds.rs`), made from two that are random for
 //! each slab. So a slack of one byte has all but 8 random bits (one of 255 values), and one of two
 //! bytes too. One of `n` bytes has 8 more for each up to 56, and at least 56 from 8 bytes on. The
 //! last byte of a slot that is not in use is zero, and of one that is in use it is `T`. The thread

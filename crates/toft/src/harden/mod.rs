@@ -1,6 +1,6 @@
 //! L2: what the hardened build does to bytes: canaries, clearing; and its dice.
 //!
-//! Nothing here knows of slabs or heaps. `entry/harden.rs` calls it, at the places where a block
+//! Nothing here knows of slabs or heaps. `path/secure/mod.rs` calls it, at the places where a block
 //! comes and goes; `policy.rs` says which of it is in a build.
 
 mod canary;

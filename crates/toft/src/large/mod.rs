@@ -25,7 +25,7 @@
 //!
 //! In the hardened build a block ends against its guard (`place.rs`), and what is left on its pages
 //! is watched (`canary.rs`). Nothing waits with its own pages: a freed block is inaccessible at
-//! once (`walled.rs`), and its address waits before it is used again (`waiting.rs`). Its pages are
+//! once (`guard_pages.rs`), and its address waits before it is used again (`waiting.rs`). Its pages are
 //! cleared and wait at addresses that no program has ever had (`held.rs`).
 
 mod kept;
@@ -48,6 +48,8 @@ mod extents;
 #[cfg(not(loom))]
 mod figures;
 #[cfg(not(loom))]
+mod guard_pages;
+#[cfg(not(loom))]
 mod held;
 #[cfg(not(loom))]
 mod pages;
@@ -61,8 +63,6 @@ mod room;
 mod tally;
 #[cfg(not(loom))]
 mod waiting;
-#[cfg(not(loom))]
-mod walled;
 
 #[cfg(not(loom))]
 pub use block::{Block, BlockFields, BlockState};

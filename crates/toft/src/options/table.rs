@@ -45,7 +45,6 @@ pub(super) const SITES: &[&str] = &["auto", "hash", "exact"];
 pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
 pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
 
-
 /// What an option's value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

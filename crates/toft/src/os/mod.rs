@@ -10,8 +10,10 @@ pub mod filter;
 mod huge;
 pub mod keys;
 mod linux;
+mod mapping_options;
 #[cfg(target_arch = "aarch64")]
 pub mod mte;
+mod page_idleness;
 mod pin;
 pub mod probes;
 pub mod process;
@@ -21,8 +23,6 @@ mod share;
 mod syscall;
 pub mod thread;
 pub mod userfault;
-mod warmth;
-mod wishes;
 
 #[cfg(any(test, feature = "fake-os"))]
 pub mod fake;
@@ -33,13 +33,13 @@ use core::ops::Range;
 use filter::Permit;
 pub use huge::{HUGE, Huge, HugeHabit, MIDDLE};
 pub use linux::Linux;
+pub use mapping_options::Wishes;
+pub use page_idleness::{Pages, Scan, Warmth};
 pub use pin::{PIECE_BYTES, Pin, Pinned};
 use release::{Piece, Release};
 use seccomp::Answers;
 pub use share::Sharing;
 pub use syscall::syscall;
-pub use warmth::{Pages, Scan, Warmth};
-pub use wishes::Wishes;
 
 /// Why a call to the system did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

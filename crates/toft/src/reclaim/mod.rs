@@ -13,20 +13,20 @@
 
 mod batch;
 mod decay;
+mod group_pressure;
 mod groups;
 mod limit;
+mod page_idleness;
 mod pool;
 mod pressure;
 mod room;
 mod sort;
-mod tight;
-mod warmth;
 
 pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};
+pub use group_pressure::is_tight;
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};
+pub use page_idleness::Warmth;
 pub use pool::Pool;
 pub use pressure::{GRANTS, Pressure};
 pub use sort::{heap_sort, sort};
-pub use tight::is_tight;
-pub use warmth::Warmth;

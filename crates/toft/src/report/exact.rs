@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn names_of_this_crate_and_of_what_the_archive_exports_are_own() {
         for name in [
-            "_ZN4toft5entry6detail9tell_more17hcdd2b4865b88c8b1E",
-            "_ZN60_$LT$toft..entry..Toft$u20$as$u20$core..alloc..GlobalAlloc$GT$7dealloc17h0E",
-            "_RNvNtCs1234_4toft5entry4free",
+            "_ZN4toft5watch6detail9tell_more17hcdd2b4865b88c8b1E",
+            "_ZN60_$LT$toft..process..rust..Toft$u20$as$u20$core..alloc..GlobalAlloc$GT$7dealloc17h0E",
+            "_RNvNtCs1234_4toft4path4free",
             "free",
             "_ZdlPvm",
             "toft_purge",

@@ -1,8 +1,9 @@
-//! L2: what a report of a bad call, a guard that was hit or a leak is made of, beside its first
-//! line.
+//! L2: what a report of a bad call, a guard that was hit or a leak is made of.
 //!
 //! | file | what |
 //! |---|---|
+//! | `api_call.rs` | the calls that a report can be of |
+//! | `line.rs` | the first line |
 //! | `writer.rs` | text and JSON for a descriptor, through a fixed buffer |
 //! | `module.rs` | which file contains an address of code, where in it, and that file's build-id |
 //! | `stack.rs` | who called: return addresses of this thread, without an unwinder |
@@ -18,19 +19,24 @@
 //! the kernel ([`crate::os::process::peek`]), which says so where it is. These are unusual system
 //! calls: the caller holds a permit (`os/filter.rs`).
 
+mod api_call;
 mod call;
 mod exact;
 mod frames;
+mod line;
 mod module;
 mod stack;
 mod symbols;
 mod unwind;
 mod writer;
 
+pub use api_call::Call;
 pub use call::{is_return, registers};
 pub use frames::{
     DETAIL, frame_json, frame_line, place_json, place_json_by, place_text, stack_json, stack_lines,
 };
+pub use line::Line;
+pub(crate) use line::{Subject, head};
 pub use module::{Desk, Module, module_of};
 pub use stack::{FRAMES, Stack};
 pub use symbols::for_each_function;

@@ -1,7 +1,7 @@
 //! L3: sampled allocations with their stacks: `TOFT_SAMPLE`.
 //!
 //! ```text
-//! a chosen block (entry/told.rs) --> walk.rs: its stack --> stacks: an entry for each, counted up
+//! a chosen block (watch/sampling.rs) --> walk.rs: its stack --> stacks: an entry for each, counted up
 //!                                                           blocks: its address --> that entry, and what it stands for
 //! its free, by its slot's state  --> blocks: taken out  --> stacks: counted up as freed
 //! ```

@@ -52,9 +52,9 @@ impl Slab {
     pub fn hand_out(&self, claim: u64) -> usize {
         let rest = claim & claim.wrapping_sub(1);
         let slot = claim.trailing_zeros() as usize;
-        // In this order, so that at no moment the slot looks free and unclaimed: see `hold.rs`.
+        // In this order, so that at no moment the slot looks free and unclaimed: see `pinning.rs`.
         store_beside_exchanges(self.claimed_state(slot), LIVE);
-        // hand out: pairs with `claim_and_group` of `hold.rs`. Costs nothing on x86-64.
+        // hand out: pairs with `claim_and_group` of `pinning.rs`. Costs nothing on x86-64.
         self.claim.store(rest, Release);
         // The highest bit stands for "none": what comes of it is not used.
         let following = (rest | 1 << 63).trailing_zeros() as usize;

@@ -128,7 +128,7 @@ impl Slab {
             self.change_states(ZERO_FRESH, DIRTY_FRESH);
             self.fresh.store(self.slots() as u16, Relaxed);
         }
-        // In one order with what is uncounted: `aside.rs`.
+        // In one order with what is uncounted: `suspended.rs`.
         self.awake.store(AWAKE, SeqCst);
     }
 

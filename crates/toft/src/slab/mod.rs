@@ -1,35 +1,34 @@
 //! L3: slots in a run of address space: size classes, the descriptor with its states, `check()`.
 
-mod aside;
-mod asked;
+mod canary_seeds;
 mod check;
 mod claim;
 mod class;
 mod credit;
-mod gone;
-mod hold;
-mod lend;
+#[cfg(not(loom))]
+mod guard_pages;
 #[cfg(all(test, not(loom)))]
 mod memory;
-mod others;
 #[cfg(not(loom))]
 mod outside;
+mod page_sharing;
 mod pages;
+mod permanent;
+mod pinning;
+mod remote;
+mod requested_sizes;
 mod reserved;
+mod sampling;
 #[allow(clippy::module_inception)]
 mod slab;
 mod slots;
 mod states;
-mod told;
+mod suspended;
 #[cfg(not(loom))]
 mod unused;
-#[cfg(not(loom))]
-mod walls;
-mod words;
 mod written;
 
 pub use crate::region::{MEDIUM, SMALL, Tier, TierNumber};
-pub use asked::SlotCare;
 pub use check::Violation;
 pub use claim::Put;
 pub use class::{
@@ -37,11 +36,12 @@ pub use class::{
     class_of_small, small_classes,
 };
 pub use credit::Spent;
-pub use gone::Rest;
-pub use lend::{SlotSet, are_disjoint, either, has_slot};
 #[cfg(not(loom))]
 pub use outside::SlabFields;
+pub use page_sharing::{SlotSet, are_disjoint, either, has_slot};
 pub use pages::Look;
+pub use permanent::Rest;
+pub use requested_sizes::SlotCare;
 pub use slab::{
     FLAGS, GROUP_SLOTS, GROUPS, HOLDING, LINK_OPEN, PENDING, SHARED, SLAB_BYTES, SLOTS_MAX, Slab,
     UNITS,

@@ -3,7 +3,7 @@
 //!
 //! They are chosen when a slab is opened, each with the same chance, and what they carry is written
 //! when malloc has come so far in the slab that their pages are in use anyway
-//! (`entry/reserved.rs`).
+//! (`path/secure/reserved.rs`).
 //!
 //! ```text
 //! RESERVED --arm (owner, with its seat)--> ARMED --the slab's pages go--> RESERVED

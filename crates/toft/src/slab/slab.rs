@@ -7,7 +7,7 @@
 //! line 2     others write     remote[4]  bit s: slot s was freed by another thread;  link
 //! lines 3-6  owner writes     states[256]  a byte for each slot
 //! line 7     owner writes     previous  seen  tidy_at  row;  shares (hardened: site) calm warmth stamp dense: the reclaimer
-//! (hardened: lines 8-15, bytes behind the end of each block: `asked.rs`)
+//! (hardened: lines 8-15, bytes behind the end of each block: `requested_sizes.rs`)
 //! ```
 //!
 //! A slot is in exactly one condition ([`SlotState`](super::SlotState)):
@@ -20,8 +20,8 @@
 //! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
 //!
-//! The reclaimer may *hold* free slots for a moment, and remote ones: `hold.rs`. Where slabs share
-//! pages, a free slot may be *lent*: `lend.rs`.
+//! The reclaimer may *hold* free slots for a moment, and remote ones: `pinning.rs`. Where slabs share
+//! pages, a free slot may be *lent*: `page_sharing.rs`.
 //!
 //! A byte for each slot lets malloc and free say what they do with one plain store, where a bit has
 //! to be read, changed and written; and what one call has stored no other call waits for (decision
@@ -111,7 +111,7 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// The first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - WALLED],
-    /// Of the hardened build: what the canaries of its slots are made from (`words.rs`). Set when
+    /// Of the hardened build: what the canaries of its slots are made from (`canary_seeds.rs`). Set when
     /// the slab is opened.
     pub(super) words: [AtomicU64; 2 * WALLED],
     pub(crate) size: AtomicU32,
@@ -146,7 +146,7 @@ pub struct Slab {
     /// Whether the slab is on its bin's list.
     pub(super) listed: AtomicU8,
     /// Whether the slab's pages are mapped, and may be used; slots are claimed only then. Owner;
-    /// near a limit, the counting thread sets it aside (`aside.rs`).
+    /// near a limit, the counting thread sets it aside (`suspended.rs`).
     pub(super) awake: AtomicU8,
     /// Whether the slab has ever got pages of another: then it has a separate mapping.
     pub(super) received: AtomicU8,
@@ -167,7 +167,7 @@ pub struct Slab {
     /// from.
     pub(super) counted_at: AtomicU32,
     /// Where in the slot that is claimed next its chosen byte lies, counted from 1, or zero: the
-    /// claim was cut for it (`told.rs`). Owner, on a slow path, where it lies with what others
+    /// claim was cut for it (`sampling.rs`). Owner, on a slow path, where it lies with what others
     /// write.
     pub(super) due: AtomicU32,
     _line_2: Rest,
@@ -195,7 +195,7 @@ pub struct Slab {
     pub(super) tidy_at: AtomicU32,
     /// For each unit the group of units that it shares pages with, or zero. The compacting thread.
     pub(super) shares: [AtomicU16; if HARDENED { 0 } else { UNITS }],
-    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `walls.rs`. Set when
+    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `guard_pages.rs`. Set when
     /// the slab is opened.
     #[cfg_attr(loom, allow(dead_code))]
     pub(super) walled: [AtomicU32; WALLED],
@@ -207,8 +207,8 @@ pub struct Slab {
     pub(crate) stamp: AtomicU32,
     _line_7: [AtomicU32; 5 * WALLED],
 
-    /// Of the hardened build: `asked.rs`.
-    pub(super) slacks: super::asked::Slacks,
+    /// Of the hardened build: `requested_sizes.rs`.
+    pub(super) slacks: super::requested_sizes::Slacks,
 }
 
 #[cfg(not(loom))]

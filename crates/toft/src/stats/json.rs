@@ -2,7 +2,7 @@
 
 use super::snapshot::pinned_bytes;
 use super::{Resident, Snapshot, snapshot};
-use crate::entry::Allocator;
+use crate::allocator::Allocator;
 use crate::large::BlockState;
 use crate::os::{Os, process};
 use crate::reclaim::Shared;

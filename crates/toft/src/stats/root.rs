@@ -13,7 +13,7 @@
 //! The root has no secret that decides what comes next (the keys of plots and sites are not here);
 //! the addresses that it has are in this library's data in any case.
 
-use crate::entry::Allocator;
+use crate::allocator::Allocator;
 use crate::large::Block;
 use crate::os::Os;
 use crate::os::filter::Words;

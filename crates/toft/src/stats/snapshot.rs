@@ -1,6 +1,6 @@
 //! The figures of a whole allocator at one moment.
 
-use crate::entry::Allocator;
+use crate::allocator::Allocator;
 use crate::large::BlockState;
 use crate::os::Os;
 use crate::policy::HARDENED;

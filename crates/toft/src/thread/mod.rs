@@ -7,10 +7,10 @@
 mod fork;
 mod heap;
 mod heaps;
-mod mend;
+mod maintenance;
 mod quarantine;
+mod repair;
 mod slabs;
-mod tend;
 mod tls;
 
 pub use crate::sync::Seat;

@@ -4,9 +4,11 @@ use crate::common::plain::{allocator, birth};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::{Call, Resized, Which};
+use toft::keeper::Which;
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, PageState, Request};
+use toft::path::Resized;
+use toft::report::Call;
 use toft::thread::Heap;
 
 const OPTIONS: Options = Options { partitions: 4, reclaim: Reclaim::Off, ..Options::DEFAULT };

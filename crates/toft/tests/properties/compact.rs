@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use toft::Allocator;
-use toft::entry::{Call, Which};
+use toft::keeper::Which;
 use toft::options::Options;
 use toft::os::Error;
 use toft::os::fake::{Fake, Fault, Machine, Request};
 use toft::reclaim::Status;
+use toft::report::Call;
 use toft::slab::SlotState;
 use toft::thread::Heap;
 

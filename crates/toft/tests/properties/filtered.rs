@@ -4,7 +4,7 @@
 use crate::common::plain::birth;
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::Which;
+use toft::keeper::Which;
 use toft::options::{Options, Reclaim};
 use toft::os::HugeHabit;
 use toft::os::fake::{Fake, Machine, Request};

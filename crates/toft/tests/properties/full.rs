@@ -5,10 +5,10 @@
 use crate::common::plain::{allocator, birth};
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::Call;
 use toft::options::Options;
 use toft::os::Error;
 use toft::os::fake::{Fake, Fault, Request};
+use toft::report::Call;
 use toft::thread::Heap;
 
 const SIZES: [usize; 8] = [16, 1000, 5000, 30_000, 100_000, 200_000, 5 << 20, 1 << 30];

@@ -4,10 +4,11 @@ use crate::common::plain::birth;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::{Call, Which};
+use toft::keeper::Which;
 use toft::options::Options;
 use toft::os::Group;
 use toft::os::fake::{Fake, Machine};
+use toft::report::Call;
 
 const MIB: usize = 1 << 20;
 

@@ -5,9 +5,10 @@ use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
-use toft::entry::{Call, Which};
+use toft::keeper::Which;
 use toft::options::Options;
 use toft::os::fake::{Fake, Fault, Request};
+use toft::report::Call;
 use toft::slab::{Class, MEDIUM_MAX};
 use toft::thread::Heap;
 
@@ -198,7 +199,7 @@ fn no_path_goes_round_the_quarantine() {
                 }
                 _ => {
                     let to = allocator.resize(mine, address, 9 * size + 500, code_address(SITE));
-                    assert!(matches!(to, toft::entry::Resized::At(to) if to != address));
+                    assert!(matches!(to, toft::path::Resized::At(to) if to != address));
                 }
             }
             // It is neither free nor marked, whatever is collected.

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use toft::Allocator;
 use toft::bin::{BIN_WORDS, ROW_WORDS};
-use toft::entry::{Call, Which};
+use toft::keeper::Which;
 use toft::os::fake::Fake;
+use toft::report::Call;
 use toft::slab::PENDING;
 use toft::thread::{EXITED_HEAP, Heap, HeapState};
 

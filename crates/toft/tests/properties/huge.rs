@@ -5,10 +5,11 @@ use crate::common::plain::{birth, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::{Call, Which};
+use toft::keeper::Which;
 use toft::options::{Huge, LimitTo, Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::os::{HUGE, HugeHabit};
+use toft::report::Call;
 use toft::thread::Heap;
 
 const OPTIONS: Options = Options { partitions: 1, reclaim: Reclaim::Off, ..Options::DEFAULT };

@@ -5,9 +5,9 @@ use crate::common::plain::{allocator, birth, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::Call;
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Request};
+use toft::report::Call;
 use toft::thread::Heap;
 
 const OPTIONS: Options =

@@ -10,9 +10,9 @@ use crate::common::plain::{allocator, birth};
 use crate::common::shadow::bytes_of;
 use crate::common::world::{World, code_address};
 use std::collections::BTreeMap;
-use toft::entry::Call;
 use toft::options::{Options, SiteMode};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
+use toft::report::Call;
 use toft::slab::Class;
 
 fn world(partitions: usize) -> World {

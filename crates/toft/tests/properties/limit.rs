@@ -9,9 +9,10 @@ use crate::common::world::{World, code_address};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use toft::Allocator;
-use toft::entry::{Call, Resized};
 use toft::options::{LimitTo, Options};
 use toft::os::fake::{Fake, Machine};
+use toft::path::Resized;
+use toft::report::Call;
 use toft::slab::{Class, MEDIUM_MAX};
 use toft::thread::Heap;
 

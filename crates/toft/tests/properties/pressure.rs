@@ -4,10 +4,10 @@
 use crate::common::plain::{AT_ONCE, allocator, birth};
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::Call;
 use toft::options::{LimitTo, Options};
 use toft::os::fake::{Fake, Request};
 use toft::reclaim::GRANTS;
+use toft::report::Call;
 use toft::thread::Heap;
 
 const SITE: usize = 1;
@@ -55,7 +55,7 @@ fn an_impossible_request_is_two_calls_and_no_pressure() {
         assert!(!allocator.pressure().is_on(), "{size:#x}");
         assert_eq!(
             allocator.resize(heap, allocate(&allocator, heap, 500_000).unwrap(), size, SITE),
-            toft::entry::Resized::NoMemory
+            toft::path::Resized::NoMemory
         );
     }
     assert!(fake.mapped_bytes() >= mapped);

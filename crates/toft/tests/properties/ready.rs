@@ -5,10 +5,11 @@ use crate::common::plain::birth;
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use toft::Allocator;
-use toft::entry::{Call, Which};
+use toft::keeper::Which;
 use toft::options::{Huge, Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, Request};
 use toft::os::{HugeHabit, MIDDLE};
+use toft::report::Call;
 use toft::thread::Heap;
 
 struct Program {

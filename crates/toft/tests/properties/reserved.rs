@@ -6,10 +6,12 @@ use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
-use toft::entry::{Call, Resized, Which};
+use toft::keeper::Which;
 use toft::options::Options;
 use toft::os::fake::{Fake, PageState};
+use toft::path::Resized;
 use toft::policy::{RESERVED_LEAST, RESERVED_SHARE, RESERVED_SIZE_MOST};
+use toft::report::Call;
 use toft::slab::{Class, Slab};
 use toft::thread::Heap;
 

@@ -4,10 +4,10 @@
 use crate::common::plain::{AT_ONCE, allocator, birth, filling, with_slab};
 use crate::common::shadow::bytes_of;
 use crate::common::world::code_address;
-use toft::entry::Call;
 use toft::options::Options;
 use toft::os::fake::{Fault, PageState, Request};
 use toft::remote::{Marked, announce, mark_remote};
+use toft::report::Call;
 use toft::slab::{Class, SlotState};
 use toft::stats::snapshot;
 

@@ -4,11 +4,11 @@ use crate::common::plain::birth;
 use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use toft::Allocator;
-use toft::entry::Call;
 use toft::large::BlockState;
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fake, Fault, Machine, PageState, Request};
 use toft::policy::WALL_MAPPINGS;
+use toft::report::Call;
 use toft::thread::Heap;
 
 const OPTIONS: Options =

@@ -12,11 +12,11 @@
 mod faults;
 mod host;
 mod huge;
+mod mapping_options;
 mod os;
+mod page_idleness;
 mod pin;
 mod space;
-mod warmth;
-mod wishes;
 
 extern crate std;
 
@@ -94,9 +94,9 @@ struct State {
     group: Group,
     memory: Option<usize>,
     process: u32,
-    warmth: warmth::Known,
+    warmth: page_idleness::Known,
     huge: huge::Pages,
-    asked: wishes::Asked,
+    asked: mapping_options::Asked,
 }
 
 impl Fake {
@@ -123,9 +123,9 @@ impl Fake {
             group: Group::default(),
             memory: None,
             process: 1,
-            warmth: warmth::Known::default(),
+            warmth: page_idleness::Known::default(),
             huge: huge::Pages::default(),
-            asked: wishes::Asked::default(),
+            asked: mapping_options::Asked::default(),
         };
         Fake {
             machine,

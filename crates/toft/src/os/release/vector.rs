@@ -33,11 +33,7 @@ impl Target {
     fn open() -> Result<Target, Refused> {
         // SAFETY: no effect but a new descriptor.
         let descriptor = unsafe { syscall(libc::SYS_pidfd_open, [process::pid(), 0, 0, 0, 0, 0]) };
-        if descriptor < 0 {
-            Err(Refused(-descriptor as i32))
-        } else {
-            Ok(Target { descriptor })
-        }
+        if descriptor < 0 { Err(Refused(-descriptor as i32)) } else { Ok(Target { descriptor }) }
     }
 }
 

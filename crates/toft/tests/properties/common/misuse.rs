@@ -3,7 +3,8 @@
 use super::ops::{BadCall, BadPointer};
 use super::shadow::{Tier, home};
 use super::world::{World, code_address};
-use toft::entry::{Call, Resized};
+use toft::path::Resized;
+use toft::report::Call;
 use toft::slab::SLOTS_MAX;
 use toft::stats::snapshot;
 

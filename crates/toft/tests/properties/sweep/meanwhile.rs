@@ -7,8 +7,10 @@ use super::program::{
 use crate::common::plain::{birth, filling, with_slab};
 use crate::common::world::code_address;
 use std::sync::{Arc, Mutex};
-use toft::entry::{Call, Resized, Which};
+use toft::keeper::Which;
 use toft::os::fake::{Fault, Moment, Request};
+use toft::path::Resized;
+use toft::report::Call;
 use toft::stats::snapshot;
 
 /// The owner hands out what it has claimed, and writes to it, before the pages are looked at or

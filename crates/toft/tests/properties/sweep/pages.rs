@@ -5,7 +5,7 @@ use super::program::{
     some_claimed, some_slabs,
 };
 use crate::common::plain::{birth, filling, with_slab};
-use toft::entry::Which;
+use toft::keeper::Which;
 use toft::options::{Options, Reclaim};
 use toft::os::fake::{Fault, Request};
 use toft::stats::snapshot;

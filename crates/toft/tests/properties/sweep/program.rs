@@ -7,10 +7,11 @@ use crate::common::world::code_address;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use toft::Allocator;
-use toft::entry::{Call, Swept, Which};
+use toft::keeper::{Swept, Which};
 use toft::options::Options;
 use toft::os::fake::Fake;
 use toft::policy::SLACK_MIN;
+use toft::report::Call;
 use toft::stats::snapshot;
 use toft::thread::Heap;
 

@@ -1,0 +1,180 @@
+//! Building an allocator: its windows are chosen, its tables mapped, and each part gets its piece
+//! of both.
+
+use crate::allocator::Allocator;
+use crate::allocator::counters::COUNTERS;
+use crate::guarded::Guarded;
+use crate::harden::Long;
+use crate::keyed::{Key, Secret};
+use crate::large::{Blocks, Tally};
+use crate::nothing::Nothing;
+use crate::options::{Huge, Options, SiteMode};
+use crate::os::{Error, HugeHabit, Os};
+use crate::policy::HARDENED;
+use crate::reclaim::{Groups, Limit, Pool, Reclaimer};
+use crate::region::{Layout, Plots, Windows};
+use crate::sample::Samples;
+use crate::site::{Hints, SiteHash, Sites, Watch, Wrappers};
+use crate::slab::{MEDIUM, SMALL, Slab};
+use crate::thread::{Heaps, Quarantine};
+use crate::zone::Zones;
+
+/// Where the states of heaps lie within the tables' part of the metadata window.
+const STATES_OFFSET: usize = 32 << 20;
+
+impl<O: Os> Allocator<O> {
+    /// Builds an allocator: chooses its windows and maps its tables.
+    pub fn new(os: O, options: Options, hide_addresses: bool) -> Result<Allocator<O>, Error> {
+        // Slots that share memory with others cannot be told from what was written after a free;
+        // and where slabs share pages, walls would move.
+        let compact = options.compact && !HARDENED;
+        let partitions = options.partitions_there_are();
+        let exact = options.is_exact() && partitions >= Sites::PARTITIONS_LEAST;
+        let sites = if exact { SiteMode::Exact } else { SiteMode::Hash };
+        let options = Options { partitions, sites, compact, ..options };
+        let windows = Windows::choose(&os, options.partitions)?;
+        let layout = Layout::new(windows, os.page_size());
+        let (data, span, large_span) = (windows.data, windows.span, windows.large_span);
+        let os = os.with_tables(layout.tables..layout.end);
+        let partitions = options.partitions;
+
+        let heaps_at = layout.tables + COUNTERS;
+        let small_at = (heaps_at + Heaps::TABLE_BYTES).next_multiple_of(64);
+        let medium_at =
+            (small_at + Plots::<SMALL, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let large_at =
+            (medium_at + Plots::<MEDIUM, Slab>::table_bytes(span, partitions)).next_multiple_of(64);
+        let pool_at = (large_at + Blocks::table_bytes(large_span, partitions)).next_multiple_of(64);
+        let reclaimer_at = (pool_at + Pool::table_bytes(partitions)).next_multiple_of(64);
+        let groups_at = (reclaimer_at + Reclaimer::TABLE_BYTES).next_multiple_of(64);
+        let limit_at = (groups_at + Groups::TABLE_BYTES).next_multiple_of(64);
+        let nothing_at = (limit_at + Limit::TABLE_BYTES).next_multiple_of(64);
+        let sites_at = (nothing_at + Nothing::TABLE_BYTES).next_multiple_of(64);
+        let wrappers_at = (sites_at + Sites::TABLE_BYTES).next_multiple_of(64);
+        let watch_at = (wrappers_at + Wrappers::TABLE_BYTES).next_multiple_of(64);
+        let zones_at = (watch_at + Watch::TABLE_BYTES).next_multiple_of(64);
+        let tally_at = (zones_at + Zones::TABLE_BYTES).next_multiple_of(64);
+        let samples_at = (tally_at + Tally::TABLE_BYTES).next_multiple_of(64);
+        let end = samples_at + Samples::TABLE_BYTES;
+        debug_assert!(end - layout.tables <= STATES_OFFSET);
+        os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
+
+        let hash = SiteHash::new(partitions, os.random()?);
+        let sites_window = (layout.sites, layout.sites + layout.sites_span);
+        let sites = if exact {
+            // SAFETY: (1) its own piece of the zero tables that were mapped above; (2) its own part
+            // of the metadata window.
+            unsafe { Sites::new(sites_window, partitions, os.random()?, sites_at) }
+        } else {
+            Sites::none()
+        };
+        let wrappers_window = (layout.wrappers, layout.wrappers + layout.wrappers_span);
+        let wrappers = if exact && options.wrappers.is_some() {
+            // SAFETY: (1), (2) as above.
+            unsafe { Wrappers::new(wrappers_window, wrappers_at) }
+        } else {
+            Wrappers::none()
+        };
+        let watch = if exact && options.wrappers.is_some_and(|names| names.finds()) {
+            // SAFETY: (1), (2) as above.
+            unsafe { Watch::new((layout.notes, layout.notes + layout.notes_span), watch_at) }
+        } else {
+            Watch::none()
+        };
+        let samples = if options.sample == 0 {
+            Samples::none()
+        } else {
+            let window = (layout.samples, layout.samples + layout.samples_span);
+            // SAFETY: (1), (2) as above.
+            unsafe { Samples::new(window, samples_at) }
+        };
+        let secret = Secret::new(&os)?;
+        let keep = options.large_keep;
+        let nothing_span = windows.nothing_span();
+        let blocks_span = large_span - nothing_span;
+        let key = if HARDENED { Key::new(&os)? } else { Key::NONE };
+        let heap_window = (layout.heaps, layout.end);
+        let states = layout.tables + STATES_OFFSET;
+        // SAFETY: (1) each part gets its own piece of the zero tables that were mapped above; (2)
+        // its own part of the two windows, which no other part uses.
+        let (small, medium, large, nothing, zones, pool, reclaimer, groups, limit, heaps) = unsafe {
+            (
+                Plots::new(&os, data, span, partitions, layout.small_slabs, small_at)?,
+                Plots::new(
+                    &os,
+                    data + span + large_span,
+                    span,
+                    partitions,
+                    layout.medium_slabs,
+                    medium_at,
+                )?,
+                Blocks::new(
+                    &os,
+                    (data + span, blocks_span),
+                    layout.large_blocks,
+                    partitions,
+                    large_at,
+                    keep,
+                )?
+                .with_tally(Tally::new(
+                    (layout.tallies, layout.tallies + layout.tallies_span),
+                    tally_at,
+                )),
+                Nothing::new(
+                    (data + span + blocks_span, nothing_span),
+                    layout.nothing,
+                    nothing_at,
+                    key.mix(u64::MAX),
+                ),
+                Zones::new(
+                    zones_at,
+                    [data..data + 2 * span + large_span, layout.tables..layout.end],
+                ),
+                Pool::new(pool_at, partitions, layout.small_slabs, secret),
+                Reclaimer::new(reclaimer_at, os.process()),
+                Groups::new(groups_at, layout.small_slabs),
+                Limit::new(limit_at, options.limit.bytes(|| os.memory_there_is())),
+                Heaps::new(&os, heap_window, states, partitions, (hash, sites, secret), heaps_at)?,
+            )
+        };
+        // What the kernel sees fit needs no asking.
+        let kernel = options.huge == Huge::Kernel;
+        let habit = if kernel { HugeHabit::default() } else { os.huge_habit() };
+        let middle_pages = options.ready && habit.middle;
+        let small_pages = habit.unasked || middle_pages;
+        Ok(Allocator {
+            base: data,
+            span,
+            large_span,
+            small,
+            medium,
+            large,
+            nothing,
+            zones,
+            pool,
+            reclaimer,
+            groups,
+            limit,
+            for_ever: false,
+            heaps,
+            hash,
+            sites,
+            wrappers,
+            watch,
+            hints: Hints::none(),
+            guarded: Guarded::none(),
+            samples,
+            watchful: options.is_watchful(),
+            secret,
+            long_vectors: if HARDENED { Long::of_processor() } else { Long::NONE },
+            quarantine_share: Quarantine::share(options.quarantine),
+            key,
+            os,
+            options,
+            small_pages,
+            middle_pages,
+            hide_addresses,
+            counters: core::ptr::with_exposed_provenance(layout.tables),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! What an allocator writes after it is built, apart from its parts: counts, and what was told or
+//! drawn.
+
+use super::{Allocator, Written};
+use crate::os::Os;
+use crate::os::filter::Filter;
+use crate::reclaim::Pressure;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Bytes for the counters at the start of the tables.
+pub(crate) const COUNTERS: usize = 192;
+
+/// What the allocator itself writes after it is built; at the start of the tables, zero at first.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    /// Bad calls that were ignored. Any thread.
+    misuses: AtomicUsize,
+    pressure: Pressure,
+    /// Random words drawn. Any thread; which one has which does not matter.
+    drawn: AtomicU64,
+    /// Mappings that walls have cost. Any thread.
+    wall_mappings: AtomicUsize,
+    /// A bit for each wish that could not be fulfilled, and of which that was said. Any thread.
+    told: AtomicU32,
+    filter: Filter,
+    /// Allocations that slow paths have looked at. Any thread.
+    looked_at: AtomicUsize,
+    /// Blocks that were freed for good, and their bytes. Any thread.
+    gone: [AtomicUsize; 2],
+    /// What is remembered of the profiles that were written.
+    written: Written,
+}
+
+const _: () = assert!(size_of::<Counters>() <= COUNTERS);
+
+impl<O: Os> Allocator<O> {
+    /// Bad calls so far.
+    pub fn misuses(&self) -> &AtomicUsize {
+        &self.counters().misuses
+    }
+
+    /// Allocations that slow paths have looked at.
+    pub(crate) fn looked_at(&self) -> &AtomicUsize {
+        &self.counters().looked_at
+    }
+
+    /// Blocks that were freed for good, and their bytes.
+    pub fn gone(&self) -> &[AtomicUsize; 2] {
+        &self.counters().gone
+    }
+
+    /// What is remembered of the profiles that were written.
+    pub(crate) fn written(&self) -> &Written {
+        &self.counters().written
+    }
+
+    /// Whether the system is short of memory: then what becomes empty is given back at once.
+    pub fn pressure(&self) -> &Pressure {
+        &self.counters().pressure
+    }
+
+    /// Mappings that walls have cost.
+    pub fn wall_mappings(&self) -> &AtomicUsize {
+        &self.counters().wall_mappings
+    }
+
+    /// Which wishes were said not to be fulfilled.
+    pub(crate) fn told(&self) -> &AtomicU32 {
+        &self.counters().told
+    }
+
+    /// A random word. Hardened build only.
+    pub(crate) fn draw(&self) -> u64 {
+        self.key.mix(self.counters().drawn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What is known about filters of system calls: who makes an unusual one asks it for a permit.
+    pub fn filter(&self) -> &Filter {
+        &self.counters().filter
+    }
+
+    fn counters(&self) -> &Counters {
+        // SAFETY: the start of the tables, which live for ever; all-zero is a `Counters`. Not
+        // read before the allocator is built: it owns nothing then, and misuse is fatal.
+        unsafe { &*self.counters }
+    }
+
+    /// Number of bad calls so far.
+    pub fn misuse_count(&self) -> usize {
+        self.misuses().load(Ordering::Relaxed)
+    }
+}

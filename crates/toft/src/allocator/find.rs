@@ -1,0 +1,89 @@
+//! Finds the block that begins at an address or contains it, from metadata alone. Used by calls
+//! that the fast paths have not settled, and by reports that name a bad address.
+
+use crate::allocator::Allocator;
+use crate::guarded::Slot;
+use crate::large::Block;
+use crate::nothing::Place;
+use crate::os::Os;
+use crate::policy::HARDENED;
+use crate::region::Descriptor;
+use crate::slab::{MEDIUM, SMALL, Slab, Tier, TierNumber};
+
+/// What an address is to the allocator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'a> {
+    /// The start of a slot.
+    Slot(&'a Slab, usize),
+    /// Within a slab, but not the start of a slot.
+    InSlab(&'a Slab, usize),
+    /// The start of a large block.
+    Large(&'a Block),
+    /// Within a large block's extent.
+    InLarge(&'a Block),
+    /// In or near a sampled block between guard pages.
+    Guarded(&'a Slot),
+    /// Among the zero-size blocks.
+    Nothing(Place),
+    /// Not ours.
+    Foreign,
+}
+
+impl<O: Os> Allocator<O> {
+    /// Whether an address is where blocks may be.
+    #[inline]
+    pub(crate) fn may_be_block(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < 2 * self.span + self.large_span
+    }
+
+    /// What an address is. Touches nothing but metadata.
+    #[inline]
+    pub(crate) fn find(&self, address: usize) -> Found<'_> {
+        if let Some(slab) = self.small.slab_at(address)
+            && let Some(slot) = slab.slot_at::<SMALL>(Tier::of(SMALL).offset(address))
+        {
+            return Found::Slot(slab, slot);
+        }
+        if let Some(slab) = self.medium.slab_at(address)
+            && let Some(slot) = slab.slot_at::<MEDIUM>(Tier::of(MEDIUM).offset(address))
+        {
+            return Found::Slot(slab, slot);
+        }
+        self.find_other(address)
+    }
+
+    /// What an address is that does not begin a slot.
+    #[inline(never)]
+    fn find_other(&self, address: usize) -> Found<'_> {
+        let offset = address.wrapping_sub(self.base);
+        if offset < self.span {
+            in_slab::<SMALL>(self.small.slab_at(address), address)
+        } else if offset < self.span + self.large_span {
+            if HARDENED && let Some(place) = self.nothing.at(address) {
+                return Found::Nothing(place);
+            }
+            match self.large.block_at(address) {
+                Some(block) => Found::Large(block),
+                None => match self.large.block_around(address) {
+                    Some(block) => Found::InLarge(block),
+                    None => Found::Foreign,
+                },
+            }
+        } else if offset < 2 * self.span + self.large_span {
+            in_slab::<MEDIUM>(self.medium.slab_at(address), address)
+        } else {
+            self.guarded.slot_around(address).map_or(Found::Foreign, Found::Guarded)
+        }
+    }
+}
+
+fn in_slab<const TIER: TierNumber>(slab: Option<&Slab>, address: usize) -> Found<'_> {
+    let offset = Tier::of(TIER).offset(address);
+    match slab {
+        Some(slab) if slab.is_open() => match slab.slot_at::<TIER>(offset) {
+            Some(slot) => Found::Slot(slab, slot),
+            None => Found::InSlab(slab, offset),
+        },
+        _ => Found::Foreign,
+    }
+}

@@ -1,0 +1,335 @@
+//! L7: the allocator: all its parts, built once, over any operating system.
+//!
+//! | file | what |
+//! |---|---|
+//! | `build.rs` | how it is built |
+//! | `find.rs` | what an address is to it |
+//! | `counters.rs`, `written.rs` | what it writes itself |
+//! | `instance.rs` | the process's own |
+//! | `gate.rs` | opens its tables where a protection key closes them |
+
+mod build;
+mod counters;
+mod find;
+mod gate;
+mod instance;
+mod written;
+
+use crate::bin::ROW_WORDS;
+use crate::guarded::Guarded;
+use crate::harden::Long;
+use crate::keyed::{Key, Secret};
+use crate::large::Blocks;
+use crate::nothing::Nothing;
+use crate::options::Options;
+use crate::os::Os;
+use crate::reclaim::{Control, Groups, Limit, Pool, Reclaimer};
+use crate::region::{Layout, Plots, Windows};
+use crate::remote::announce;
+use crate::sample::Samples;
+use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
+use crate::slab::{MEDIUM, SMALL, Slab, Violation};
+use crate::thread::{Heap, Heaps, thread_block};
+use crate::zone::Zones;
+use counters::Counters;
+
+pub(crate) use find::Found;
+pub use gate::inside;
+pub(crate) use instance::{FRESH, READY, STARTING, allocator, calls_are_looked_at, is_ready};
+pub use instance::{GLOBAL, Global, LOOKS_THROUGH, toft_root};
+pub(crate) use written::Written;
+
+/// A whole allocator. After it is built only what its parts point to changes: the process's
+/// allocator is in read-only memory.
+#[derive(Debug)]
+pub struct Allocator<O> {
+    /// What every free reads.
+    pub(crate) small: Plots<SMALL, Slab>,
+    /// First address of the data window, and bytes in its slab tiers and its large tier.
+    base: usize,
+    span: usize,
+    large_span: usize,
+    pub(crate) medium: Plots<MEDIUM, Slab>,
+    pub(crate) large: Blocks,
+    pub(crate) nothing: Nothing,
+    /// Private zones.
+    pub(crate) zones: Zones,
+    pub(crate) pool: Pool,
+    pub(crate) reclaimer: Reclaimer,
+    pub(crate) groups: Groups,
+    pub(crate) limit: Limit,
+    /// Whether this lives as long as the process, so that a thread of ours may use it.
+    pub(crate) for_ever: bool,
+    /// All heaps.
+    pub heaps: Heaps,
+    pub(crate) hash: SiteHash,
+    /// Call sites and their partitions, in exact mode.
+    pub sites: Sites,
+    /// Functions whose callers are the call sites.
+    pub(crate) wrappers: Wrappers,
+    pub(crate) watch: Watch,
+    /// What an earlier run showed of call sites.
+    pub(crate) hints: Hints,
+    /// Sampled blocks between guard pages.
+    pub(crate) guarded: Guarded,
+    /// Sampled allocations with their stacks.
+    pub(crate) samples: Samples,
+    /// Whether slow paths have something to do with blocks that they hand out.
+    pub(crate) watchful: bool,
+    /// What canaries are made from.
+    pub(crate) secret: Secret,
+    /// Whether bytes are cleared and looked at by long vectors.
+    pub(crate) long_vectors: Long,
+    /// The share of its places that a quarantine uses.
+    pub(crate) quarantine_share: usize,
+    /// Where walls are. Hardened build only.
+    key: Key,
+    pub(crate) os: O,
+    pub(crate) options: Options,
+    /// Whether the system is told to make no huge pages of slabs by itself: where it would.
+    pub(crate) small_pages: bool,
+    /// Whether what is readied is put into pages of 64 KiB.
+    pub(crate) middle_pages: bool,
+    /// Whether addresses may be written to stderr.
+    pub(crate) hide_addresses: bool,
+    counters: *const Counters,
+}
+
+// SAFETY: the raw pointers inside lead to tables of atomics that live for ever; every other field
+// is never written after the allocator is built.
+unsafe impl<O: Sync> Sync for Allocator<O> {}
+// SAFETY: as above; nothing is tied to a thread.
+unsafe impl<O: Send> Send for Allocator<O> {}
+
+impl<O> Allocator<O> {
+    /// An allocator to which every address is foreign.
+    pub const fn unready(os: O) -> Allocator<O> {
+        Allocator {
+            base: 0,
+            span: 0,
+            large_span: 0,
+            small: Plots::none(),
+            medium: Plots::none(),
+            large: Blocks::none(),
+            nothing: Nothing::none(),
+            zones: Zones::none(),
+            pool: Pool::none(),
+            reclaimer: Reclaimer::none(),
+            groups: Groups::none(),
+            limit: Limit::none(),
+            for_ever: false,
+            heaps: Heaps::none(),
+            hash: SiteHash::single(),
+            sites: Sites::none(),
+            wrappers: Wrappers::none(),
+            watch: Watch::none(),
+            hints: Hints::none(),
+            guarded: Guarded::none(),
+            samples: Samples::none(),
+            watchful: false,
+            secret: Secret::none(),
+            long_vectors: Long::NONE,
+            quarantine_share: 0,
+            key: Key::NONE,
+            os,
+            options: Options::DEFAULT,
+            small_pages: false,
+            middle_pages: false,
+            hide_addresses: false,
+            counters: core::ptr::null(),
+        }
+    }
+}
+
+impl<O: Os> Allocator<O> {
+    /// Adds a pool of sampled blocks.
+    pub(crate) fn with_guarded(self, guarded: Guarded) -> Allocator<O> {
+        Allocator { guarded, ..self }
+    }
+
+    /// Makes the allocator follow these hints. Call it before the allocator is used.
+    pub(crate) fn with_hints(self, hints: Hints) -> Allocator<O> {
+        self.sites.reserve(hints.groups());
+        Allocator { hints, ..self }
+    }
+
+    /// Permits the allocator to have a separate thread.
+    ///
+    /// # Safety
+    /// 1. It is put where it stays for as long as the process lives, before it is used.
+    pub(crate) unsafe fn living_for_ever(self) -> Allocator<O> {
+        Allocator { for_ever: true, ..self }
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The operating system underneath.
+    pub fn os(&self) -> &O {
+        &self.os
+    }
+
+    /// Index of the first bin of a site's row. In exact mode the site gets a partition, if it has
+    /// none yet. Remembered in `heap`, which the caller holds.
+    #[inline]
+    pub(crate) fn row(&self, heap: &Heap, site: usize) -> usize {
+        if !self.sites.is_exact() {
+            return self.hash.row(site);
+        }
+        match heap.known_row(site) {
+            0 => self.unknown_row(heap, site),
+            row => row,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unknown_row(&self, heap: &Heap, site: usize) -> usize {
+        let number = match self.learn(heap, site, None) {
+            // A caller that knows the call's place has looked through the wrapper already.
+            STEP_FIRST.. => self.sites.shared_number(site),
+            number => number,
+        };
+        number * ROW_WORDS
+    }
+
+    /// Call sites in wrappers, of which the callers count.
+    pub fn wrapper_sites(&self) -> usize {
+        self.wrappers.count() + self.watch.count()
+    }
+
+    /// The number of unnamed wrappers among them: their earlier blocks are counted as their own.
+    pub fn found_wrappers(&self) -> usize {
+        self.watch.count()
+    }
+
+    /// The addresses of all parts.
+    pub fn layout(&self) -> Layout {
+        let metadata = self.counters.addr();
+        let (data, span, large_span) = (self.base, self.span, self.large_span);
+        Layout::new(Windows { data, span, large_span, metadata }, self.os.page_size())
+    }
+
+    /// Every slab of both tiers.
+    pub fn for_each_slab(&self, mut each: impl FnMut(&Slab)) {
+        self.small.for_each(&mut each);
+        self.medium.for_each(&mut each);
+    }
+
+    /// All large blocks.
+    pub fn large(&self) -> &Blocks {
+        &self.large
+    }
+
+    /// What can be asked of the reclaimer's thread.
+    pub fn control(&self) -> &Control {
+        self.reclaimer.control()
+    }
+
+    /// Live guarded blocks, and their bytes.
+    pub fn guarded_figures(&self) -> (usize, usize) {
+        self.guarded.figures()
+    }
+
+    /// Sampled allocations with their stacks.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
+    /// Bytes of empty unowned slabs that may still be resident.
+    pub fn kept_slab_bytes(&self) -> usize {
+        self.pool.kept_bytes()
+    }
+
+    /// Bytes mapped for slabs, and for all metadata.
+    pub fn mapped_bytes(&self) -> (usize, usize) {
+        let (small, small_metadata) = self.small.mapped_bytes();
+        let (medium, medium_metadata) = self.medium.mapped_bytes();
+        let metadata = small_metadata + medium_metadata + self.heaps.mapped_bytes();
+        let metadata = metadata + self.nothing.mapped_bytes() + self.sites.mapped_bytes();
+        let metadata = metadata + self.zones.table_bytes() + self.watch.mapped_bytes();
+        let metadata = metadata + self.large.tally().mapped_bytes();
+        let metadata = metadata + self.samples.mapped_bytes();
+        (small + medium, metadata)
+    }
+
+    /// E5: what `pool.bytes` is to be, while no thread is about it.
+    fn bytes_with_pages(&self) -> usize {
+        let mut bytes = self.pool.kept_bytes();
+        self.for_each_slab(|slab| {
+            bytes += if slab.has_owner() { slab.slot_bytes() } else { 0 };
+            bytes = bytes.wrapping_sub(slab.uncounted());
+        });
+        bytes
+    }
+
+    /// Verifies every slab, the large blocks, and every heap's lists. For tests and the fuzzer: no
+    /// other thread may be using the allocator.
+    pub fn check(&self) -> Result<(), Violation> {
+        let mut result = Ok(());
+        self.for_each_slab(|slab| {
+            if result.is_ok() {
+                result = slab.check();
+            }
+        });
+        result?;
+        self.pool.check()?;
+        self.groups.check(self.os.page_size())?;
+        if self.bytes_with_pages() != self.pool.bytes() {
+            return Err(Violation("E5: the count of bytes that may have pages"));
+        }
+        self.large.check().map_err(Violation)?;
+        self.guarded.check().map_err(Violation)?;
+        self.samples.check().map_err(Violation)?;
+        self.nothing.check().map_err(Violation)?;
+        self.sites.check().map_err(Violation)?;
+        self.zones.check().map_err(Violation)?;
+        self.heaps.all().try_for_each(|heap| heap.check(self.heaps.partitions()))
+    }
+
+    /// In the child of a fork. Out of line: apart from the code that every program runs.
+    #[cold]
+    #[inline(never)]
+    pub fn after_fork_in_child(&self, mine: &Heap) {
+        self.heaps.repair(&self.os);
+        self.heaps.seed_anew(self.os.process());
+        self.reopen_quarantines();
+        self.small.repair(&self.os, self.heaps.partitions());
+        self.medium.repair(&self.os, self.heaps.partitions());
+        self.large.repair(&self.os);
+        self.nothing.repair(&self.os);
+        self.large.tally().repair(&self.os);
+        self.samples.repair(&self.os);
+        self.sites.repair(&self.os);
+        self.zones.repair(&self.os, thread_block());
+        self.written().repair();
+        self.wrappers.repair(&self.os);
+        self.watch.repair(&self.os);
+        self.pool.repair();
+        self.limit.repair();
+        self.pool.set_lean(false);
+        self.large.set_lean(false);
+        let torn = self.reclaimer.repair(
+            &self.os,
+            (self.os.process(), self.os.ticks()),
+            crate::bin::slab_at,
+            announce,
+        );
+        self.filter().repair();
+        self.guarded.forget_watcher();
+        if self.options.compact {
+            self.os.forget_sharing(self.groups.kept());
+            self.groups.repair();
+        }
+        crate::thread::repair_after_fork(&self.heaps, mine, torn, |each| {
+            self.for_each_slab(|slab| each(slab));
+        });
+        if self.limit.is_set() {
+            // Some thread may have been between a count and what follows of it.
+            self.for_each_slab(Slab::is_not_counted);
+            self.pool.set_bytes(self.bytes_with_pages());
+        }
+    }
+}

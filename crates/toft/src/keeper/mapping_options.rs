@@ -1,0 +1,110 @@
+//! What `TOFT_PREPOPULATE`, `TOFT_MLOCK` and `TOFT_NAMES` ask for, done as addresses are mapped:
+//! where none of them is set, that costs a comparison on a path that has just made a system call.
+//!
+//! The calls are unusual ones: under a filter of system calls nothing of it is done. What the
+//! system refuses is said once on standard error, and the program goes on without it: here, and for
+//! the preload library's `dlopen`.
+
+use crate::allocator::Allocator;
+use crate::os::seccomp::Calls;
+use crate::os::{Error, Os};
+use crate::report::Line;
+use crate::sync::Ordering::Relaxed;
+use core::ffi::CStr;
+
+/// Which wishes there are, as bits of what was told.
+const PREPOPULATE: u32 = 1;
+const MLOCK: u32 = 2;
+const NAMES: u32 = 4;
+const DEEPBIND: u32 = 8;
+
+impl<O: Os> Allocator<O> {
+    /// Addresses of slabs were mapped, and are not in use yet.
+    pub(crate) fn slabs_were_mapped(&self, address: usize, len: usize) {
+        self.keep_small(address, len);
+        if self.options.has_wishes() && len != 0 {
+            self.fulfil_wishes(address, len);
+            self.name_slabs();
+        }
+    }
+
+    /// A large block of `bytes` bytes was handed out at an address.
+    #[inline]
+    pub(crate) fn block_was_mapped(&self, address: usize, bytes: usize) {
+        if self.options.has_wishes() && bytes != 0 {
+            let page = self.os.page_size();
+            let start = address & !(page - 1);
+            let len = ((address + bytes + page - 1) & !(page - 1)) - start;
+            self.fulfil_wishes(start, len);
+            self.name(start, len, c"toft large block");
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fulfil_wishes(&self, address: usize, len: usize) {
+        if self.options.mlock
+            && let Some(_permit) = self.permit(Calls::LOCK)
+            && self.os.lock(address, len).is_err()
+        {
+            self.cannot(MLOCK, "TOFT_MLOCK: the system does not lock so much memory");
+        }
+        if self.options.prepopulate
+            && let Some(_permit) = self.permit(Calls::POPULATE)
+        {
+            // SAFETY: (1) the callers have mapped the range.
+            let done = unsafe { self.os.populate(address, len) };
+            // Where too few pages are left, the program will find that out when it uses them.
+            if let Err(Error::Unsupported) = done {
+                self.cannot(PREPOPULATE, "TOFT_PREPOPULATE: the kernel is older than 5.14");
+            }
+        }
+    }
+
+    /// Names what is mapped at the start.
+    pub(crate) fn name_at_start(&self) {
+        if self.options.has_wishes() {
+            self.name_slabs();
+        }
+    }
+
+    /// Names whatever of slabs and metadata is mapped: few mappings, in ranges that are mostly
+    /// holes.
+    fn name_slabs(&self) {
+        if !self.options.names {
+            return;
+        }
+        let layout = self.layout();
+        let (small, medium) = (layout.windows.data, layout.windows.medium());
+        let span = layout.windows.span;
+        self.name(small, span, c"toft small slabs");
+        self.name(medium, span, c"toft medium slabs");
+        let metadata = layout.windows.metadata;
+        self.name(metadata, layout.end - metadata, c"toft metadata");
+    }
+
+    fn name(&self, address: usize, len: usize, name: &CStr) {
+        if self.options.names
+            && let Some(_permit) = self.permit(Calls::NAMES)
+            && self.os.name(address, len, name).is_err()
+        {
+            self.cannot(NAMES, "TOFT_NAMES: this kernel gives mappings no names");
+        }
+    }
+
+    /// A library was to be opened with `RTLD_DEEPBIND`, and the C library's table of symbols could
+    /// not be changed.
+    pub(crate) fn cannot_bind_deeply(&self) {
+        self.cannot(DEEPBIND, "RTLD_DEEPBIND: libc's malloc cannot be replaced for such libraries");
+    }
+
+    /// Says once that a wish is not fulfilled.
+    #[cold]
+    fn cannot(&self, wish: u32, what: &str) {
+        if self.told().fetch_or(wish, Relaxed) & wish == 0 {
+            let mut line = Line::new(self.hide_addresses);
+            line.text("toft: ").text(what).text("; going on without it");
+            self.os.report(line.end());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! realloc: in place where it can, by moving pages where the block is large, else by copying.
+
+use super::caller::{Caller, Pointer};
+use super::free::free;
+use super::large::SIZE_MAX;
+use super::malloc::{malloc, no_memory, room};
+use crate::allocator::{Allocator, Found};
+use crate::keeper::limit::Grant;
+use crate::large::{BlockState, Resize};
+use crate::os::{Os, probes, process};
+use crate::policy::{CANARY, HARDENED, SLACK_MIN};
+use crate::report::Call;
+use crate::slab::MEDIUM_MAX;
+use crate::thread::Heap;
+use crate::watch::guarded::Stands;
+use core::ptr::null_mut;
+
+/// realloc with C's meaning for null and for size zero. Null and `ENOMEM` if there is no memory,
+/// null and `EINVAL` if the pointer is no live block and the program goes on all the same.
+#[inline(always)]
+pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: usize) -> Pointer {
+    if address == 0 {
+        return malloc(caller, size, site);
+    }
+    if size == 0 {
+        free(caller, address, Call::Realloc);
+        return null_mut();
+    }
+    let Some(heap) = caller.heap_or_start() else { return no_memory() };
+    match caller.allocator().resize(heap, address, size, site) {
+        Resized::At(to) => core::ptr::with_exposed_provenance_mut(to),
+        Resized::NoMemory => no_memory(),
+        Resized::Misused => {
+            process::set_errno(libc::EINVAL);
+            null_mut()
+        }
+    }
+}
+
+/// What a resize came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    /// The block is here now.
+    At(usize),
+    /// No memory; the old block is untouched.
+    NoMemory,
+    /// The pointer was not a live block; it has been named.
+    Misused,
+}
+
+impl<O: Os> Allocator<O> {
+    /// Changes the size of the live block at `address` to `size` bytes, more than none.
+    ///
+    /// The block is found once, and the old one is freed without asking again.
+    pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
+        let found = self.find(address);
+        // Bytes that the program has, and bytes that it can have in the same place.
+        let (usable, most) = match found {
+            Found::Slot(slab, slot) if slab.is_in_use(slot) => {
+                if CANARY {
+                    self.verify_canary(slab, slot, address, Call::Realloc);
+                }
+                (slab.block_bytes(slot), slab.size().saturating_sub(SLACK_MIN))
+            }
+            Found::Large(block) if block.state() == BlockState::Live => {
+                (block.bytes(), block.bytes())
+            }
+            Found::Guarded(slot) if self.guarded.live_at(address).is_some() => {
+                (slot.bytes(), slot.bytes())
+            }
+            Found::Nothing(place) if self.has_nothing(place) => (0, 0),
+            _ => {
+                self.misused(Call::Realloc, address);
+                return Resized::Misused;
+            }
+        };
+        if size > SIZE_MAX {
+            return Resized::NoMemory;
+        }
+        // In the hardened build a block that stays ends where its program says that it does.
+        let stays = HARDENED && size <= usable && is_worth_keeping(size, usable);
+        if let Found::Large(block) = found
+            && (room(size) > MEDIUM_MAX || stays)
+        {
+            let grant = Grant::new(self, heap);
+            let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+            let admit = |bytes| grant.admit(bytes);
+            let told = probes::THERE && block.take_told();
+            // Before another thread can have the address.
+            let taken = if told { self.samples.take_out(address) } else { None };
+            match self.large.resize(&self.os, block, size, &admit, &damaged) {
+                Resize::InPlace if block.bytes() == usable => {
+                    self.samples.put_back(&self.os, address, taken);
+                    block.tell_again(told);
+                    return Resized::At(address);
+                }
+                Resize::InPlace => {
+                    self.samples.count_freed(taken);
+                    self.tell_resized(heap, (address, address), told, site);
+                    return Resized::At(address);
+                }
+                Resize::Moved(to) => {
+                    self.samples.count_freed(taken);
+                    self.tell_resized(heap, (address, to), told, site);
+                    return Resized::At(to);
+                }
+                Resize::No => {
+                    self.samples.put_back(&self.os, address, taken);
+                    block.tell_again(told);
+                }
+            }
+        }
+        let in_place = || {
+            if HARDENED && let Found::Slot(slab, slot) = found {
+                self.resize_slot(slab, slot, address, size);
+            }
+            Resized::At(address)
+        };
+        if size <= most && (is_worth_keeping(size, most) || size == usable) {
+            return in_place();
+        }
+        let Some(to) = self.block(heap, size, 1, site) else {
+            // A smaller size always fits where the block is.
+            if HARDENED
+                && size <= most
+                && let Found::Large(block) = found
+            {
+                let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
+                self.large.resize(&self.os, block, size, &|_| false, &damaged);
+            }
+            return if size <= most { in_place() } else { Resized::NoMemory };
+        };
+        let to = self.sample(heap, to, 16, site, Stands::Alone);
+        if let Found::Guarded(slot) = found {
+            // The library copies whatever there is: that is no read of the program's.
+            self.guarded.unwatch(slot);
+        }
+        let from: *const u8 = core::ptr::with_exposed_provenance(address);
+        let target: *mut u8 = core::ptr::with_exposed_provenance_mut(to);
+        // SAFETY: both blocks are live and distinct, and hold at least the smaller of the sizes.
+        unsafe { core::ptr::copy_nonoverlapping(from, target, size.min(usable)) };
+        if self.watchful
+            && let Found::Slot(slab, slot) = found
+        {
+            self.before_free(slab, slot);
+        }
+        match found {
+            Found::Slot(slab, slot) => self.free_found(heap, slab, slot, address, Call::Realloc),
+            _ => self.free_other(address, Call::Realloc),
+        }
+        Resized::At(to)
+    }
+}
+
+/// Whether a block of `usable` bytes is left in place for `size`: moving would save less than half,
+/// or less than a copy is worth.
+pub(crate) fn is_worth_keeping(size: usize, usable: usize) -> bool {
+    size >= usable / 2 || usable <= 128
+}

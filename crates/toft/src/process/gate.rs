@@ -1,0 +1,98 @@
+//! Protection-key gate for the calls in `calls.rs`. Where `TOFT_PKEY` is on, only the calling
+//! thread can write to the allocator's tables, and only during a call. Hardened build only; in the
+//! other build these are the calls themselves, without an extra instruction.
+//!
+//! A thread that is older than the key, and a signal handler, can at first not even read the
+//! tables. So every call goes through the gate, also one that only reads. A handler that interrupts
+//! a call finds the gate closed, and opens and closes it for itself. The interrupted call then goes
+//! on inside: the kernel keeps its register.
+
+#[cfg(not(feature = "hardened"))]
+pub use super::calls::*;
+#[cfg(not(feature = "hardened"))]
+pub use super::whole_heap::*;
+
+#[cfg(feature = "hardened")]
+mod closed {
+    use super::super::calls as process;
+    use super::super::whole_heap;
+    use crate::allocator::Allocator;
+    use crate::allocator::inside;
+    use crate::os::Linux;
+    use crate::report::Call;
+    use core::ffi::c_void;
+
+    type Pointer = *mut c_void;
+
+    /// As the call of that name in `calls.rs`.
+    macro_rules! door {
+        ($(unsafe fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
+            #[doc = concat!("`process::", stringify!($name), "` behind the door.")]
+            ///
+            /// # Safety
+            /// 1. As there.
+            #[inline(always)]
+            pub unsafe fn $name($($argument: $kind),*) $(-> $result)? {
+                // SAFETY: (1) the caller's.
+                inside(|| unsafe { process::$name($($argument),*) })
+            }
+        )* };
+        ($(fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => { $(
+            #[doc = concat!("`process::", stringify!($name), "` behind the door.")]
+            pub fn $name($($argument: $kind),*) $(-> $result)? {
+                inside(|| whole_heap::$name($($argument),*))
+            }
+        )* };
+    }
+
+    door! {
+        unsafe fn malloc_at(size: usize, site: usize) -> Pointer;
+        unsafe fn calloc_at(count: usize, size: usize, site: usize) -> Pointer;
+        unsafe fn aligned_at(align: usize, size: usize, site: usize) -> Pointer;
+        unsafe fn realloc_at(address: Pointer, size: usize, site: usize) -> Pointer;
+        unsafe fn free_for(address: Pointer, call: Call);
+        unsafe fn free_sized_for(address: Pointer, size: usize, align: usize, call: Call);
+        unsafe fn free(address: Pointer);
+        unsafe fn free_permanently(address: Pointer);
+        unsafe fn usable_size(address: Pointer) -> usize;
+        unsafe fn at_start(argc: usize, argv: *mut *mut u8);
+    }
+    /// `process::site_behind` behind the door.
+    ///
+    /// # Safety
+    /// 1. As there.
+    pub unsafe extern "C" fn site_behind(stack: usize, frame: usize) -> usize {
+        // SAFETY: (1) the caller's.
+        inside(|| unsafe { process::site_behind(stack, frame) })
+    }
+
+    door! {
+        fn purge() -> usize;
+        fn compact() -> usize;
+        fn page_out_cold() -> usize;
+        fn instance() -> Option<&'static Allocator<Linux>>;
+        fn before_filter();
+        fn filter_refused();
+        fn watch_filters();
+        fn deepbind_is_cleared();
+        fn verify() -> bool;
+        fn dangling() -> usize;
+        fn check_range(call: Call, writes: bool, address: usize, bytes: usize);
+        fn misuses() -> usize;
+        fn give_exit_key() -> bool;
+        fn at_exit();
+        fn linked_at_start();
+        fn linked_at_exit();
+    }
+}
+
+/// These pass the gate themselves.
+#[cfg(feature = "hardened")]
+pub use super::whole_heap::{metrics_to, print_profile, profile_to};
+#[cfg(feature = "hardened")]
+pub use closed::{
+    aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
+    deepbind_is_cleared, filter_refused, free, free_for, free_permanently, free_sized_for,
+    give_exit_key, instance, linked_at_exit, linked_at_start, malloc_at, misuses, page_out_cold,
+    purge, realloc_at, site_behind, usable_size, verify, watch_filters,
+};

@@ -1,0 +1,111 @@
+//! What surrounds the program's run: saying that the library is in place, keeping it out of
+//! children, and the statistics at the end.
+
+use crate::allocator::Allocator;
+use crate::options::Leaks;
+use crate::os::{Linux, process};
+use crate::process::environment::hide_from_children;
+use crate::process::whole_heap::{self, instance};
+use crate::report::Line;
+use crate::stats::Resident;
+use crate::watch::leaks::To;
+use crate::watch::profile;
+
+/// When the library has been loaded: notifies the process that asked. Restores the environment for
+/// children, as it would be without us, where that was requested.
+///
+/// # Safety
+/// 1. `argc` and `argv` are what the kernel put on the stack, as libc hands them to constructors.
+/// 2. No other thread uses the environment meanwhile.
+pub unsafe fn at_start(argc: usize, argv: *mut *mut u8) {
+    let Some(allocator) = instance() else { return };
+    let options = allocator.options();
+    if let Some(descriptor) = options.report_descriptor {
+        let mut line = Line::new(false);
+        line.text("toft-ready ").text(env!("CARGO_PKG_VERSION")).text(" ");
+        line.number(process::pid() as u64);
+        process::write_all(descriptor, line.end());
+        if !options.stats && options.leaks == Leaks::Off {
+            process::close(descriptor);
+        } else if options.program_only {
+            process::close_on_exec(descriptor);
+        }
+    }
+    if options.program_only {
+        // SAFETY: (1), (2) the caller's.
+        unsafe { hide_from_children(argc, argv) };
+    }
+    profile::at_start(allocator);
+}
+
+/// What a line of the process's mappings begins with in a report.
+const PREFIX: &[u8; 4] = b"map ";
+
+/// When a program that has the allocator for its Rust code is about to begin. Nothing is said to
+/// `toft run`, and nothing hidden from children: `LD_PRELOAD` and the pipe are the preloaded
+/// library's.
+pub fn linked_at_start() {
+    if let Some(allocator) = instance() {
+        profile::at_start(allocator);
+    }
+}
+
+/// When such a program ends: as [`at_exit`], on stderr.
+pub fn linked_at_exit() {
+    if let Some(instance) = instance() {
+        tell(instance, None);
+    }
+}
+
+/// When the program ends: a profile, leaks and statistics, if they were asked for.
+pub fn at_exit() {
+    if let Some(instance) = instance() {
+        tell(instance, instance.options().report_descriptor);
+    }
+}
+
+/// Notifies the process that started the program, by a descriptor, or else its user.
+fn tell(instance: &Allocator<Linux>, descriptor: Option<i32>) {
+    profile::at_exit(instance);
+    let options = instance.options();
+    if options.verify != 0 {
+        whole_heap::verify();
+    } else if options.verify_exit {
+        whole_heap::verify_at_exit();
+    }
+    if options.dangling != 0 {
+        instance.sweep_for_dangling(None);
+    }
+    if !options.stats && options.leaks == Leaks::Off {
+        return;
+    }
+    let starter = match descriptor {
+        // A program that closes what it does not know may have opened something else there.
+        Some(descriptor) if process::is_pipe(descriptor) => Some(descriptor),
+        Some(_) => return,
+        None => None,
+    };
+    if options.leaks != Leaks::Off {
+        instance.tell_leaks(starter.map_or(To::Person, To::Starter));
+    }
+    if starter.is_none() && !options.stats {
+        return;
+    }
+    let descriptor = starter.unwrap_or(libc::STDERR_FILENO);
+    if options.stats {
+        let resident = Resident::now(&instance.layout());
+        crate::stats::write_json(instance, descriptor, Some(&resident));
+    }
+    process::read_lines(c"/proc/self/maps", |line| {
+        // Executable mappings are what addresses of call sites are looked up in.
+        if !line.split(|&b| b == b' ').nth(1).is_some_and(|rights| rights.contains(&b'x')) {
+            return;
+        }
+        // At once, so that the lines of two processes do not run into each other.
+        let mut whole = [0u8; PREFIX.len() + 512 + 1];
+        let bytes = PREFIX.iter().chain(line).chain(b"\n");
+        let len = whole.iter_mut().zip(bytes).map(|(place, &byte)| *place = byte).count();
+        process::write_all(descriptor, whole.get(..len).unwrap_or(&[]));
+    });
+    process::write_all(descriptor, b"toft-end\n");
+}

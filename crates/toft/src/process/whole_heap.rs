@@ -1,0 +1,128 @@
+//! Calls that are about no block of the caller's: what is done to the whole process's heap, asked
+//! of it, or promised to it.
+
+pub use super::scope::{at_exit, linked_at_exit, linked_at_start};
+pub use super::thread_exit::give_exit_key;
+
+use crate::allocator::{Allocator, allocator, inside};
+use crate::os::Linux;
+use crate::process::start::{heap_or_start, ready};
+use crate::report::Call;
+use crate::sync::Ordering::Relaxed;
+use core::ffi::c_int;
+
+/// Gives back whatever the whole process can give back; returns the bytes of pages.
+pub fn purge() -> usize {
+    heap_or_start().map_or(0, |heap| {
+        allocator().probe_filter();
+        allocator().purge(Some(heap)) + allocator().compact_now(heap)
+    })
+}
+
+/// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; returns the bytes of pages saved,
+/// by calculation.
+pub fn compact() -> usize {
+    heap_or_start().map_or(0, |heap| allocator().compact_now(heap))
+}
+
+/// Sends live data out to swap that nothing has happened to since the last call; returns the bytes.
+pub fn page_out_cold() -> usize {
+    instance().map_or(0, |allocator| {
+        allocator.probe_filter();
+        allocator.page_out_cold()
+    })
+}
+
+/// The process's allocator, for statistics; `None` before the first allocation.
+pub fn instance() -> Option<&'static Allocator<Linux>> {
+    ready().then(allocator)
+}
+
+/// To be called before the process installs a filter of system calls (seccomp): from then on only
+/// such calls are made as any malloc makes.
+pub fn before_filter() {
+    // Without memory for an allocator there is no filter state to notify. Then `watch_filters` has
+    // made no promise either.
+    if ready() {
+        allocator().stop_watcher();
+        allocator().filter().about_to_install(allocator().os());
+    }
+}
+
+/// The kernel has refused the filter that [`before_filter`] told of.
+pub fn filter_refused() {
+    if ready() {
+        allocator().filter().was_refused();
+    }
+}
+
+/// A promise that [`before_filter`] is called before every filter, or that there never is one.
+/// Without it only such system calls are made as any malloc makes: one of another kind, under a
+/// filter that does not know it, would end the process. The preload library gives this promise,
+/// because it exports `prctl` and `syscall`; a Rust program may do so itself.
+pub fn watch_filters() {
+    if ready() {
+        allocator().filter().watch();
+    }
+}
+
+/// A library is opened without `RTLD_DEEPBIND`, because it would find another malloc with it: says
+/// so once.
+pub fn deepbind_is_cleared() {
+    if ready() {
+        allocator().cannot_bind_deeply();
+    }
+}
+
+/// Verifies the whole heap, and names what is wrong; returns true if nothing is.
+pub fn verify() -> bool {
+    heap_or_start().is_none_or(|heap| allocator().verify(heap))
+}
+
+/// Verifies the heap when the program ends, for a bounded time.
+pub fn verify_at_exit() {
+    if let Some(heap) = heap_or_start() {
+        allocator().verify_at_exit(heap);
+    }
+}
+
+/// Finds words that lead into freed blocks, and names them; returns their number.
+pub fn dangling() -> usize {
+    let mark = 0u8;
+    let here = (&raw const mark).addr();
+    instance().map_or(0, |allocator| allocator.sweep_for_dangling(Some(here)))
+}
+
+/// Names an access by a function that copies or fills, if it leaves the block that it begins in.
+/// Starts nothing: before the first allocation there is no block.
+pub fn check_range(call: Call, writes: bool, address: usize, bytes: usize) {
+    allocator().stays_within(call, writes, address, bytes);
+}
+
+/// Number of bad calls that were ignored.
+pub fn misuses() -> usize {
+    instance().map_or(0, |allocator| allocator.misuses().load(Relaxed))
+}
+
+/// Writes the largest call sites to a descriptor.
+pub fn print_profile(descriptor: c_int) {
+    inside(|| {
+        if let Some(allocator) = instance() {
+            allocator.print_sites(descriptor);
+        }
+    });
+}
+
+/// Writes a profile, in the form that `toft report` reads, to a descriptor. Returns true if it
+/// could. Not while another thread writes one, and not where there may be a filter that does not
+/// know the calls that it takes.
+pub fn profile_to(descriptor: c_int) -> bool {
+    inside(|| instance().is_some_and(|allocator| allocator.profile_to(descriptor)))
+}
+
+/// Writes the figures of this process to a descriptor, in Prometheus' text format. Returns true if
+/// it could. Not while another thread writes these or a profile, and not where there may be a
+/// filter that does not know the calls that it takes.
+pub fn metrics_to(descriptor: c_int) -> bool {
+    inside(|| instance().is_some_and(|allocator| allocator.metrics_to(descriptor)))
+}

@@ -1,0 +1,104 @@
+//! The first line of a report, in a fixed buffer.
+
+use super::Call;
+
+/// A line being written. What does not fit is cut off; nothing is ever allocated.
+#[derive(Debug)]
+pub struct Line {
+    bytes: [u8; 320],
+    len: usize,
+    hide_addresses: bool,
+    /// What it names, for the rest of the report; nothing, where it is no report.
+    pub(crate) subject: Subject,
+}
+
+/// What a report is of: what its first line begins with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Subject {
+    pub(crate) what: &'static str,
+    pub(crate) call: &'static str,
+    pub(crate) address: usize,
+    /// Where the block in question begins, if `address` may be outside of it.
+    pub(crate) block: Option<usize>,
+    /// Whether a library that belongs to this one has called (`libtoft_checked.so`).
+    pub(crate) companion: bool,
+}
+
+impl Line {
+    /// An empty line.
+    pub fn new(hide_addresses: bool) -> Line {
+        Line { bytes: [0; 320], len: 0, hide_addresses, subject: Subject::default() }
+    }
+
+    /// Appends text.
+    #[inline(never)]
+    pub fn text(&mut self, text: &str) -> &mut Line {
+        self.raw(text.as_bytes())
+    }
+
+    /// Appends bytes as they are.
+    #[inline(never)]
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Line {
+        // The last byte is kept for the newline.
+        for &byte in bytes {
+            if self.len + 1 < self.bytes.len()
+                && let Some(place) = self.bytes.get_mut(self.len)
+            {
+                *place = byte;
+                self.len += 1;
+            }
+        }
+        self
+    }
+
+    /// Appends a number in decimal digits.
+    #[inline(never)]
+    pub fn number(&mut self, mut number: u64) -> &mut Line {
+        let mut digits = [b'0'; 20];
+        let mut first = 20;
+        for place in digits.iter_mut().rev() {
+            first -= 1;
+            *place = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.raw(digits.get(first..).unwrap_or(&[]))
+    }
+
+    /// Appends an address, unless addresses are hidden.
+    #[inline(never)]
+    pub fn address(&mut self, address: usize) -> &mut Line {
+        self.text("0x");
+        if self.hide_addresses {
+            return self.text("?");
+        }
+        let bits = usize::BITS - (address | 1).leading_zeros();
+        for digit in (0..bits.div_ceil(4)).rev() {
+            let value = (address >> (4 * digit) & 15) as u8;
+            self.raw(&[if value < 10 { b'0' + value } else { b'a' + value - 10 }]);
+        }
+        self
+    }
+
+    /// The line so far.
+    pub(crate) fn so_far(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+
+    /// The line so far, ended by a newline.
+    pub fn end(&mut self) -> &[u8] {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = b'\n';
+        }
+        self.bytes.get(..=self.len).unwrap_or(&[])
+    }
+}
+
+/// How every report begins: what is wrong, which call found it, and with what address.
+pub(crate) fn head(line: &mut Line, what: &'static str, call: Call, address: usize) {
+    line.subject = Subject { what, call: call.name(), address, block: None, companion: false };
+    line.text("toft: ").text(what).text(": ").text(call.name());
+    line.text("(").address(address).text("): ");
+}

@@ -1,0 +1,60 @@
+//! Whether a function that copies or fills stays within the block that it begins in: for
+//! `libtoft_checked.so`, which has `memcpy` and its like in front of the C library's.
+
+use crate::allocator::{Allocator, Found};
+use crate::harden::CLEARED_AT_ONCE;
+use crate::os::Os;
+use crate::policy::WIPE;
+use crate::report::{Call, Line, head};
+
+impl<O: Os> Allocator<O> {
+    /// Names an access of `bytes` bytes at `address` that leaves its live block. Returns true if it
+    /// stays within. Ignores foreign addresses, and guarded blocks, whose faults name themselves.
+    pub fn stays_within(&self, call: Call, writes: bool, address: usize, bytes: usize) -> bool {
+        if bytes == 0 || !self.may_be_block(address) || self.is_being_cleared(address, bytes) {
+            return true;
+        }
+        let Some(block) = self.facts(address) else { return true };
+        let inside = address - block.begin;
+        let what = match block.state {
+            "live" if bytes <= block.size.saturating_sub(inside) => return true,
+            "live" => "heap overflow",
+            "free" => "use after free",
+            _ => "invalid access",
+        };
+        let mut line = Line::new(self.hide_addresses);
+        head(&mut line, what, call, address);
+        line.subject.companion = true;
+        line.text(if writes { "writes " } else { "reads " }).number(bytes as u64);
+        line.text(" bytes from byte ").number(inside as u64).text(" on of the ");
+        line.number(block.size as u64).text("-byte block at ").address(block.begin).text(" (");
+        line.text(block.kind);
+        line.text(if block.kind == "large" { " block" } else { " slab, slot " });
+        if block.kind != "large" {
+            line.number(block.slot as u64);
+        }
+        line.text(", partition ").number(block.partition as u64).text(", ").text(block.state);
+        line.text("; call site ").address(block.site).text(")");
+        self.conclude(&mut line);
+        false
+    }
+
+    /// Whether this may be the hardened build itself, which clears what was just freed by that very
+    /// `memset`: whole slots, or pages of them counted from their start, which a program has no
+    /// reason to.
+    fn is_being_cleared(&self, address: usize, bytes: usize) -> bool {
+        if !WIPE {
+            return false;
+        }
+        let (slab, slot, inside) = match self.find(address) {
+            Found::Slot(slab, slot) => (slab, slot, 0),
+            Found::InSlab(slab, offset) => (slab, offset / slab.size(), offset % slab.size()),
+            _ => return false,
+        };
+        let rest = slab.size().saturating_sub(inside);
+        slot < slab.slots()
+            && slab.is_quarantined(slot)
+            && inside.is_multiple_of(CLEARED_AT_ONCE)
+            && bytes == rest.min(CLEARED_AT_ONCE)
+    }
+}

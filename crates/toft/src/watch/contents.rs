@@ -1,0 +1,131 @@
+//! Verifies what was left in free slots while their threads go on. A write there comes from a
+//! pointer to a freed block.
+//!
+//! Such a slot has the pattern of `TOFT_FILL=free`, or is zero where its pages are gone. Without
+//! the pattern there is nothing to compare. In the hardened build the slot is zero, and
+//! `verify_slots.rs` and `verify_others.rs` check it.
+//!
+//! A slot may be handed out, written and freed during the check. So its state is read before and
+//! after its bytes, which the kernel reads (the page may go). A byte counts as overwritten only if
+//! every check finds it so for a fifth of a second. The pattern is written before the state says
+//! free.
+
+use crate::allocator::{Allocator, calls_are_looked_at};
+use crate::os::process::peek;
+use crate::os::seccomp::Calls;
+use crate::os::{Os, wait_for};
+use crate::policy::HARDENED;
+use crate::report::Call;
+use crate::slab::{Rest, Slab};
+use crate::watch::damage::Damage;
+use crate::watch::extent::Extent;
+
+/// Bytes read at a time.
+const PIECE: usize = 4096;
+
+impl<O: Os> Allocator<O> {
+    /// Checks all free slots, and names the first byte that was overwritten. Returns true if there
+    /// is none, or if the kernel may not read for us.
+    pub(crate) fn verify_contents(&self, extent: &Extent<'_>) -> bool {
+        let filled = self.for_ever && self.options.fill.of_stale() && !self.options.compact;
+        if HARDENED || !filled || !calls_are_looked_at() {
+            return true;
+        }
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else {
+            return true;
+        };
+        let mut sound = true;
+        self.for_each_slab(|slab| {
+            if sound
+                && extent.covers()
+                && let Some((slot, place)) = self.overwritten(slab)
+            {
+                self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
+                sound = false;
+            }
+        });
+        sound
+    }
+
+    /// A free slot of a slab, and its first overwritten byte.
+    fn overwritten(&self, slab: &Slab) -> Option<(usize, usize)> {
+        let (size, end) = (slab.size(), slab.slots() * slab.size());
+        let mut at = 0;
+        while at < end && !slab.is_dormant() {
+            let slots = at / size..=((at + PIECE - 1) / size).min(slab.slots() - 1);
+            let mut bytes = [0u8; PIECE];
+            let mut wanted = slots.clone().filter(|&slot| is_left(slab, slot));
+            if let Some(first) = wanted.next()
+                && peek(slab.base() + at, &mut bytes) == PIECE
+            {
+                for slot in
+                    (first..=*slots.end()).filter(|&slot| self.is_bad(slab, slot, at, &bytes))
+                {
+                    // So it seems. The state was asked after the bytes here, and will be before
+                    // them as well.
+                    let looks_bad = || {
+                        let mut bytes = [0u8; PIECE];
+                        let bad = is_left(slab, slot)
+                            && peek(slab.base() + at, &mut bytes) == PIECE
+                            && self.is_bad(slab, slot, at, &bytes);
+                        if bad { self.place_of(slab, slot, at, &bytes) } else { None }
+                    };
+                    if !wait_for(&self.os, || looks_bad().is_none())
+                        && let Some(place) = looks_bad()
+                    {
+                        return Some((slot, place));
+                    }
+                }
+            }
+            at += PIECE;
+        }
+        None
+    }
+
+    /// Whether the bytes of a slot among those that were read at an offset are not what they must
+    /// be, now that they were read.
+    fn is_bad(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> bool {
+        self.place_of(slab, slot, at, bytes).is_some() && is_left(slab, slot)
+    }
+
+    /// The first of them, by its place in the slot.
+    fn place_of(&self, slab: &Slab, slot: usize, at: usize, bytes: &[u8; PIECE]) -> Option<usize> {
+        let begin = slot * slab.size();
+        let first = begin.max(at);
+        let end = (begin + slab.size()).min(at + PIECE);
+        let part = bytes.get(first.checked_sub(at)?..end.checked_sub(at)?)?;
+        let bad = if is_left(slab, slot) { stale(part, slab.has_received()) } else { None };
+        bad.map(|place| first - begin + place)
+    }
+}
+
+/// Whether what was done to a slot when it was freed is still there.
+fn is_left(slab: &Slab, slot: usize) -> bool {
+    slab.rest(slot) == Rest::Left
+}
+
+/// The first byte that is neither of the pattern nor of a page that has gone.
+fn stale(part: &[u8], mixed: bool) -> Option<usize> {
+    let filled = part.contains(&super::guarded::STALE);
+    part.iter().position(|&byte| match byte {
+        super::guarded::STALE => false,
+        0 => filled && !mixed,
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_pattern_or_is_zero() {
+        let mut part = [super::super::guarded::STALE; 64];
+        assert_eq!(stale(&part, false), None);
+        assert_eq!(stale(&[0; 64], false), None);
+        part[9] = 0;
+        assert_eq!((stale(&part, false), stale(&part, true)), (Some(9), None));
+        part[9] = 7;
+        assert_eq!((stale(&part, false), stale(&part, true)), (Some(9), Some(9)));
+    }
+}

@@ -1,0 +1,180 @@
+//! What is done to blocks on slow paths where the environment asks for it: sampling, patterns,
+//! verifying.
+
+use crate::allocator::{Allocator, Found};
+use crate::guarded::{Slot, SlotCondition};
+use crate::os::Os;
+use crate::os::seccomp::Calls;
+use crate::policy::HARDENED;
+use crate::report::{Call, Line, head};
+use crate::slab::Slab;
+use crate::sync::Ordering::Relaxed;
+use crate::thread::Heap;
+use crate::watch::fault;
+
+/// What is written to a block that `malloc` hands out, and to one that is freed: `TOFT_FILL`.
+const FRESH: u8 = 0xA5;
+pub(crate) const STALE: u8 = 0xDF;
+
+/// How many allocations one chance of sampling stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// For itself.
+    Alone,
+    /// For the claim that it begins: the others are served without a check.
+    ForItsClaim,
+    /// As `calloc` comes here: a small one for its claim, another for itself. What it holds has to
+    /// stay.
+    Zeroed,
+}
+
+fn fill(address: usize, bytes: usize, byte: u8) {
+    let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: callers own the block: it was allocated a moment ago, or is live and about to be
+    // freed.
+    unsafe { target.write_bytes(byte, bytes) };
+}
+
+impl<O: Os> Allocator<O> {
+    /// A block was allocated where that is slow anyway: by chance it is another one, between guard
+    /// pages, or it is filled, or a heap is verified. The block is as large as the first, zero, and
+    /// aligned as asked for.
+    #[inline]
+    pub(crate) fn sample(
+        &self,
+        heap: &Heap,
+        address: usize,
+        align: usize,
+        site: usize,
+        stands: Stands,
+    ) -> usize {
+        if self.watchful { self.watched(heap, address, align, site, stands) } else { address }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn watched(
+        &self,
+        heap: &Heap,
+        address: usize,
+        align: usize,
+        site: usize,
+        stands: Stands,
+    ) -> usize {
+        self.now_and_then(heap);
+        let address = self.sampled(heap, address, align, site, stands);
+        let filled = self.options.fill.of_fresh() && stands != Stands::Zeroed;
+        // To write it would be to have written it.
+        if filled && !self.guarded.is_watched(address) {
+            self.fill(address, FRESH);
+        }
+        address
+    }
+
+    /// What is due after a number of allocations.
+    fn now_and_then(&self, heap: &Heap) {
+        let number = self.looked_at().fetch_add(1, Relaxed) + 1;
+        self.verify_now_and_then(heap, number);
+        self.dangling_now_and_then(number);
+    }
+
+    /// A block of another thread, or of one of which every call is looked at, is about to be freed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn before_free(&self, slab: &Slab, slot: usize) {
+        if self.options.fill.of_stale() {
+            fill(slab.base() + slot * slab.size(), slab.size(), STALE);
+        }
+    }
+
+    fn fill(&self, address: usize, byte: u8) {
+        match self.find(address) {
+            Found::Slot(slab, _) => fill(address, slab.size(), byte),
+            Found::Guarded(slot) => fill(address, slot.bytes(), byte),
+            _ => {}
+        }
+    }
+
+    fn sampled(
+        &self,
+        heap: &Heap,
+        address: usize,
+        align: usize,
+        site: usize,
+        stands: Stands,
+    ) -> usize {
+        if !self.guarded.is_on() {
+            return address;
+        }
+        let Found::Slot(slab, slot) = self.find(address) else { return address };
+        // Where every call is looked at, a claim stands for nothing.
+        let for_its_claim = match stands {
+            Stands::Alone => false,
+            Stands::ForItsClaim => true,
+            // The hardened build comes here with each of them.
+            Stands::Zeroed => !HARDENED && slab.class().is_small(),
+        };
+        let of = if for_its_claim && !self.options.is_careful() {
+            slab.claimed().count_ones() as usize + 1
+        } else {
+            1
+        };
+        if !self.guarded.chooses(of) {
+            return address;
+        }
+        // The hardened build knows the requested size, so the fault is closer to the block's end.
+        let bytes =
+            if HARDENED { slab.block_bytes(slot).next_multiple_of(16) } else { slab.size() };
+        let permit = self.filter().permit(&self.os, Calls::REPORT, false);
+        let watcher = if stands == Stands::Zeroed { None } else { self.watcher() };
+        let shape = (bytes, align.max(16));
+        match self.guarded.allocate(shape, site, permit.is_some(), watcher) {
+            Some(guarded) => {
+                fault::stay_in_place(&self.guarded);
+                self.free_found(heap, slab, slot, address, Call::Free);
+                guarded
+            }
+            None => address,
+        }
+    }
+
+    /// Frees a sampled block; returns false where none begins there.
+    pub(crate) fn free_guarded(&self, address: usize) -> bool {
+        let permit = self.filter().permit(&self.os, Calls::REPORT, false);
+        self.guarded.free(address, permit.is_some(), false)
+    }
+
+    /// A call was given an address in the pool that is no live block.
+    pub(crate) fn describe_guarded(
+        &self,
+        line: &mut Line,
+        call: Call,
+        address: usize,
+        slot: &Slot,
+    ) {
+        let (begin, size) = (slot.begin(), slot.bytes());
+        let live = slot.condition() == SlotCondition::Live;
+        let inside = address.wrapping_sub(begin);
+        if inside == 0 && !live {
+            head(line, "double free", call, address);
+            line.text("this ")
+                .number(size as u64)
+                .text("-byte block is already free (guarded block");
+        } else if inside < size {
+            head(line, "invalid free", call, address);
+            line.number(inside as u64).text(" bytes inside the ").number(size as u64);
+            line.text("-byte block at ").address(begin).text(" (guarded block");
+            line.text(if live { ", live" } else { ", free" });
+        } else {
+            head(line, "invalid free", call, address);
+            line.text("not a block of this allocator");
+            return;
+        }
+        line.text("; call site ").address(site_of(slot)).text(")");
+    }
+}
+
+/// Where a sampled block was allocated.
+pub(crate) fn site_of(slot: &Slot) -> usize {
+    slot.allocated().frames().next().map_or(0, |(address, _)| address)
+}

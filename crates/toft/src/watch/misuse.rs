@@ -1,0 +1,159 @@
+//! Naming a bad call: one line, from a fixed buffer, what else is known (`detail.rs`), and then the
+//! end or going on. A further check has its own line: [`head`], what it saw,
+//! [`Allocator::conclude`].
+
+use crate::allocator::{Allocator, Found};
+use crate::large::{Block, BlockState, Damage};
+use crate::os::Os;
+use crate::report::{Call, Line, Stack, head};
+use crate::slab::{Slab, SlotState};
+use crate::sync::Ordering::Relaxed;
+
+impl<O: Os> Allocator<O> {
+    /// A call was given an address that is not a live block: says what it is instead.
+    #[cold]
+    #[inline(never)]
+    pub fn misused(&self, call: Call, address: usize) {
+        if self.free_told(address, call) {
+            return;
+        }
+        let mut line = Line::new(self.hide_addresses);
+        match self.find(address) {
+            Found::Slot(slab, slot) => self.describe_slot(&mut line, call, slab, slot),
+            Found::InSlab(slab, offset) => {
+                let slot = offset / slab.size();
+                if slot >= slab.slots() {
+                    head(&mut line, "invalid free", call, address);
+                    line.text("not a block of this allocator");
+                } else {
+                    self.describe_inside(&mut line, call, slab, slot, offset % slab.size());
+                }
+            }
+            Found::Large(block) => {
+                head(&mut line, "double free", call, address);
+                line.text("this ").number(block.bytes() as u64).text("-byte block is already free");
+                line.text(" (large block, partition ").number(block.partition() as u64);
+                line.text("; call site ").address(block.site()).text(")");
+            }
+            Found::InLarge(block) => {
+                let begin = self.large.address(block);
+                head(&mut line, "invalid free", call, address);
+                line.number(address.abs_diff(begin) as u64);
+                line.text(if address < begin {
+                    " bytes before the "
+                } else {
+                    " bytes inside the "
+                });
+                line.number(block.bytes() as u64).text("-byte block at ").address(begin);
+                line.text(" (large block, partition ").number(block.partition() as u64);
+                let live = block.state() == BlockState::Live;
+                line.text(if live { ", live" } else { ", free" });
+                line.text("; call site ").address(block.site()).text(")");
+            }
+            Found::Guarded(slot) => self.describe_guarded(&mut line, call, address, slot),
+            Found::Nothing(place) => self.describe_nothing(&mut line, call, place, address),
+            Found::Foreign if self.zones.contains(address) => {
+                self.describe_in_zone(&mut line, call, address);
+            }
+            Found::Foreign => {
+                head(&mut line, "invalid free", call, address);
+                line.text("not a block of this allocator");
+            }
+        }
+        self.conclude(&mut line);
+    }
+
+    /// A large block was missed: something was written before it or behind it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn missed_large(&self, call: Call, block: &Block, damage: Damage) {
+        let mut line = Line::new(self.hide_addresses);
+        let (what, place, side) = match damage {
+            Damage::Behind(place) => ("heap overflow", place, " behind"),
+            Damage::Before(place) => ("heap underflow", place, " before"),
+        };
+        head(&mut line, what, call, self.large.address(block));
+        line.text("byte ").number(place as u64).text(side).text(" this ");
+        line.number(block.bytes() as u64)
+            .text("-byte block was overwritten (large block, partition ");
+        line.number(block.partition() as u64);
+        line.text("; call site ").address(block.site()).text(")");
+        self.conclude(&mut line);
+    }
+
+    /// A slot that is not live was freed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn freed_twice(&self, slab: &Slab, slot: usize, call: Call) {
+        let mut line = Line::new(self.hide_addresses);
+        self.describe_slot(&mut line, call, slab, slot);
+        self.conclude(&mut line);
+    }
+
+    fn describe_slot(&self, line: &mut Line, call: Call, slab: &Slab, slot: usize) {
+        let address = slab.base() + slot * slab.size();
+        if slab.state(slot) == SlotState::Fresh {
+            head(line, "invalid free", call, address);
+            line.text("never handed out (").text(tier(slab)).text(" slab, ");
+            line.number(slab.size() as u64).text("-byte slot ").number(slot as u64);
+            line.text(", partition ").number(slab.partition() as u64);
+        } else {
+            head(line, "double free", call, address);
+            line.text("this ").number(slab.block_bytes(slot) as u64);
+            line.text("-byte block is already free");
+            line.text(if slab.is_gone(slot) { ", for good (" } else { " (" });
+            line.text(tier(slab)).text(" slab, slot ").number(slot as u64);
+            line.text(", partition ").number(slab.partition() as u64);
+        }
+        line.text("; call site ").address(slab.site()).text(")");
+    }
+
+    fn describe_inside(
+        &self,
+        line: &mut Line,
+        call: Call,
+        slab: &Slab,
+        slot: usize,
+        inside: usize,
+    ) {
+        let begin = slab.base() + slot * slab.size();
+        head(line, "invalid free", call, begin + inside);
+        line.number(inside as u64).text(" bytes inside the ");
+        line.number(slab.block_bytes(slot) as u64);
+        line.text("-byte block at ").address(begin).text(" (").text(tier(slab));
+        line.text(" slab, slot ").number(slot as u64);
+        line.text(", partition ").number(slab.partition() as u64);
+        line.text(match slab.state(slot) {
+            SlotState::Live => ", live",
+            SlotState::Fresh => ", never handed out",
+            SlotState::Free | SlotState::Remote => ", free",
+        });
+        line.text("; call site ").address(slab.site()).text(")");
+    }
+
+    /// The end of every report, whatever it is of: the line, the rest as `TOFT_REPORT` has it, and
+    /// the end of the process.
+    pub(crate) fn conclude(&self, line: &mut Line) {
+        self.conclude_with(line, None);
+    }
+
+    /// Concludes with a known stack, where what happened was no call.
+    pub(crate) fn conclude_with(&self, line: &mut Line, stack: Option<&Stack>) {
+        if !self.options.in_silence {
+            self.os.report(line.end());
+            self.tell_more(line, stack);
+        }
+        if self.misuses_are_fatal() {
+            self.os.abort();
+        }
+        self.misuses().fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn misuses_are_fatal(&self) -> bool {
+        !self.options.warn_only
+    }
+}
+
+pub(crate) fn tier(slab: &Slab) -> &'static str {
+    if slab.class().is_small() { "small" } else { "medium" }
+}

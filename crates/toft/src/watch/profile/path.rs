@@ -1,0 +1,92 @@
+//! The name of the file that a profile goes to.
+
+use crate::os::process;
+use core::ffi::CStr;
+
+/// Most bytes of a file's name with what is put behind it, and a zero.
+const NAME: usize = 320;
+
+/// A file's name: `NAME` with the process's number for `%p`, else `NAME.PID` in a child that was
+/// forked, with `.1`, `.2` and so on behind it for those that are not the last.
+pub(crate) struct Path {
+    bytes: [u8; NAME],
+    len: usize,
+}
+
+impl Path {
+    /// Becomes that of a child that has `inherited` the name, or not; the one of that number of
+    /// those that are not the last.
+    pub(crate) fn set(&mut self, name: &CStr, inherited: bool, number: Option<usize>) {
+        let path = self;
+        let (mut rest, mut told) = (name.to_bytes(), false);
+        while let Some((&byte, behind)) = rest.split_first() {
+            if let Some(behind) = rest.strip_prefix(b"%p") {
+                path.digits(process::pid());
+                (rest, told) = (behind, true);
+            } else {
+                path.add(&[byte]);
+                rest = behind;
+            }
+        }
+        if !told && inherited {
+            path.number(process::pid());
+        }
+        if let Some(number) = number {
+            path.number(number);
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            // The last stays zero.
+            if self.len + 1 < NAME
+                && let Some(place) = self.bytes.get_mut(self.len)
+            {
+                *place = byte;
+                self.len += 1;
+            }
+        }
+    }
+
+    fn number(&mut self, number: usize) {
+        self.add(b".");
+        self.digits(number);
+    }
+
+    fn digits(&mut self, mut number: usize) {
+        let mut digits = [b'0'; 20];
+        let mut first = digits.len();
+        for place in digits.iter_mut().rev() {
+            *place = b'0' + (number % 10) as u8;
+            first -= 1;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.add(digits.get(first..).unwrap_or(&[]));
+    }
+
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_processes_and_moments_apart() {
+        let of = |name, inherited, number| {
+            let mut path = Path { bytes: [0; NAME], len: 0 };
+            path.set(name, inherited, number);
+            std::string::String::from(path.as_c_str().to_str().unwrap())
+        };
+        let pid = process::pid();
+        assert_eq!(of(c"/tmp/a", false, None), "/tmp/a");
+        assert_eq!(of(c"/tmp/a", false, Some(7)), "/tmp/a.7");
+        assert_eq!(of(c"/tmp/a", true, Some(12)), std::format!("/tmp/a.{pid}.12"));
+        assert_eq!(of(c"/tmp/%p%q", true, None), std::format!("/tmp/{pid}%q"));
+    }
+}

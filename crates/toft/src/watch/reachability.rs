@@ -1,0 +1,224 @@
+//! Which blocks can still be reached, by a conservative look: any word that could be a pointer to a
+//! block or into it counts as one.
+//!
+//! The look begins with all memory of the process that can be written to and is not the
+//! allocator's: the data of the program and its libraries, stacks, thread-local storage, mappings
+//! of the program's own. Stacks of other threads are looked at as a whole, the calling thread's
+//! from where it is; registers are not. What is found is looked through in turn. It may find too
+//! much (a number that looks like a pointer, a word that a function has left behind on the stack),
+//! never too little, but for pointers that are kept in another form.
+//!
+//! Nothing is stopped: what other threads do meanwhile is seen or not. Memory is read by the kernel
+//! ([`peek`]), because they may unmap it.
+
+use crate::allocator::{Allocator, Found};
+use crate::large::BlockState;
+use crate::os::Os;
+use crate::os::process::{peek, read_lines_by, scratch};
+use crate::slab::SlotState;
+
+/// Bytes read at a time.
+pub(crate) const PIECE: usize = 4096;
+pub(crate) const WORD: usize = size_of::<usize>();
+/// Bytes of descriptors for each word of marks: those of a large block, or of 32 slots of a slab.
+const UNIT: usize = 64;
+
+/// Marks for all blocks, and the blocks that are yet to be looked through.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    /// Where the marks are of the descriptors from `first` to `end`; zero at first, and most never
+    /// touched.
+    marks: usize,
+    first: usize,
+    end: usize,
+    /// Begin and length of blocks: a stack with room for every block.
+    pending: usize,
+    room: usize,
+    len: usize,
+    /// The large block that was found last: several words often point into one.
+    last: (usize, usize),
+}
+
+impl Reach {
+    /// Marks whatever can be reached; `None` where there is no memory for that, or no leave to
+    /// look.
+    pub(crate) fn of<O: Os>(allocator: &Allocator<O>) -> Option<Reach> {
+        if !can_peek() {
+            return None;
+        }
+        let layout = allocator.layout();
+        let mut live = 4096;
+        allocator.for_each_slab(|slab| live += slab.live_slots());
+        allocator.large().for_each(|_| live += 1);
+        let (first, end) = (layout.small_slabs, layout.heaps);
+        let mark_bytes = (end - first).div_ceil(UNIT).checked_mul(4)?;
+        let pending_bytes = live.checked_mul(2 * WORD)?;
+        let (marks, pending) = (scratch(mark_bytes)?, scratch(pending_bytes)?);
+        let mut reach = Reach { marks, first, end, pending, room: live, len: 0, last: (0, 0) };
+        let here = (&raw const reach).addr();
+        let own = [(marks, marks + mark_bytes), (pending, pending + pending_bytes)];
+        for_each_root(allocator, own, here, |start, end, _| {
+            reach.look_at(allocator, start, end);
+        });
+        while let Some((begin, bytes)) = reach.pop() {
+            reach.look_at(allocator, begin, begin.saturating_add(bytes));
+        }
+        Some(reach)
+    }
+
+    /// The word of marks that has a slot's, and its bit there.
+    fn mark_of(&self, descriptor: usize, slot: usize) -> Option<(*mut u32, u32)> {
+        if !(self.first..self.end).contains(&descriptor) {
+            return None;
+        }
+        let word = (descriptor - self.first) / UNIT + slot / 32;
+        Some((core::ptr::with_exposed_provenance_mut(self.marks + word * 4), 1 << (slot % 32)))
+    }
+
+    /// Whether a block can be reached, by the address of its descriptor and its slot (0, if it is
+    /// large).
+    pub(crate) fn is_marked(&self, descriptor: usize, slot: usize) -> bool {
+        let Some((word, bit)) = self.mark_of(descriptor, slot) else { return false };
+        // SAFETY: a word for each descriptor of the range was mapped; for a slab eight, and a slot
+        // has a number below 256. No other thread writes.
+        unsafe { *word & bit != 0 }
+    }
+
+    fn mark(&mut self, descriptor: usize, slot: usize, begin: usize, bytes: usize) {
+        let Some((word, bit)) = self.mark_of(descriptor, slot) else { return };
+        // SAFETY: as in `is_marked`.
+        unsafe {
+            if *word & bit != 0 {
+                return;
+            }
+            *word |= bit;
+        }
+        if self.len < self.room {
+            let place = self.pending + self.len * 2 * WORD;
+            let place: *mut [usize; 2] = core::ptr::with_exposed_provenance_mut(place);
+            // SAFETY: there is room for this pair, and no other thread writes.
+            unsafe { *place = [begin, bytes] };
+            self.len += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<(usize, usize)> {
+        self.len = self.len.checked_sub(1)?;
+        let place: *const [usize; 2] =
+            core::ptr::with_exposed_provenance(self.pending + self.len * 2 * WORD);
+        // SAFETY: written by `mark`.
+        let [begin, bytes] = unsafe { *place };
+        Some((begin, bytes))
+    }
+
+    /// Every word of a range.
+    fn look_at<O: Os>(&mut self, allocator: &Allocator<O>, start: usize, end: usize) {
+        let mut piece = [0u8; PIECE];
+        let mut at = start.next_multiple_of(WORD);
+        while at < end {
+            let wanted = (end - at).min(PIECE);
+            let got = peek(at, piece.get_mut(..wanted).unwrap_or(&mut []));
+            for bytes in piece.get(..got).unwrap_or(&[]).chunks_exact(WORD) {
+                self.meet(allocator, usize::from_ne_bytes(bytes.try_into().unwrap_or([0; WORD])));
+            }
+            // A page that cannot be read is passed over.
+            at += if got == 0 { wanted } else { got.next_multiple_of(WORD) };
+        }
+    }
+
+    /// A word that may be a pointer.
+    fn meet<O: Os>(&mut self, allocator: &Allocator<O>, word: usize) {
+        if !allocator.may_be_block(word) || (self.last.0..self.last.1).contains(&word) {
+            return;
+        }
+        let (slab, slot) = match allocator.find(word) {
+            Found::Slot(slab, slot) => (slab, slot),
+            Found::InSlab(slab, offset) => (slab, offset / slab.size()),
+            Found::Large(block) | Found::InLarge(block) => {
+                if block.state() == BlockState::Live {
+                    let (begin, bytes) = (allocator.large().address(block), block.bytes());
+                    // One byte behind the end is still a pointer to it.
+                    if word.wrapping_sub(begin) <= bytes {
+                        self.last = (begin, begin + bytes);
+                        self.mark((&raw const *block).addr(), 0, begin, bytes);
+                    }
+                }
+                return;
+            }
+            // Those are scanned as a whole: what is freed there cannot be read; and zero-size
+            // blocks have no contents.
+            Found::Guarded(_) | Found::Nothing(_) | Found::Foreign => return,
+        };
+        if slot < slab.slots() && slab.state(slot) == SlotState::Live {
+            let begin = slab.base() + slot * slab.size();
+            self.mark((&raw const *slab).addr(), slot, begin, slab.size());
+        }
+    }
+}
+
+/// Whether the kernel reads memory for us: where it does not, nothing would be found.
+pub(crate) fn can_peek() -> bool {
+    let (known, mut seen) = ([0x70u8; WORD], [0u8; WORD]);
+    peek(known.as_ptr().expose_provenance(), &mut seen) == WORD && seen == known
+}
+
+/// Every mapping that can be written to, but for the allocator's windows, the tables of guarded
+/// blocks and the ranges `but`; with its line of the kernel's list. The calling thread's stack
+/// begins at `here`: what lies below is left from calls that are over.
+pub(crate) fn for_each_root<O: Os>(
+    allocator: &Allocator<O>,
+    but: [(usize, usize); 2],
+    here: usize,
+    mut each: impl FnMut(usize, usize, &[u8]),
+) {
+    let layout = allocator.layout();
+    let windows = layout.windows;
+    let data_end = windows.data + 2 * windows.span + windows.large_span;
+    let ours = [(windows.data, data_end), (windows.metadata, layout.end)];
+    let [first, second] = but;
+    let but = [first, second, allocator.guarded.tables()];
+    read_lines_by::<1024>(c"/proc/self/maps", |line| {
+        let Some((start, end)) = writable(line) else { return };
+        if ours.iter().any(|&(first, last)| start < last && first < end) {
+            return;
+        }
+        let mut at = if (start..end).contains(&here) { here } else { start };
+        // Adjacent mappings of a kind are one line: what is ours may be in the middle of it.
+        while at < end {
+            let ours = but.iter().filter(|&&(first, last)| first < end && at < last).min();
+            let &(first, last) = ours.unwrap_or(&(end, end));
+            if at < first {
+                each(at, first, line);
+            }
+            at = last;
+        }
+    });
+}
+
+/// The range of a mapping that can be read and written.
+fn writable(line: &[u8]) -> Option<(usize, usize)> {
+    let hex = |text: &[u8]| {
+        text.iter().try_fold(0usize, |number, &byte| {
+            Some(number << 4 | (byte as char).to_digit(16)? as usize)
+        })
+    };
+    let mut fields = line.splitn(3, |&byte| byte == b' ');
+    let range = fields.next()?;
+    let dash = range.iter().position(|&byte| byte == b'-')?;
+    let rights = fields.next()?;
+    let both = rights.starts_with(b"rw");
+    both.then_some((hex(range.get(..dash)?)?, hex(range.get(dash + 1..)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_written_to_is_looked_at() {
+        assert_eq!(writable(b"10-2f rw-p 00000000 00:00 0"), Some((0x10, 0x2f)));
+        assert_eq!(writable(b"10-2f r--p 00000000 00:00 0"), None);
+        assert_eq!(writable(b"10-2f ---p 00000000 00:00 0"), None);
+        assert_eq!(writable(b"nonsense"), None);
+    }
+}

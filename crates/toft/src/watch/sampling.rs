@@ -1,0 +1,163 @@
+//! Sampling of blocks where malloc and free are slow anyway: by chance, in proportion to bytes. For
+//! probes (`os/probes.rs`), and for the stacks that are kept (`sample/`): one choice for both.
+//!
+//! A claim begins with a slow call, and fast calls take its other slots. So the claim is made to
+//! end where the next chosen byte is, and the call that gets that slot is slow again
+//! (`bin/distance.rs`). Chosen blocks are marked if frees are followed: their state is not LIVE, so
+//! that their free is slow.
+
+use crate::allocator::{Allocator, Found};
+use crate::large::Block;
+use crate::os::seccomp::Calls;
+use crate::os::{Os, probes};
+use crate::report::Call;
+use crate::sample::{self, Trace, Weight};
+use crate::thread::{Heap, Seat, current_heap};
+
+impl<O: Os> Allocator<O> {
+    /// A claim was begun in a bin, and its first slot, at `address`, handed out. Samples it if
+    /// chosen, and makes the claim end before the next chosen slot.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn tell_claim(
+        &self,
+        heap: &Heap,
+        _seat: &Seat,
+        index: usize,
+        address: usize,
+        site: usize,
+    ) {
+        let Some(distance) = heap.distance() else { return };
+        let slab = heap.bins().current(index);
+        let size = slab.size();
+        let interval = self.options.interval();
+        let pass = |bytes| distance.pass(bytes, interval, heap.address());
+        let chosen = match slab.take_due() {
+            Some(place) => 1 + pass(size.saturating_sub(place)),
+            None => pass(size),
+        };
+        let claimed = slab.claimed().count_ones() as usize;
+        let before = distance.pass_slots(claimed, size);
+        if before < claimed {
+            if slab.claim_at_most(before) {
+                slab.set_due(distance.owe());
+            } else {
+                // The reclaimer is at the slab: the others go out, and are not sampled.
+                let lost = (before..claimed).filter(|_| pass(size) != 0).count();
+                self.samples.lost(lost, Weight::of(size, interval));
+            }
+        }
+        // Where a block between guard pages stands for it, nothing is told.
+        if chosen != 0
+            && let Found::Slot(slab, slot) = self.find(address)
+        {
+            if self.samples.is_on() || probes::wants_frees() {
+                slab.tell(slot);
+            }
+            self.tell(heap, address, size, chosen, site);
+        }
+    }
+
+    /// A large block was handed out.
+    #[inline]
+    pub(crate) fn tell_large(&self, heap: &Heap, address: usize, site: usize) {
+        if probes::wants_allocations() {
+            self.tell_large_by_chance(heap, address, site);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_large_by_chance(&self, heap: &Heap, address: usize, site: usize) {
+        let Found::Large(block) = self.find(address) else { return };
+        let Some(distance) = heap.distance() else { return };
+        let bytes = block.bytes();
+        let chosen = distance.pass(bytes, self.options.interval(), heap.address());
+        if chosen != 0 {
+            if self.samples.is_on() || probes::wants_frees() {
+                block.tell();
+            }
+            self.tell(heap, address, bytes, chosen, site);
+        }
+    }
+
+    fn tell(&self, heap: &Heap, address: usize, bytes: usize, chosen: u64, site: usize) {
+        let interval = self.options.interval();
+        if self.samples.is_on() {
+            self.keep_stack(heap, address, Weight::of(bytes, interval), site);
+        }
+        let weight = chosen.saturating_mul(interval as u64);
+        probes::allocated(address, bytes, weight as usize);
+    }
+
+    /// Keeps the stack of a block that was not handed out yet.
+    #[cold]
+    #[inline(never)]
+    fn keep_stack(&self, heap: &Heap, address: usize, weight: Weight, site: usize) {
+        let [stack, frame] = heap.take_call();
+        // By this option the user states that an inherited filter allows the call that reads
+        // stacks.
+        let mut trace = match self.filter().permit(&self.os, Calls::REPORT, true) {
+            Some(_permit) => Trace::of_call(site, sample::Call { stack, frame }),
+            None => Trace::of_site(site),
+        };
+        self.samples.had(&self.os, address, weight, &mut trace);
+    }
+
+    /// A sampled block is about to be freed.
+    fn tell_it_is_freed(&self, address: usize) {
+        self.samples.freed(address);
+        probes::freed(address);
+    }
+
+    /// A large block was resized or moved, by a call that returns to `site`. With `told`, the old
+    /// block was sampled; it is out of the samples by now.
+    pub(crate) fn tell_resized(
+        &self,
+        heap: &Heap,
+        (from, to): (usize, usize),
+        told: bool,
+        site: usize,
+    ) {
+        if told {
+            probes::freed(from);
+        }
+        self.tell_large(heap, to, site);
+    }
+
+    /// A large block is about to be freed.
+    #[inline]
+    pub(crate) fn tell_large_freed(&self, block: &Block, address: usize) {
+        if probes::THERE && block.take_told() {
+            self.tell_it_is_freed(address);
+        }
+    }
+
+    /// A block at an address is about to be freed in a separate way.
+    pub(crate) fn tell_freed(&self, address: usize) {
+        let told = probes::THERE
+            && match self.find(address) {
+                Found::Slot(slab, slot) => slab.has_slot_at(slot, address) && slab.take_told(slot),
+                Found::Large(block) => block.take_told(),
+                _ => false,
+            };
+        if told {
+            self.tell_it_is_freed(address);
+        }
+    }
+
+    /// Frees a slot that a probe follows, and reports that it is freed; returns false if none does.
+    /// `free` calls this with any slot that is not plainly live.
+    pub(crate) fn free_told(&self, address: usize, call: Call) -> bool {
+        if !probes::THERE {
+            return false;
+        }
+        let Found::Slot(slab, slot) = self.find(address) else { return false };
+        if !slab.has_slot_at(slot, address) || slab.is_remote(slot) || !slab.take_told(slot) {
+            return false;
+        }
+        self.tell_it_is_freed(address);
+        self.free_found(current_heap(), slab, slot, address, call);
+        true
+    }
+}

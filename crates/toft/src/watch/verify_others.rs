@@ -1,0 +1,171 @@
+//! Verifies slots of other threads and of unowned slabs on demand, in the hardened build: the
+//! canaries of live blocks, reserved slots, that free slots are still zero, and what waits in
+//! quarantines.
+//!
+//! The threads go on, and pages may go: so the kernel reads ([`peek`]). A slot counts as damaged
+//! only when every check finds it so for a fifth of a second, with the same state before and after.
+//! Nor is a thread that is stopped for longer mistaken for a fault:
+//!
+//! ```text
+//! live          malloc and realloc arm a canary by its last byte last, and disarm it by that first: without it nothing
+//!               is said. free changes the state before anything else
+//! free          cleared before the state says so
+//! reserved      armed when the pattern is there, and not any more when pages may go
+//! quarantined   cleared before it is put in, and checked only while it is there
+//! ```
+
+use crate::allocator::Allocator;
+use crate::os::process::peek;
+use crate::os::seccomp::Calls;
+use crate::os::{Os, wait_for};
+use crate::policy::HARDENED;
+use crate::report::Call;
+use crate::slab::{Slab, SlotCare};
+use crate::thread::Heap;
+use crate::watch::damage::Damage;
+use crate::watch::extent::Extent;
+
+/// Bytes read at a time.
+const PIECE: usize = 4096;
+
+/// Some of a slab's bytes, as they were a moment ago.
+struct Piece {
+    begin: usize,
+    bytes: [u8; PIECE],
+}
+
+impl Piece {
+    fn read(begin: usize) -> Option<Piece> {
+        let mut bytes = [0; PIECE];
+        (peek(begin, &mut bytes) == PIECE).then_some(Piece { begin, bytes })
+    }
+
+    fn has(&self, address: usize) -> bool {
+        address.wrapping_sub(self.begin) < PIECE
+    }
+
+    /// A byte of it; of a slot that begins in another, the byte as it is now.
+    fn byte(&self, address: usize) -> Option<u8> {
+        if let Some(&byte) = self.bytes.get(address.wrapping_sub(self.begin)) {
+            return Some(byte);
+        }
+        let mut byte = [0];
+        (peek(address, &mut byte) == 1).then_some(byte[0])
+    }
+}
+
+impl<O: Os> Allocator<O> {
+    /// Checks everything that is not of `heap`, which is the caller's; names the first thing that
+    /// is wrong, and returns true if nothing is. Nothing, where the kernel may not read for us.
+    pub(crate) fn others_are_whole(&self, heap: &Heap, extent: &Extent<'_>) -> bool {
+        if !HARDENED {
+            return true;
+        }
+        let Some(_permit) = self.filter().permit(&self.os, Calls::REPORT, true) else {
+            return true;
+        };
+        let mut whole = true;
+        self.for_each_slab(|slab| {
+            if whole && !heap.owns(slab) && extent.covers() {
+                whole = self.slots_of_others(slab);
+            }
+        });
+        let others = || self.heaps.all().filter(|other| other.address() != heap.address());
+        whole && others().all(|other| !extent.covers() || self.waiting_of_others(other))
+    }
+
+    fn slots_of_others(&self, slab: &Slab) -> bool {
+        let (size, end) = (slab.size(), slab.slots() * slab.size());
+        for at in (0..end).step_by(PIECE) {
+            if slab.is_dormant() {
+                break;
+            }
+            let begin = slab.base() + at;
+            let slots = at / size..((at + PIECE - 1) / size + 1).min(slab.slots());
+            let ends_here = |slot: usize| (slot + 1) * size <= at + PIECE;
+            let wanted = |slot: usize| match slab.care(slot) {
+                SlotCare::Canary(_) => ends_here(slot),
+                SlotCare::Pattern | SlotCare::Zero => true,
+                SlotCare::Any => false,
+            };
+            let Some(piece) = slots.clone().any(wanted).then(|| Piece::read(begin)).flatten()
+            else {
+                continue;
+            };
+            for slot in slots.filter(|&slot| wanted(slot)) {
+                if self.wrong_in(slab, slot, slab.care(slot), &piece).is_none() {
+                    continue;
+                }
+                // So it seems: but the state was not asked before.
+                let look = || {
+                    let care = slab.care(slot);
+                    let wrong = self.wrong_in(slab, slot, care, &Piece::read(begin)?);
+                    wrong.filter(|_| slab.care(slot) == care)
+                };
+                if !wait_for(&self.os, || look().is_none())
+                    && let Some(damage) = look()
+                {
+                    self.damaged(Call::Verify, slab, slot, damage);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// What is wrong with a slot of which this is known, as far as some bytes say.
+    fn wrong_in(&self, slab: &Slab, slot: usize, care: SlotCare, piece: &Piece) -> Option<Damage> {
+        let (begin, size) = (slab.base() + slot * slab.size(), slab.size());
+        let (first, end) = (begin.max(piece.begin), (begin + size).min(piece.begin + PIECE));
+        let find = |must: &dyn Fn(usize) -> u8| {
+            let differs = |&address: &usize| piece.byte(address) != Some(must(address));
+            (first..end).find(differs).map(|address| address - begin)
+        };
+        match care {
+            SlotCare::Canary(asked) if asked < size && piece.has(begin + size - 1) => {
+                let read = |place| piece.byte(begin + asked + place);
+                self.canary(slab, slot).damage_read(size - asked, read).map(Damage::Behind)
+            }
+            SlotCare::Zero => find(&|_| 0).map(Damage::AfterFree),
+            SlotCare::Pattern => {
+                find(&|address| self.reserved_byte(begin, address)).map(Damage::Reserved)
+            }
+            SlotCare::Canary(_) | SlotCare::Any => None,
+        }
+    }
+
+    /// What waits in the quarantine of another thread, or of one that has ended.
+    fn waiting_of_others(&self, other: &Heap) -> bool {
+        let quarantine = other.quarantine();
+        quarantine.waiting().all(|(place, entry)| {
+            let (slab, slot) = self.entry_slot(entry);
+            let waits = || {
+                quarantine.entry_at(place) == entry
+                    && slab.is_quarantined(slot)
+                    && !slab.is_remote(slot)
+            };
+            let look = || {
+                let written = if waits() { first_written(slab, slot) } else { None };
+                written.filter(|_| waits())
+            };
+            if look().is_none() || wait_for(&self.os, || look().is_none()) {
+                return true;
+            }
+            let Some(byte) = look() else { return true };
+            self.damaged(Call::Verify, slab, slot, Damage::AfterFree(byte));
+            false
+        })
+    }
+}
+
+/// The first byte of a slot that is not zero, by its place.
+fn first_written(slab: &Slab, slot: usize) -> Option<usize> {
+    let begin = slab.base() + slot * slab.size();
+    let mut bytes = [0u8; PIECE];
+    (0..slab.size()).step_by(PIECE).find_map(|at| {
+        let part = bytes.get_mut(..PIECE.min(slab.size() - at))?;
+        let got = peek(begin + at, part);
+        let place = part.get(..got)?.iter().position(|&byte| byte != 0)?;
+        Some(at + place)
+    })
+}

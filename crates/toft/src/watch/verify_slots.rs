@@ -1,0 +1,88 @@
+//! Verifies slots on demand, in the hardened build: the canaries of live blocks, that free slots
+//! are still zero, what is in the thread's quarantine, and reserved slots.
+//!
+//! Other threads may free or resize a block at the same moment, and the reclaimer may hold a slot:
+//! a slot counts as damaged only when it stays so, in the same state, for a fifth of a second.
+
+use crate::allocator::Allocator;
+use crate::harden::first_nonzero;
+use crate::os::{Os, wait_for};
+use crate::policy::{CANARY, HARDENED, WIPE};
+use crate::report::Call;
+use crate::slab::{Slab, SlotCare};
+use crate::thread::{Heap, Seat};
+use crate::watch::damage::Damage;
+use crate::watch::extent::Extent;
+
+/// # Safety
+/// 1. There is a mapped byte before `end`.
+unsafe fn last_byte(end: usize) -> u8 {
+    let last: *const u8 = core::ptr::with_exposed_provenance(end - 1);
+    // SAFETY: duty 1. Volatile: its block's thread may be writing it.
+    unsafe { last.read_volatile() }
+}
+
+impl<O: Os> Allocator<O> {
+    /// Verifies the slots of all slabs of a heap that the caller holds, with its seat; names what
+    /// is wrong, and returns true if nothing is.
+    pub(crate) fn slots_are_whole(&self, heap: &Heap, seat: &Seat, extent: &Extent<'_>) -> bool {
+        if !HARDENED {
+            return true;
+        }
+        let mut whole = true;
+        self.for_each_slab(|slab| {
+            if heap.owns(slab) && !slab.is_dormant() && extent.covers() {
+                whole &= self.verify_reserved(slab, Call::Verify);
+                for slot in 0..slab.slots() {
+                    whole &= self.slot_is_whole(slab, slot);
+                }
+            }
+        });
+        if !extent.covers() {
+            return whole;
+        }
+        heap.quarantine().each(seat, |entry| {
+            let (slab, slot) = self.entry_slot(entry);
+            let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
+            // SAFETY: (1) a slot that has not left the quarantine has its pages, and no thread uses
+            // it.
+            if let Some(place) = unsafe { first_nonzero(address, bytes) } {
+                self.damaged(Call::Verify, slab, slot, Damage::AfterFree(place));
+                whole = false;
+            }
+        });
+        whole
+    }
+
+    fn slot_is_whole(&self, slab: &Slab, slot: usize) -> bool {
+        let care = slab.care(slot);
+        let damage = || self.slot_damage(slab, slot, care);
+        let holds = || slab.care(slot) != care || damage().is_none();
+        if holds() || wait_for(&self.os, holds) {
+            return true;
+        }
+        let Some(damage) = damage() else { return true };
+        self.damaged(Call::Verify, slab, slot, damage);
+        false
+    }
+
+    fn slot_damage(&self, slab: &Slab, slot: usize, care: SlotCare) -> Option<Damage> {
+        let (address, bytes) = (slab.base() + slot * slab.size(), slab.size());
+        match care {
+            SlotCare::Canary(asked) if CANARY && asked < bytes => {
+                // SAFETY: (1) a slot of a slab whose pages are mapped. Whose block it is may be
+                // about to change what is behind it: then it does not stay so.
+                let place = unsafe { self.canary(slab, slot).damage(address, asked, bytes) };
+                // SAFETY: as above. The last byte comes last, and is never zero: a signal handler
+                // may have interrupted malloc before that.
+                let armed = unsafe { last_byte(address + bytes) } != 0;
+                place.filter(|_| armed).map(Damage::Behind)
+            }
+            SlotCare::Zero if WIPE => {
+                // SAFETY: (1) as above. The freeing thread may be clearing it just now.
+                unsafe { first_nonzero(address, bytes) }.map(Damage::AfterFree)
+            }
+            _ => None,
+        }
+    }
+}
