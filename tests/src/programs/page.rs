@@ -46,6 +46,22 @@ const KINDS: &[Kind] = &[
 
 const MIB: f64 = 1048576.0;
 
+/// The most bytes of a line of the page.
+const WIDTH: usize = 100;
+
+/// An item of a list, in as many lines as it needs.
+fn item(text: &mut String, line: &str) {
+    let mut column = 0;
+    for word in line.split(' ') {
+        let begins = if column == 0 { "- " } else { " " };
+        let begins = if column + begins.len() + word.len() > WIDTH { "\n  " } else { begins };
+        column = if begins.starts_with('\n') { 2 } else { column + begins.len() } + word.len();
+        text.push_str(begins);
+        text.push_str(word);
+    }
+    text.push('\n');
+}
+
 /// The page. `rounds` runs of each script on each allocator, in turn.
 #[must_use]
 pub fn page(
@@ -66,7 +82,7 @@ pub fn page(
     );
     let machine = Machine::here();
     for line in machine.header(peers, rounds as usize, false).lines() {
-        let _ = writeln!(text, "- {line}");
+        item(&mut text, line);
     }
     for kind in KINDS {
         let _ = writeln!(text, "\n## {}\n", kind.title);

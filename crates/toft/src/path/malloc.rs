@@ -277,6 +277,7 @@ pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> 
 
 /// Runs `body` with the thread's heap, or with a borrowed one where the thread has none any more.
 #[cfg_attr(not(feature = "hardened"), cold)]
+#[cfg_attr(feature = "hardened", inline(always))]
 fn with_heap<C: Caller>(
     caller: C,
     body: impl FnOnce(&Allocator<C::Os>, &Heap) -> Option<usize>,
@@ -295,6 +296,7 @@ pub(crate) fn no_memory() -> Pointer {
 
 impl<O: Os> Allocator<O> {
     /// A block of any size at a multiple of `align`, a power of two. Nothing observes it yet.
+    #[inline(always)]
     pub(crate) fn block(
         &self,
         heap: &Heap,
