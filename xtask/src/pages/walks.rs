@@ -1,7 +1,9 @@
-//! The walks name functions, as `Slab::pop` or `fork::repair_slab`; each must exist.
+//! The walks name functions, as `Slab::pop` or `fork::repair_slab`. Each must exist, and be called
+//! from one that its walk names before, directly or by a few others between.
 
 use super::{files, read};
 use crate::place;
+use std::collections::{HashMap, HashSet};
 
 /// The functions that a page names: between backticks, a path that ends in a small letter.
 fn named(page: &str) -> Vec<(String, String)> {
@@ -65,6 +67,95 @@ fn exists(sources: &[Source], of: &str, name: &str) -> bool {
             defines(line, name) && (indented && in_impl || !indented && in_module)
         })
     })
+}
+
+/// Calls between a function of a walk and one that it names before, at most.
+const CALLS: usize = 3;
+
+/// Which names each function names in its body, by its own name: functions of one name count as one.
+fn calls(sources: &[Source]) -> HashMap<String, HashSet<String>> {
+    let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
+    for source in sources {
+        let text = source.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let code: Vec<_> = text.lines().map(|l| l.split("//").next().unwrap_or_default()).collect();
+        let mut within: Vec<(String, usize)> = Vec::new();
+        for line in code {
+            let indent = line.len() - line.trim_start().len();
+            let name = line.split_once("fn ").map(|(_, rest)| identifiers(rest).next());
+            if let Some(Some(name)) = name {
+                within.push((name.to_owned(), indent));
+            }
+            for (function, _) in &within {
+                let named = identifiers(line).map(str::to_owned);
+                calls.entry(function.clone()).or_default().extend(named);
+            }
+            // A function ends with a brace below its first line, or on that line.
+            if line.trim_start().starts_with('}') || line.trim_end().ends_with(['}', ';']) {
+                within.retain(|&(_, begins)| begins != indent || !ends(line));
+            }
+        }
+    }
+    calls
+}
+
+/// Whether a line at a function's own depth ends it.
+fn ends(line: &str) -> bool {
+    let line = line.trim();
+    line == "}" || line.ends_with('}') && line.contains("fn ") || line.ends_with(';')
+}
+
+fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    parts.filter(|part| part.starts_with(|c: char| c.is_ascii_lowercase() || c == '_'))
+}
+
+/// The functions of a walk that no function before them leads to.
+fn not_called<'a>(
+    walk: &'a [(String, String)],
+    calls: &HashMap<String, HashSet<String>>,
+) -> Vec<&'a str> {
+    let mut lost = Vec::new();
+    for (number, (_, name)) in walk.iter().enumerate().skip(1) {
+        let mut reached: HashSet<&str> = walk[..number].iter().map(|(_, n)| n.as_str()).collect();
+        if reached.contains(name.as_str()) {
+            continue;
+        }
+        let mut found = false;
+        for _ in 0..CALLS {
+            let next: HashSet<&str> =
+                reached.iter().filter_map(|n| calls.get(*n)).flatten().map(String::as_str).collect();
+            found |= next.contains(name.as_str());
+            reached.extend(next.iter().filter(|n| calls.contains_key(**n)));
+        }
+        if !found {
+            lost.push(name.as_str());
+        }
+    }
+    lost
+}
+
+#[test]
+fn a_walk_follows_the_calls() {
+    let calls = calls(&sources());
+    for path in files(&place::root().join("docs/walks"), "md") {
+        let walk = named(&read(&path));
+        let lost = not_called(&walk, &calls);
+        assert!(lost.is_empty(), "{}: nothing before calls {lost:?}", path.display());
+    }
+}
+
+#[test]
+fn a_function_that_nothing_calls_is_found_out() {
+    let source = |text: &str| Source { modules: vec!["a".into()], text: text.into() };
+    let text = "fn one() {\n    two();\n}\n\nfn two() {\n    if x {\n        three();\n    }\n}\n\nfn \
+                three() {}\n\n// one calls lost()\nfn lost() {}\n";
+    let calls = calls(&[source(text)]);
+    let walk = |names: &[&str]| -> Vec<_> {
+        names.iter().map(|name| ("a".to_owned(), (*name).to_owned())).collect()
+    };
+    assert_eq!(not_called(&walk(&["one", "three", "two"]), &calls), [""; 0]);
+    assert_eq!(not_called(&walk(&["one", "two", "lost"]), &calls), ["lost"]);
+    assert_eq!(not_called(&walk(&["two", "one"]), &calls), ["one"]);
 }
 
 #[test]

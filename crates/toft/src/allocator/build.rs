@@ -56,7 +56,10 @@ impl<O: Os> Allocator<O> {
         let tally_at = (zones_at + Zones::TABLE_BYTES).next_multiple_of(64);
         let samples_at = (tally_at + Tally::TABLE_BYTES).next_multiple_of(64);
         let end = samples_at + Samples::TABLE_BYTES;
-        debug_assert!(end - layout.tables <= STATES_OFFSET);
+        // The states of heaps begin there, whatever is before them.
+        if end - layout.tables > STATES_OFFSET {
+            return Err(Error::NoMemory);
+        }
         os.map(layout.tables, (end - layout.tables).next_multiple_of(os.page_size()))?;
 
         let hash = SiteHash::new(partitions, os.random()?);
