@@ -3,7 +3,7 @@
 use crate::compile::compile;
 use crate::directives::Source;
 use crate::judge::judge;
-use crate::library::{Library, companion, library};
+use crate::library::{companion, library};
 use crate::platform::{Platform, platform};
 use crate::process::run;
 use std::ffi::OsString;
@@ -34,14 +34,9 @@ pub fn run_source(suite: &str, source: &Source) -> Result<(), String> {
     if source.setuid {
         return crate::secure::run_setuid(source);
     }
-    run_source_on(library(), suite, source)
-}
-
-/// Compiles a source and runs it on any library, except one that has to be linked to it (`setuid`).
-pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<(), String> {
     let program = compile(suite, source)?;
     for arguments in &source.runs {
-        let preload = preloaded(library, source)?;
+        let preload = preloaded(source)?;
         let mut command = platform().command(&program.binary, preload.as_deref());
         command.args(arguments).env("AUX_DIR", &program.aux_dir).env("TEST_NAME", &source.name);
         command.envs(source.env.iter().map(|(k, v)| (k, v)));
@@ -51,8 +46,8 @@ pub fn run_source_on(library: &Library, suite: &str, source: &Source) -> Result<
 }
 
 /// What the loader is asked to load first.
-fn preloaded(library: &Library, source: &Source) -> Result<Option<OsString>, String> {
-    let Some(path) = library.path().filter(|_| platform() != Platform::Musl) else {
+fn preloaded(source: &Source) -> Result<Option<OsString>, String> {
+    let Some(path) = library().path().filter(|_| platform() != Platform::Musl) else {
         return Ok(None);
     };
     let mut preload = path.as_os_str().to_owned();

@@ -26,12 +26,6 @@ pub fn run() -> Result<Tally, String> {
     check("lints of the hardened core", &[&hardened[..], &["--", "-Dwarnings"]].concat(), &[]);
     let arena = ["clippy", "--package", "toft-arena", "--all-targets", "--features", "all"];
     check("lints of the arena's features", &[&arena[..], &["--", "-Dwarnings"]].concat(), &[]);
-    // What is built for experiments only; with all of it, class counts.
-    for feature in ["parallel", "lock-arena", "lock-class"] {
-        let features = format!("experiment-cache,experiment-{feature}");
-        let preload = ["clippy", "--package", "toft-preload", "--features", &features];
-        check("lints of experiments", &[&preload[..], &["--", "-Dwarnings"]].concat(), &[]);
-    }
     check("documentation", &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-Dwarnings")]);
     // The fuzzer's short run is a test of the core; its long one, with nightly Rust, must build.
     check("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"], &[]);

@@ -68,9 +68,8 @@ enum Task {
     Test {
         /// Suites to run: workspace, whole, hardened, real, hardened-core, loom, musl; all of these
         /// if none is named. `musl-all` and `musl-hardened` run more of it; `aarch64` needs
-        /// Debian's cross compilers and qemu-user. `experiments` builds and tests the variants of
-        /// the experiments. `real` by name runs every program beside the peers for hours, and
-        /// writes docs/real.md
+        /// Debian's cross compilers and qemu-user. `real` by name runs every program beside the
+        /// peers for hours, and writes docs/real.md
         suites: Vec<String>,
         /// Run `real` as CI does: on libc and both builds of Toft, once, with little load
         #[arg(long)]
@@ -148,7 +147,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Build Toft in several ways, compare them, and write the figures into docs/experiments
+    /// Answer a question that takes many builds, and write the figures into docs/experiments
     #[command(subcommand)]
     Experiment(experiment::Experiment),
     /// Measure what the bars ask for, and say which are met

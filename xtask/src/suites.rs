@@ -56,7 +56,6 @@ const PLANS: &[Plan] = &[
     Plan::new("aarch64", 45, aarch64).on(AARCH64),
     Plan { by_name: true, ..Plan::new("aarch64-all", 90, aarch64_all).on(AARCH64) },
     Plan { by_name: true, ..Plan::new("aarch64-arena", 90, aarch64_arena).on(AARCH64) },
-    Plan { by_name: true, ..Plan::new("experiments", 45, experiments) },
 ];
 
 /// Unit, property and documentation tests of every crate.
@@ -189,14 +188,6 @@ fn elsewhere(platform: &str, library: &Path, tests: &[&str]) -> Result<Command, 
 /// Real programs on libc and on both builds, a quick run.
 fn real() -> Result<Command, String> {
     crate::real::command(true, None)
-}
-
-/// The builds of the experiments. Each is a build of the library, and none ships.
-fn experiments() -> Result<Command, String> {
-    let mut cargo = place::cargo();
-    cargo.args(["test", "--package", "toft-tests", "--no-fail-fast", "--features", "experiments"]);
-    cargo.args(["--test", "experiments", "--test", "ideas"]);
-    Ok(cargo)
 }
 
 /// The core's unit and property tests, with the hardened build's policy.

@@ -12,10 +12,10 @@
 //! | 5 | `source` | where memory comes from and goes to |
 //! | 4 | `heap` | the engine: allocate, free, resize; spans; walk and check |
 //! | 3 | `bins` | free chunks by size; lists that are checked at every link |
-//! | 2 | `chunk`, `control` | the words of a chunk; the shapes of an experiment |
+//! | 2 | `chunk` | the words of a chunk |
 //! | 1 | `shape` | what is fixed at compile time |
 //! | 0 | `space`, `table`, `word` | where memory is; bits for bins; how wide a word is |
-//! | 0 | `fault`, `routing`, `sanitizer` | faults; where free chunks go; calls of sanitizers |
+//! | 0 | `fault`, `sanitizer` | faults; calls of sanitizers |
 //!
 //! How it is laid out in memory, what it promises, and what it does not: `docs/arena.md`.
 
@@ -26,10 +26,8 @@
 mod arena;
 mod bins;
 mod chunk;
-pub mod control;
 mod fault;
 mod heap;
-mod routing;
 mod sanitizer;
 mod shape;
 mod shared;
@@ -41,7 +39,6 @@ mod word;
 pub use arena::Arena;
 pub use fault::{Fault, NoMemory, SpanError};
 pub use heap::{Block, Counters, Heap, Histogram, Invariant, Span, Survey};
-pub use routing::{Order, Routing, To};
 pub use shape::{Bare, Checked, Checks, Narrow, Packed, Relative, Shape, Small, Standard, Swift};
 #[cfg(feature = "lock_api")]
 pub use shared::LockApi;

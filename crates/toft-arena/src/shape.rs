@@ -1,7 +1,6 @@
 //! What is fixed at compile time about a heap: its words, its alignment, its bins, its checks.
 
 use crate::fault::Fault;
-use crate::routing::{Order, Routing};
 use crate::space::{Anywhere, Space, Within};
 use crate::table::{Table, Tables};
 use crate::word::Word;
@@ -51,8 +50,11 @@ pub trait Shape: 'static {
     /// that is to grow. Else a request fails that could be met, though seldom, and there is a fifth
     /// less code.
     const THOROUGH: bool = true;
-    /// Where free chunks go.
-    const ROUTING: Routing = Routing::DIRECT;
+    /// Whether a chunk that has grown, because a freed one beside it has joined it, is kept outside
+    /// of the bins: where there is room, or where it has grown twice in a row. Another that joins
+    /// it then touches no list. Faster where blocks are freed in the order of their addresses, and
+    /// a little less close a fit.
+    const RUNS: bool = false;
     /// Whether calls are counted.
     const COUNT: bool = false;
     /// Called with each fault, before the call that found it returns, with the lock of a
@@ -143,9 +145,9 @@ impl Shape for Standard {
 /// 64 exact bins, and 16 for each of five doublings, have a list of parked chunks beside them. Of
 /// all bins that are not exact it is known how large their chunks are at most.
 #[cfg(target_pointer_width = "64")]
-type Parking = Table<usize, 448, 7, 144, 0, 384>;
+type Parking = Table<usize, 448, 7, 144, 384>;
 #[cfg(not(target_pointer_width = "64"))]
-type Parking = Table<usize, 320, 10, 144, 0, 256>;
+type Parking = Table<usize, 320, 10, 144, 256>;
 
 macro_rules! swift {
     ($name:ty, $($more:tt)*) => {
@@ -157,7 +159,7 @@ macro_rules! swift {
             const STEPS: u32 = 4;
             const ROUNDED: usize = 64 << 10;
             const CAREFUL: bool = false;
-            const ROUTING: Routing = Routing::RUNS;
+            const RUNS: bool = true;
             $($more)*
         }
     };
@@ -193,13 +195,6 @@ pub(crate) trait Sizes: Shape {
         let most = <Self::Space as Space>::Word::MAX;
         if most / 2 < isize::MAX as usize { most / 2 } else { isize::MAX as usize }
     };
-    /// Whether free chunks may be in the list that is to be sorted.
-    const SORTS: bool = Self::ROUTING.sorts();
-    /// The end of each list from whose other end chunks are taken is known, and of no other.
-    const ENDS: bool = match Self::ROUTING.order {
-        Order::Last => Self::Bins::LASTS == 0,
-        Order::First => Self::Bins::LASTS == Self::EXACT / Self::ALIGN,
-    };
     /// What must hold between these numbers.
     const SOUND: () = {
         assert!(Self::ALIGN.is_power_of_two() && Self::ALIGN >= Self::WORD);
@@ -221,7 +216,6 @@ pub(crate) trait Sizes: Shape {
         // The first bins of more than one size are not narrower than the step between sizes.
         assert!(Self::EXACT >> Self::STEPS >= Self::ALIGN);
         assert!(Self::EXACT / Self::ALIGN + (1 << Self::STEPS) <= Self::Bins::BINS);
-        assert!(Self::ENDS);
     };
 
     /// The size of the chunk for a block of this many bytes. `None` if there can be none.

@@ -6,10 +6,10 @@ use crate::word::Word;
 ///
 /// # Safety
 /// 1. It keeps what it is given: `first` is the last that `set_first` or `replace_first` gave for
-///    this bin, and 0 in a new one and after `clear`; `parked` and `waiting` likewise, and `last`.
+///    this bin, and 0 in a new one and after `clear`; `parked` and `waiting` likewise.
 /// 2. `find` returns a bin from this one up, below `BINS`, of which `first` is not 0; `None` only
 ///    if there is none.
-/// 3. `PARKS <= BINS`, `LASTS <= BINS`, and `BOUNDS <= BINS`.
+/// 3. `PARKS <= BINS`, and `BOUNDS <= BINS`.
 /// 4. `bound` is what `set_bound` gave last for this bin, or more.
 pub unsafe trait Tables<W: Word> {
     /// How many bins there are.
@@ -17,9 +17,6 @@ pub unsafe trait Tables<W: Word> {
     /// How many bins have a list of parked chunks beside them, from the first; none for those that
     /// follow.
     const PARKS: usize;
-    /// Of how many bins, the lowest, the last chunk is known: those from which the first that was
-    /// freed is taken.
-    const LASTS: usize;
     /// Of how many bins, the highest, it is known how large their chunks are at most.
     const BOUNDS: usize;
     /// No chunks.
@@ -32,10 +29,6 @@ pub unsafe trait Tables<W: Word> {
     fn replace_first(&mut self, bin: usize, chunk: usize);
     /// Makes a bin empty.
     fn clear(&mut self, bin: usize);
-    /// The last chunk of a bin, or 0. `bin < LASTS`.
-    fn last(&self, bin: usize) -> usize;
-    /// Gives a bin that has a chunk another last one. `bin < LASTS`.
-    fn set_last(&mut self, bin: usize, chunk: usize);
     /// No chunk of a bin that has one is larger than this.
     fn bound(&self, bin: usize) -> usize;
     /// Says so; nothing where it is not known of this bin.
@@ -54,8 +47,7 @@ pub unsafe trait Tables<W: Word> {
 
 /// `BINS` bins, and `WORDS` words of a bit for each: `BINS <= WORDS * W::BITS`, and no more words
 /// than a word has bits. The first `PARKS` have a list of parked chunks too (see `heap/park.rs`),
-/// of the first `LASTS` the last chunk is known, and of the last `BOUNDS` how large their chunks
-/// are at most.
+/// and of the last `BOUNDS` it is known how large their chunks are at most.
 ///
 /// Invariants (`check` names them): a bit is set exactly if the bin's first chunk is not 0, and a
 /// bit of `summary` exactly if the word of that number is not 0.
@@ -65,30 +57,21 @@ pub struct Table<
     const BINS: usize,
     const WORDS: usize,
     const PARKS: usize = 0,
-    const LASTS: usize = 0,
     const BOUNDS: usize = 0,
 > {
     summary: W,
     filled: [W; WORDS],
     first: [W; BINS],
     parked: [W; PARKS],
-    last: [W; LASTS],
     bound: [W; BOUNDS],
     waiting: [u8; PARKS],
 }
 
-impl<
-    W: Word,
-    const BINS: usize,
-    const WORDS: usize,
-    const PARKS: usize,
-    const LASTS: usize,
-    const BOUNDS: usize,
-> Table<W, BINS, WORDS, PARKS, LASTS, BOUNDS>
+impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const BOUNDS: usize>
+    Table<W, BINS, WORDS, PARKS, BOUNDS>
 {
     const SOUND: () = assert!(
         PARKS <= BINS
-            && LASTS <= BINS
             && BOUNDS <= BINS
             && BINS <= WORDS * W::BITS as usize
             && WORDS <= W::BITS as usize
@@ -98,18 +81,11 @@ impl<
 }
 
 // SAFETY: 1. and 4. arrays keep what they are given. 2. bits follow the first chunks. 3. SOUND.
-unsafe impl<
-    W: Word,
-    const BINS: usize,
-    const WORDS: usize,
-    const PARKS: usize,
-    const LASTS: usize,
-    const BOUNDS: usize,
-> Tables<W> for Table<W, BINS, WORDS, PARKS, LASTS, BOUNDS>
+unsafe impl<W: Word, const BINS: usize, const WORDS: usize, const PARKS: usize, const BOUNDS: usize>
+    Tables<W> for Table<W, BINS, WORDS, PARKS, BOUNDS>
 {
     const BINS: usize = BINS;
     const PARKS: usize = PARKS;
-    const LASTS: usize = LASTS;
     const BOUNDS: usize = BOUNDS;
     const EMPTY: Self = {
         () = Self::SOUND;
@@ -118,7 +94,6 @@ unsafe impl<
             filled: [W::ZERO; WORDS],
             first: [W::ZERO; BINS],
             parked: [W::ZERO; PARKS],
-            last: [W::ZERO; LASTS],
             bound: [W::ZERO; BOUNDS],
             waiting: [0; PARKS],
         }
@@ -163,23 +138,6 @@ unsafe impl<
         if *filled == W::ZERO {
             self.summary = self.summary.without(W::bit(word as u32));
         }
-        if let Some(last) = self.last.get_mut(bin) {
-            *last = W::ZERO;
-        }
-    }
-
-    #[cfg_attr(not(feature = "small"), inline(always))]
-    fn last(&self, bin: usize) -> usize {
-        debug_assert!(bin < LASTS);
-        // SAFETY: callers compare with LASTS, as the trait asks of them.
-        unsafe { self.last.get_unchecked(bin) }.to_usize()
-    }
-
-    #[cfg_attr(not(feature = "small"), inline(always))]
-    fn set_last(&mut self, bin: usize, chunk: usize) {
-        debug_assert!(bin < LASTS);
-        // SAFETY: callers compare with LASTS, as the trait asks of them.
-        *unsafe { self.last.get_unchecked_mut(bin) } = W::from_usize(chunk);
     }
 
     #[cfg_attr(not(feature = "small"), inline(always))]

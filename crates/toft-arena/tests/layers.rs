@@ -12,13 +12,11 @@ const LAYERS: &[(&str, u32)] = &[
     ("heap", 4),
     ("bins", 3),
     ("chunk", 2),
-    ("control", 2),
     ("shape", 1),
     ("space", 0),
     ("table", 0),
     ("word", 0),
     ("fault", 0),
-    ("routing", 0),
     ("sanitizer", 0),
 ];
 /// What those of layer 0 may use of each other.

@@ -41,7 +41,7 @@ pub fn job(job: Job, plan: &Plan) -> Job {
 /// is the same in each. Gives a line for each case that cannot be counted, and each count that
 /// failed.
 #[must_use]
-pub fn add(measured: &mut [&mut Measured], peers: &[Peer], plan: &Plan) -> Vec<String> {
+pub fn add(measured: &mut [Measured], peers: &[Peer], plan: &Plan) -> Vec<String> {
     let bar = plan.bar(measured.len() * peers.len());
     let mut lines = Vec::new();
     for Measured { job, series } in measured {

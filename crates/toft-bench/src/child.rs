@@ -37,15 +37,8 @@ pub struct Limits {
 }
 
 /// What the variables of allocators begin with.
-const OF_ALLOCATORS: &[&str] = &[
-    "MALLOC_",
-    "MIMALLOC_",
-    "TCMALLOC_",
-    "TBB_MALLOC_",
-    "SCUDO_OPTIONS",
-    "GLIBC_TUNABLES",
-    crate::inside::VARIABLE,
-];
+const OF_ALLOCATORS: &[&str] =
+    &["MALLOC_", "MIMALLOC_", "TCMALLOC_", "TBB_MALLOC_", "SCUDO_OPTIONS", "GLIBC_TUNABLES"];
 
 /// A command on a peer: its library preloaded, and nothing of other allocators in the environment.
 #[must_use]

@@ -2,7 +2,6 @@
 
 use crate::baseline::Comparison;
 use crate::family::Scope;
-use crate::inside::Inside;
 use crate::machine::Machine;
 use crate::marks::Marks;
 use crate::measured::Measured;
@@ -16,10 +15,7 @@ use crate::record::Record;
 use crate::report::{self, Report};
 use crate::runner::{self, Job, Plan};
 use crate::standing::Standing;
-use crate::workloads::On;
-use crate::{
-    bars, callgrind, child, cost, misuse, peer_build, published, smallbin, table, workloads,
-};
+use crate::{bars, callgrind, child, misuse, peer_build, published, table, workloads};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -95,12 +91,6 @@ enum Sub {
     },
     /// Run the misuse corpus: which allocator stops which class of misuse
     Misuse(misuse::Options),
-    /// Measure the cost of each technique, and write docs/experiments: needs this repository
-    #[command(hide = true)]
-    Cost(cost::Options),
-    /// Rerun the small-bin experiment, and write docs/experiments: needs this repository
-    #[command(hide = true)]
-    Smallbin(smallbin::Options),
     /// Run one workload in this process: work NAME [number=N ...] [file=TRACE]
     #[command(hide = true)]
     Work {
@@ -111,10 +101,10 @@ enum Sub {
 
 #[derive(Args, Debug)]
 struct Run {
-    /// Workloads or cases to run, by name, or the experiment `smallbin` [default: all]
+    /// Workloads or cases to run, by name [default: all]
     #[arg(long, visible_alias = "workload", value_delimiter = ',', value_name = "NAME")]
     workloads: Vec<String>,
-    /// Allocators to compare: names, or name=/path/of/a/library.so; for `smallbin`, besides its own
+    /// Allocators to compare: names, or name=/path/of/a/library.so
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peers: Vec<String>,
     /// Number of rounds [default: 5, with --quick 3]
@@ -257,8 +247,6 @@ pub fn bench(bench: &Bench, mount: Mount) -> Result<u8, String> {
             Ok(0)
         }
         Some(Sub::Misuse(options)) => misuse::run(options, mount),
-        Some(Sub::Cost(options)) => cost::run(options).map(|()| 0),
-        Some(Sub::Smallbin(options)) => smallbin::run(options).map(|()| 0),
         Some(Sub::Work { words }) => work(words),
     }
 }
@@ -285,10 +273,7 @@ pub fn work(words: &[String]) -> Result<u8, String> {
             return Err(format!("{library} is not loaded"));
         }
     }
-    let mut outcome = match Inside::asked_for()? {
-        Some(heap) => (workload.run)(On::Inside(heap), &params),
-        None => workloads::run(workload, &params),
-    };
+    let mut outcome = workloads::run(workload, &params);
     // A script that is played is in memory from start to end, and not from the allocator.
     let script = outcome.metrics.get("script_mb").copied().unwrap_or(0.0);
     outcome.set("peak_mb", megabytes(status_kib("self", "VmHWM")) - script);
@@ -316,14 +301,10 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     if run.callgrind {
         callgrind::is_there()?;
     }
-    let experiment = smallbin::is_asked(&run.workloads)?;
     let named =
         if run.published && run.peers.is_empty() { &published::peers() } else { &run.peers };
     let mut peers = choose_peers(named, run.quick, mount)?;
-    if experiment {
-        peers = smallbin::peers(peers, !run.peers.is_empty())?;
-    }
-    if run.bars && run.peers.is_empty() && !experiment {
+    if run.bars && run.peers.is_empty() {
         let more: Vec<String> = bars::peers().iter().map(ToString::to_string).collect();
         // One that is not there is missed by its bars, which say so.
         peers.extend(choose_peers(&more, run.quick, mount).unwrap_or_default());
@@ -343,19 +324,12 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     crate::outln!("{}", machine.header(&peers, plan.runs, plan.quick));
     let mut measured = runner::run(&jobs, &peers, &plan);
     if run.callgrind {
-        // Of an experiment only those that it says.
-        let wanted = |result: &&mut Measured| {
-            !experiment || smallbin::COUNTED.contains(&result.job.case.name.as_str())
-        };
-        let mut counted: Vec<&mut Measured> = measured.iter_mut().filter(wanted).collect();
-        for line in callgrind::add(&mut counted, &peers, &plan) {
+        for line in callgrind::add(&mut measured, &peers, &plan) {
             crate::outln!("{line}");
         }
     }
     let took = start.elapsed();
-    if !experiment {
-        show(&measured, &peers);
-    }
+    show(&measured, &peers);
     crate::outln!(
         "took {}",
         humantime::format_duration(Duration::from_secs(took.as_secs().max(1)))
@@ -366,30 +340,17 @@ fn measure(run: &Run, mount: Mount) -> Result<u8, String> {
     if run.samples.wanted() {
         run.samples.write(&record.text()?)?;
     }
-    let report = || {
+    if let Some(path) = &run.html {
         let (machine, peers, measured) = (machine.clone(), peers.clone(), measured.clone());
         let (date, quick) = (record.date.clone(), Some(run.quick));
         let (unknown, changed) = (Vec::new(), Vec::new());
-        Report { machine, peers, measured, date, quick, unknown, changed }
-    };
-    if let Some(path) = &run.html {
-        let report = report();
-        write(path, &if experiment { smallbin::html(&report) } else { report.html() })?;
+        let report = Report { machine, peers, measured, date, quick, unknown, changed };
+        write(path, &report.html())?;
     }
     let failed = |result: &Measured| result.series.iter().any(Result::is_err);
-    let mut status = 0;
-    if experiment {
-        let (text, met) = smallbin::text(&report());
-        crate::outln!("{text}");
-        for line in table::failures(&measured, &peers) {
-            crate::outln!("failed: {line}");
-        }
-        status = if run.bars && !met { MISSED } else { 0 };
-    }
-    if !run.program.is_empty() && measured.iter().any(failed) {
-        status = MISSED;
-    }
-    if run.bars && !experiment {
+    let program_failed = !run.program.is_empty() && measured.iter().any(failed);
+    let mut status = u8::from(program_failed) * MISSED;
+    if run.bars {
         let verdicts = bars::judge(&measured, &peers);
         crate::outln!("{}", bars::draw(&verdicts));
         status = status.max(u8::from(verdicts.iter().any(|verdict| !verdict.met)));
@@ -408,9 +369,7 @@ fn jobs(run: &Run, plan: &Plan) -> Result<Vec<Job>, String> {
         let job = Program::new(&run.program)?.job(&run.program);
         return Ok(vec![job.showing(&run.metrics)]);
     }
-    let names = if smallbin::is_asked(&run.workloads)? {
-        smallbin::CASES.iter().map(ToString::to_string).collect()
-    } else if run.bars && run.workloads.is_empty() {
+    let names = if run.bars && run.workloads.is_empty() {
         bars::cases()
     } else if run.published && run.workloads.is_empty() {
         published::cases()
@@ -521,11 +480,6 @@ fn list() -> u8 {
         runner::Of::Host(workload) => &workload.listed().about,
         runner::Of::Program(_) => unreachable!("a program is no listed job"),
     };
-    crate::outln!(
-        "{}: a whole experiment, of the cases {}",
-        smallbin::NAME,
-        smallbin::CASES.join(", ")
-    );
     let mut last = "";
     for job in runner::jobs() {
         if job.workload() != last {

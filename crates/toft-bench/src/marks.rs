@@ -3,7 +3,6 @@
 //! file.
 
 use crate::machine::Machine;
-use crate::report::Report;
 
 /// What a part begins and ends with.
 #[derive(Clone, Copy, Debug)]
@@ -76,18 +75,6 @@ pub fn machine(machine: &Machine) -> String {
     format!(
         "{} x {}, Linux {}, transparent huge pages {}, glibc {}; revision {}",
         machine.cpus, machine.cpu, machine.kernel, machine.thp, machine.libc, machine.revision,
-    )
-}
-
-/// Where, with which revision, when and how it was measured.
-#[must_use]
-pub fn place(report: &Report) -> String {
-    format!(
-        "{}; {}; {} interleaved rounds{}.\n",
-        machine(&report.machine),
-        report.date,
-        report.rounds(),
-        if report.quick == Some(true) { ", **quick: a look, too short for claims**" } else { "" },
     )
 }
 

@@ -1,7 +1,6 @@
 //! The allocators that are compared. Each is a file in `peers/`; this module reads the files and
 //! finds the libraries.
 
-use crate::inside;
 use crate::mount::HARDENED;
 use crate::peer_cache::Cache;
 use serde::{Deserialize, Serialize};
@@ -67,8 +66,6 @@ pub struct Recipe {
     /// The system's own malloc.
     #[serde(default)]
     pub system: bool,
-    /// An allocator that this program has inside itself; see [`crate::inside`].
-    pub inside: Option<String>,
     /// A library of this workspace.
     pub built: Option<String>,
     /// A library of the distribution.
@@ -119,8 +116,8 @@ pub struct Peer {
 /// When a file in `peers/` does not parse; a test reads them all.
 #[must_use]
 pub fn recipes() -> Vec<Recipe> {
-    let files = FILES.iter().map(ToString::to_string).chain(inside::files());
-    files.map(|text| toml::from_str(&text).expect("a peer's file does not parse")).collect()
+    let parsed = |text: &&str| toml::from_str(text).expect("a peer's file does not parse");
+    FILES.iter().map(parsed).collect()
 }
 
 /// The names of the peers that are as fast as they come.
@@ -147,9 +144,6 @@ impl Recipe {
         let peer = |library, version| Peer { name: self.name.clone(), library, version };
         if self.system {
             return Ok(peer(None, libc_version()));
-        }
-        if self.inside.is_some() {
-            return Ok(peer(None, env!("CARGO_PKG_VERSION").to_owned()));
         }
         if let Some(file) = &self.built {
             let library = built_here(file).ok_or_else(|| self.how())?;
@@ -186,7 +180,6 @@ impl Recipe {
         }
         match self {
             Self { system: true, .. } => "system",
-            Self { inside: Some(_), .. } => "inside",
             Self { built: Some(_), .. } => "workspace",
             Self { library: Some(_), .. } => "package",
             _ => "crate",
@@ -204,7 +197,6 @@ impl Recipe {
         }
         match (self.kind(), &self.library) {
             ("system", _) => "part of the system".to_owned(),
-            ("inside", _) => "part of this program".to_owned(),
             ("workspace", _) if self.name == HARDENED => "cargo xtask secure".to_owned(),
             ("workspace", _) => "cargo build --release -p toft-preload".to_owned(),
             (_, Some(packaged)) => format!("apt-get install {}", packaged.package),
@@ -334,7 +326,6 @@ mod tests {
             .into_iter()
             .map(|recipe| {
                 let sources = usize::from(recipe.system)
-                    + usize::from(recipe.inside.is_some())
                     + usize::from(recipe.built.is_some())
                     + usize::from(recipe.library.is_some())
                     + usize::from(recipe.from_crate.is_some())
@@ -347,8 +338,7 @@ mod tests {
                 assert!(
                     base.is_none_or(|base| base.of.is_none() && base.licence == recipe.licence)
                 );
-                let other = recipe.of.is_some() || recipe.inside.is_some();
-                assert_eq!(other, !recipe.environment.is_empty());
+                assert_eq!(recipe.of.is_some(), !recipe.environment.is_empty());
                 if let Some(from) = &recipe.from_crate {
                     assert!(from.script.is_some() != from.heap.is_some(), "{}", recipe.name);
                 }

@@ -169,15 +169,11 @@ fn run_job(job: Job, peers: &[Peer], plan: &Plan, bar: &ProgressBar) -> Measured
         }),
         Of::Host(workload) => match (workload.prepare)(&params) {
             Ok(stage) => Box::new(move |peer| {
-                is_for_programs(peer)?;
                 with_spent(|| (workload.run)(peer, &params, &stage, limits(plan, 2)))
             }),
             Err(error) => Box::new(move |_| Err(error.clone())),
         },
-        Of::Program(program) => Box::new(move |peer| {
-            is_for_programs(peer)?;
-            program.run(peer, limits(plan, 2))
-        }),
+        Of::Program(program) => Box::new(move |peer| program.run(peer, limits(plan, 2))),
     };
     let mut series: Vec<Series> = peers.iter().map(|_| Ok(Vec::new())).collect();
     for round in 0..plan.runs {
@@ -212,14 +208,6 @@ fn run_round(
             Err(error) => *series = Err(error),
         }
     }
-}
-
-/// Another program would run on the system's malloc, under this peer's name.
-fn is_for_programs(peer: &Peer) -> Result<(), String> {
-    if peer.is_inside() {
-        return Err("it is inside this program, and serves no other".to_owned());
-    }
-    Ok(())
 }
 
 /// Adds what all processes of a run together spent, unless the run itself says it better.

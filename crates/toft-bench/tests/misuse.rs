@@ -145,7 +145,6 @@ fn what_cannot_be_run_says_so() {
     for (words, reason) in [
         (&["--only", "99"][..], "no class is called 99"),
         (&["--peers", "nomalloc"], "no peer is called nomalloc"),
-        (&["--peers", "arena-swift"], "arena-swift is inside this program"),
         (&["--hardened", "/nowhere/lib.so", "--peers", "toft-secure"], "/nowhere/lib.so"),
         (&["--from", "/nowhere/run.json"], "/nowhere/run.json"),
         // The table of a page has every class.

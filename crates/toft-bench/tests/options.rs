@@ -329,37 +329,3 @@ fn a_quick_run_leaves_the_slow_out_unless_they_are_named() {
     let named = bench(&[&nothing[..], &["--workload", "burst-idle"]].concat());
     assert!(names(&named, "burst-idle-cross") && !page(&named).contains("left out"));
 }
-
-#[test]
-fn the_small_bin_experiment_is_one_command() {
-    let (json_file, html_file) = (temporary("smallbin.json"), temporary("smallbin.html"));
-    let mut words = vec!["--workload", "smallbin", "--quick", "--runs", "1", "--set", "ops=100"];
-    words.extend(["--peers", "glibc", "--output", json_file.to_str().unwrap()]);
-    words.extend(["--html", html_file.to_str().unwrap()]);
-    let output = bench(&words);
-    let page = page(&output);
-    assert_eq!(output.status.code(), Some(0), "{}", complaint(&output));
-    assert!(!page.contains("failed"), "{page}");
-    for part in ["| uns_filler | 1.19 | (", "| arena-only-unlikely |", "\nBars\n"] {
-        assert!(page.contains(part), "{part}: {page}");
-    }
-    // Every row of simple-malloc has a ratio in each of three tables, and there are three
-    // scenarios.
-    assert_eq!(page.matches("| 4096 | (").count(), 9, "{page}");
-    let kept = json(&json_file);
-    assert_eq!(kept["cases"].as_array().unwrap().len(), 13);
-    assert!(kept["cases"][0]["peers"]["arena-original"][0]["metrics"]["ns"].is_number());
-    assert!(std::fs::read_to_string(html_file).unwrap().matches("<svg ").count() == 7);
-    let both = bench(&["--workloads", "smallbin,pair"]);
-    assert_eq!(both.status.code(), Some(2));
-    assert!(complaint(&both).contains("alone"), "{}", complaint(&both));
-}
-
-/// Another program would run on the system's malloc under the arena's name.
-#[test]
-fn an_allocator_inside_the_bench_serves_no_other_program() {
-    let output = bench(&["--runs", "1", "--peers", "arena-original", "--", "true"]);
-    assert!(page(&output).contains("serves no other"), "{}", page(&output));
-    let unknown = command(&["work", "pair", "ops=10"]).env("TOFT_BENCH_INSIDE", "none").output();
-    assert!(complaint(&unknown.unwrap()).contains("there is no none"));
-}

@@ -4,11 +4,9 @@ mod arena;
 mod look;
 mod markdown;
 mod musl;
-mod parallel;
-mod release;
+mod past;
 mod sites;
 
-use crate::{bench, step};
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -21,24 +19,11 @@ pub enum Experiment {
     Look(look::Arguments),
     /// Static Rust programs with musl, on its own malloc, Toft, mimalloc and jemalloc
     Musl(musl::Arguments),
-    /// Arenas against threads, kinds of locks, thread caches
-    Parallel(parallel::Arguments),
-    /// Giving memory back: madvise, process_madvise, io_uring
-    Release(release::Arguments),
     /// How many call sites each rung of the ladder tells apart in real programs, and what it costs
     Sites(sites::Arguments),
-    /// What each idea costs
-    Cost {
-        /// For example --quick, --runs N, --again
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// What it is worth to send freed small chunks straight to their bins
-    Smallbin {
-        /// For example --quick, --runs N, --again
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    // Their help is in their table.
+    #[command(flatten)]
+    Past(past::Asked),
 }
 
 /// Answers it.
@@ -47,12 +32,7 @@ pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
         Experiment::Arena(arguments) => arena::run(arguments),
         Experiment::Look(arguments) => look::run(arguments),
         Experiment::Musl(arguments) => musl::run(arguments),
-        Experiment::Parallel(arguments) => parallel::run(arguments),
-        Experiment::Release(arguments) => release::run(arguments),
         Experiment::Sites(arguments) => sites::run(arguments),
-        Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),
-        Experiment::Smallbin { arguments } => {
-            step::passed_on(bench().arg("smallbin").args(arguments))
-        }
+        Experiment::Past(asked) => past::run(asked),
     }
 }

@@ -6,13 +6,8 @@
 //!   bin   3     4   ...    127  |    128         129     .. 143 |    144     ..
 //! ```
 
-use crate::routing::{To, unlikely};
 use crate::shape::{Shape, Sizes};
 use crate::table::Tables;
-
-/// The list of free chunks that have yet to be sorted, in a shape that [sorts](Sizes::SORTS): the
-/// bin of no size.
-pub(crate) const UNSORTED: usize = 0;
 
 /// The bin in which a free chunk of this size is kept.
 #[cfg_attr(not(feature = "small"), inline(always))]
@@ -25,41 +20,6 @@ pub(crate) fn of_free<S: Shape>(size: usize) -> usize {
     let step = (size >> (doubling - S::STEPS)) - (1 << S::STEPS);
     let bin = (S::EXACT >> S::ALIGN.trailing_zeros()) + (above << S::STEPS) + step;
     bin.min(S::Bins::BINS - 1)
-}
-
-/// Where a freed chunk of this size goes.
-#[cfg_attr(not(feature = "small"), inline(always))]
-pub(crate) fn of_freed<S: Shape>(size: usize) -> usize {
-    if !S::SORTS {
-        return of_free::<S>(size);
-    }
-    let to = if size < S::EXACT {
-        if S::ROUTING.inverted {
-            unlikely();
-        }
-        S::ROUTING.small
-    } else {
-        S::ROUTING.large
-    };
-    if to == To::Unsorted { UNSORTED } else { of_free::<S>(size) }
-}
-
-/// Where what was left of a chunk that was split goes.
-#[cfg_attr(not(feature = "small"), inline(always))]
-pub(crate) fn of_remainder<S: Shape>(size: usize) -> usize {
-    match S::ROUTING.remainders {
-        To::Unsorted => UNSORTED,
-        To::Bin => of_free::<S>(size),
-    }
-}
-
-/// Where a chunk goes when it is sorted.
-#[cfg_attr(not(feature = "small"), inline(always))]
-pub(crate) fn of_sorted<S: Shape>(size: usize) -> usize {
-    if S::ROUTING.unlikely && size < S::EXACT {
-        unlikely();
-    }
-    of_free::<S>(size)
 }
 
 /// The first bin of which every chunk is at least this large; `BINS` if there is none. The size is

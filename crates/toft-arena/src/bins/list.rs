@@ -2,9 +2,6 @@
 //!
 //! The first chunk's `previous` is 0, and the last one's `next`. Lists end in 0 and not in the
 //! table, so a heap may be moved, and a bin of one chunk, which most are, touches no other chunk.
-//!
-//! Bins below [`LASTS`](Tables::LASTS), which only shapes for an experiment have, are first in
-//! first out: what is put into them goes behind their last chunk.
 
 use super::index;
 use crate::chunk::Memory;
@@ -19,7 +16,7 @@ pub(crate) struct Broken(pub(crate) usize);
 /// # Safety
 /// 1. `[chunk, chunk + size)` is in a span, is a chunk's place and size, and is not in use: by no
 ///    list, no register, no live block.
-/// 2. `bin` is that of its size, or [`UNSORTED`](index::UNSORTED) in a shape that sorts.
+/// 2. `bin` is that of its size.
 #[cfg_attr(not(feature = "small"), inline(always))]
 pub(crate) unsafe fn push<S: Shape>(
     bins: &mut S::Bins,
@@ -28,29 +25,8 @@ pub(crate) unsafe fn push<S: Shape>(
     chunk: usize,
     size: usize,
 ) -> Result<(), Broken> {
-    // SAFETY: by 1 and 2.
-    unsafe {
-        memory.put_free_size(chunk, size);
-        link::<S>(bins, memory, bin, chunk, size)
-    }
-}
-
-/// As [`push`], for a chunk that has this size at both ends.
-///
-/// # Safety
-/// 1. As `push`.
-#[cfg_attr(not(feature = "small"), inline(always))]
-pub(crate) unsafe fn link<S: Shape>(
-    bins: &mut S::Bins,
-    memory: &Memory<S>,
-    bin: usize,
-    chunk: usize,
-    size: usize,
-) -> Result<(), Broken> {
-    if bin < S::Bins::LASTS {
-        // SAFETY: by 1.
-        return unsafe { append::<S>(bins, memory, bin, chunk) };
-    }
+    // SAFETY: by 1.
+    unsafe { memory.put_free_size(chunk, size) };
     let first = bins.first(bin);
     if S::Bins::BOUNDS != 0 && (first == 0 || bins.bound(bin) < size) {
         bins.set_bound(bin, size);
@@ -73,39 +49,6 @@ pub(crate) unsafe fn link<S: Shape>(
     Ok(())
 }
 
-/// Puts a free chunk behind the last of a bin.
-///
-/// # Safety
-/// 1. As `push`, and `bin < LASTS`.
-#[cfg_attr(not(feature = "small"), inline(always))]
-unsafe fn append<S: Shape>(
-    bins: &mut S::Bins,
-    memory: &Memory<S>,
-    bin: usize,
-    chunk: usize,
-) -> Result<(), Broken> {
-    let last = bins.last(bin);
-    // SAFETY: the chunk is in a span and has three words. `last` is a free chunk: only this and
-    // `unlink` set it, and `unlink` checks a link before it follows it, where checks are on.
-    unsafe {
-        memory.put(chunk, 0);
-        memory.put(chunk + S::WORD, last);
-        if last == 0 {
-            bins.set_first(bin, chunk);
-        } else if S::CHECKS >= Checks::Links && memory.get(last) != 0 {
-            // Go on without it: what was in the list is not found again.
-            memory.put(chunk + S::WORD, 0);
-            bins.replace_first(bin, chunk);
-            bins.set_last(bin, chunk);
-            return Err(Broken(last));
-        } else {
-            memory.put(last, chunk);
-        }
-        bins.set_last(bin, chunk);
-    }
-    Ok(())
-}
-
 /// Takes the first chunk out of a bin that has one; returns it and its size, which belongs to the
 /// bin.
 ///
@@ -120,9 +63,7 @@ pub(crate) unsafe fn pop<S: Shape>(
     // SAFETY: by 1.
     unsafe {
         pop_if::<S>(bins, memory, bin, |size| {
-            size % S::ALIGN == 0
-                && (S::SORTS && bin == index::UNSORTED || index::of_free::<S>(size) == bin)
-                && memory.may_be(size)
+            size % S::ALIGN == 0 && index::of_free::<S>(size) == bin && memory.may_be(size)
         })
     }
 }
@@ -198,18 +139,9 @@ pub(crate) unsafe fn unlink<S: Shape>(
             if S::CHECKS >= Checks::Links && !points_on::<S>(memory, previous, chunk) {
                 return Err(Broken(chunk));
             }
-            if next == 0 && S::Bins::LASTS != 0 {
-                let bin = ends::<S>(bins, chunk, size);
-                if bin < S::Bins::LASTS {
-                    if S::CHECKS >= Checks::Links && bins.last(bin) != chunk {
-                        return Err(Broken(chunk));
-                    }
-                    bins.set_last(bin, previous);
-                }
-            }
             memory.put(previous, next);
         } else {
-            let bin = begins::<S>(bins, chunk, size);
+            let bin = index::of_free::<S>(size);
             if S::CHECKS >= Checks::Links && bins.first(bin) != chunk {
                 return Err(Broken(chunk));
             }
@@ -224,20 +156,6 @@ pub(crate) unsafe fn unlink<S: Shape>(
         }
     }
     Ok(())
-}
-
-/// The bin in which a chunk of this size would be the first.
-#[cfg_attr(not(feature = "small"), inline(always))]
-fn begins<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
-    let unsorted = S::SORTS && bins.first(index::UNSORTED) == chunk;
-    if unsorted { index::UNSORTED } else { index::of_free::<S>(size) }
-}
-
-/// The bin in which a chunk of this size would be the last. Not without [`LASTS`](Tables::LASTS).
-#[cfg_attr(not(feature = "small"), inline(always))]
-fn ends<S: Shape>(bins: &S::Bins, chunk: usize, size: usize) -> usize {
-    let unsorted = S::SORTS && bins.last(index::UNSORTED) == chunk;
-    if unsorted { index::UNSORTED } else { index::of_free::<S>(size) }
 }
 
 /// The first chunk of a bin, to look through its list; 0 if it has none.
@@ -287,17 +205,9 @@ pub(crate) unsafe fn is_linked<S: Shape>(
     // SAFETY: as in `unlink`.
     unsafe {
         let (next, previous) = (memory.get(chunk), memory.get(chunk + S::WORD));
-        let behind = match next {
-            0 if S::Bins::LASTS != 0 => {
-                let bin = ends::<S>(bins, chunk, size);
-                bin >= S::Bins::LASTS || bins.last(bin) == chunk
-            }
-            0 => true,
-            _ => points_back::<S>(memory, next, chunk),
-        };
-        behind
+        (next == 0 || points_back::<S>(memory, next, chunk))
             && match previous {
-                0 => bins.first(begins::<S>(bins, chunk, size)) == chunk,
+                0 => bins.first(index::of_free::<S>(size)) == chunk,
                 _ => points_on::<S>(memory, previous, chunk),
             }
     }

@@ -30,9 +30,6 @@ impl<S: Shape> Heap<S> {
                 return self.take_parked(size);
             }
         }
-        if S::SORTS {
-            self.sort_all();
-        }
         let bin = index::of_free::<S>(size);
         let own = self.bins.first(bin);
         if S::THOROUGH && own != 0 {
@@ -150,7 +147,7 @@ impl<S: Shape> Heap<S> {
                 if self.rest_size == 0 {
                     (self.rest, self.rest_size) = (start + size, left);
                 } else {
-                    self.file_remainder(start + size, left);
+                    self.file(start + size, left);
                 }
             }
             if gap != 0 {

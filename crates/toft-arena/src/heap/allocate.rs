@@ -114,12 +114,6 @@ impl<S: Shape> Heap<S> {
     #[cfg_attr(not(feature = "small"), inline(always))]
     pub(super) fn take(&mut self, size: usize) -> usize {
         let from = index::of_request::<S>(size);
-        if S::SORTS {
-            let chunk = self.take_sorting(size, from);
-            if chunk != 0 {
-                return chunk;
-            }
-        }
         // While `top` would do, looking at chunks costs more time than it saves memory.
         if size >= S::MIXED && (S::CAREFUL || S::THOROUGH && self.top_size < size) {
             let chunk = self.take_close(size, from);
@@ -146,8 +140,8 @@ impl<S: Shape> Heap<S> {
         if size <= self.top_size {
             return self.take_top(size);
         }
-        // Of what is not mixed, the bin would have been found; unless it has yet to be sorted.
-        if S::THOROUGH && (S::SORTS || size >= S::MIXED) { self.take_swept(size) } else { 0 }
+        // Of what is not mixed, the bin would have been found.
+        if S::THOROUGH && size >= S::MIXED { self.take_swept(size) } else { 0 }
     }
 
     /// A chunk that is hardly larger than this; 0 if no bin has one.
@@ -306,7 +300,7 @@ impl<S: Shape> Heap<S> {
                 } else {
                     // The next large request would hardly use it, and a comparison with it is one
                     // that is not foreseen.
-                    self.file_remainder(chunk + size, left);
+                    self.file(chunk + size, left);
                 }
             }
         }
@@ -349,9 +343,6 @@ impl<S: Shape> Heap<S> {
     #[cold]
     #[inline(never)]
     fn take_swept(&mut self, size: usize) -> usize {
-        if S::SORTS && self.sort_all() {
-            return self.take(size);
-        }
         let bin = index::of_free::<S>(size);
         self.take_first(bin, size, usize::MAX)
     }

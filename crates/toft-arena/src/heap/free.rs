@@ -143,12 +143,12 @@ impl<S: Shape> Heap<S> {
                     }
                 }
             }
-            if !in_rest && S::ROUTING.runs && size != freed {
+            if !in_rest && S::RUNS && size != freed {
                 // What has grown before, and now again, is a run. The rest makes room for it.
                 in_rest = self.rest_size == 0 || self.grown.wrapping_sub(start) < size;
                 self.grown = start;
                 if in_rest && self.rest_size != 0 {
-                    self.file_remainder(self.rest, self.rest_size);
+                    self.file(self.rest, self.rest_size);
                 }
             }
             if in_rest {

@@ -5,7 +5,6 @@
 //! | `allocate.rs` | from a bin, from `rest`, from `top`, in this order; then a sweep |
 //! | `aligned.rs` | the same for blocks that are more aligned than all are |
 //! | `free.rs` | merging, and where the result goes |
-//! | `sort.rs` | in the control groups of an experiment: sorting what has not been sorted |
 //! | `park.rs` | small blocks that wait for the next request of their size, in shapes that park |
 //! | `resize.rs` | growing and shrinking where the block is, downwards, and by moving |
 //! | `spans.rs` | claiming memory, and more of it at either end |
@@ -23,7 +22,6 @@ mod ends;
 mod free;
 mod park;
 mod resize;
-mod sort;
 mod spans;
 mod validate;
 mod walk;
@@ -193,30 +191,13 @@ impl<S: Shape> Heap<S> {
         self.fault(Fault::BrokenLink(self.memory.space.address(chunk + S::WORD)));
     }
 
-    /// Puts a chunk that is not in use where a freed one goes: into its bin.
+    /// Puts a chunk that is not in use into its bin.
     ///
     /// # Safety
     /// 1. As [`list::push`], 1.
     #[cfg_attr(not(feature = "small"), inline(always))]
     unsafe fn file(&mut self, chunk: usize, size: usize) {
-        // SAFETY: by 1.
-        unsafe { self.file_in(index::of_freed::<S>(size), chunk, size) };
-    }
-
-    /// Puts a chunk that is not in use where the remainder of another goes: into its bin.
-    ///
-    /// # Safety
-    /// 1. As [`list::push`], 1.
-    #[cfg_attr(not(feature = "small"), inline(always))]
-    unsafe fn file_remainder(&mut self, chunk: usize, size: usize) {
-        // SAFETY: by 1.
-        unsafe { self.file_in(index::of_remainder::<S>(size), chunk, size) };
-    }
-
-    /// # Safety
-    /// 1. As [`list::push`].
-    #[cfg_attr(not(feature = "small"), inline(always))]
-    unsafe fn file_in(&mut self, bin: usize, chunk: usize, size: usize) {
+        let bin = index::of_free::<S>(size);
         // SAFETY: by 1.
         let done = unsafe { list::push(&mut self.bins, &self.memory, bin, chunk, size) };
         if S::CHECKS >= Checks::Links {
@@ -250,12 +231,12 @@ impl<S: Shape> Heap<S> {
         let (old, old_size) = (self.rest, self.rest_size);
         if size <= old_size {
             // SAFETY: by 1.
-            return unsafe { self.file_remainder(chunk, size) };
+            return unsafe { self.file(chunk, size) };
         }
         (self.rest, self.rest_size) = (chunk, size);
         if old_size != 0 {
             // SAFETY: the old rest was a chunk in no list.
-            unsafe { self.file_remainder(old, old_size) };
+            unsafe { self.file(old, old_size) };
         }
     }
 

@@ -155,9 +155,6 @@ impl<S: Shape> Heap<S> {
                 }
             }
         }
-        if S::SORTS {
-            any |= self.sort_all();
-        }
         any
     }
 

@@ -79,7 +79,7 @@ impl<S: Shape> Heap<S> {
                     self.mark_below(after + whole, false);
                     whole
                 } else {
-                    self.file_remainder(after + more, left);
+                    self.file(after + more, left);
                     more
                 }
             } else {

@@ -1,7 +1,7 @@
 //! Tiny arenas: every size from nothing up, and in the smallest every sequence of operations.
 
-use crate::common::shapes::{Parks, Queued, Sorted, Tiny, anywhere, within};
-use crate::common::{Op, Shadow};
+use crate::common::shapes::{Parks, Tiny, anywhere, within};
+use crate::common::{Op, Shadow, words};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use toft_arena::{Checked, Heap, Narrow, Packed, Relative, Shape, Standard, Swift};
@@ -38,7 +38,6 @@ fn every_small_span_is_used_to_its_end() {
     every_span::<Standard>(word, anywhere);
     every_span::<Checked>(word, anywhere);
     every_span::<Parks>(word, anywhere);
-    every_span::<Sorted>(word, anywhere);
     every_span::<Relative>(word, within);
     every_span::<Narrow>(4, within);
     every_span::<Tiny>(4, within);
@@ -99,8 +98,6 @@ fn every_sequence_of_five_operations_in_a_tiny_arena() {
     ];
     all_sequences::<Packed>(128, &ops, 5, anywhere);
     all_sequences::<Parks>(128, &ops, 5, anywhere);
-    all_sequences::<Sorted>(128, &ops, 5, anywhere);
-    all_sequences::<Queued>(128, &ops, 5, anywhere);
     all_sequences::<Tiny>(68, &ops, 4, within);
     all_sequences::<Standard>(160, &ops, 4, anywhere);
 }
@@ -266,6 +263,24 @@ fn a_list_is_not_looked_through_for_nothing_again() {
     // Its twin knows nothing of its bins.
     let [before, _, after, again] = probes::<Checked>();
     assert!(before >= 3 && after >= 3 && again >= 3, "{before} {after} {again}");
+}
+
+#[test]
+fn the_block_of_a_size_that_was_freed_last_is_the_first_to_be_used_again() {
+    let mut heap = words::heap::<Standard>();
+    let made: Vec<_> = (0..4)
+        .map(|_| {
+            let block = heap.allocate(words::layout(104)).unwrap();
+            heap.allocate(words::layout(16)).unwrap();
+            block
+        })
+        .collect();
+    // SAFETY: each is live, and freed once.
+    made.iter().for_each(|block| unsafe {
+        heap.deallocate(*block);
+    });
+    let again = [(); 4].map(|()| heap.allocate(words::layout(104)).unwrap());
+    assert!(again.iter().eq(made.iter().rev()), "{again:?} of {made:?}");
 }
 
 /// Blocks by size, where they are and where they have been.

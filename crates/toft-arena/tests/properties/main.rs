@@ -23,8 +23,6 @@ mod wrappers;
 
 // Not under the sanitizer either: they write over tags and links on purpose.
 #[cfg(not(any(miri, feature = "sanitizer")))]
-mod control;
-#[cfg(not(any(miri, feature = "sanitizer")))]
 mod corruption;
 #[cfg(not(any(miri, feature = "sanitizer")))]
 mod defects;

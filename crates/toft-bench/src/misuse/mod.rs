@@ -241,18 +241,13 @@ fn peers(options: &Options, mount: Mount) -> Result<Vec<Peer>, String> {
             peers.extend(choose_peers(std::slice::from_ref(name), false, mount)?);
         }
     }
-    match peers.iter().find(|peer| peer.is_inside()) {
-        // Its name would stand for the system's malloc.
-        Some(peer) => Err(format!("{} is inside this program, and serves no other", peer.name)),
-        None => Ok(peers),
-    }
+    Ok(peers)
 }
 
 /// The allocators that programs use, each in its latest version, and not with other variables.
 fn compared(recipe: &Recipe) -> bool {
     let heap = recipe.from_crate.as_ref().is_some_and(|from| from.heap.is_some());
-    let serves_programs = !heap && recipe.inside.is_none();
-    serves_programs && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
+    !heap && recipe.built.is_none() && recipe.of.is_none() && recipe.later.is_none()
 }
 
 fn hardened(named: Option<&Path>, mount: Mount) -> Result<Peer, String> {
@@ -303,7 +298,7 @@ mod tests {
         for name in ["glibc", "jemalloc53", "tcmalloc", "mimalloc3", "scudo", "hardened_malloc"] {
             assert!(names.contains(&name), "{names:?}");
         }
-        for name in ["toft", "toft-off", "jemalloc", "talc", "glibc-no-cache", "arena-swift"] {
+        for name in ["toft", "toft-off", "jemalloc", "talc", "glibc-no-cache"] {
             assert!(!names.contains(&name), "{names:?}");
         }
         let hardened: Vec<&str> =

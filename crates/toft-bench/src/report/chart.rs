@@ -1,9 +1,9 @@
-//! Lines over an axis, each named at its end: as a part of a page, or as a separate file.
+//! Lines over an axis, each named at its end.
 
 use super::place::spread;
 use super::scale::{Scale, label};
 use crate::stats::Summary;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 300.0;
@@ -11,12 +11,10 @@ const LEFT: f64 = 40.0;
 const RIGHT: f64 = 330.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 258.0;
-/// The room above the drawing in a separate file.
-const HEAD: f64 = 50.0;
 
 /// A line of a chart.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub(super) struct Line {
     /// What stands at its end.
     pub name: String,
     /// The class of its colour in the style sheet: `ours`, `c0` to `c8`.
@@ -27,23 +25,19 @@ pub struct Line {
 
 /// A chart.
 #[derive(Clone, Debug)]
-pub struct Chart {
+pub(super) struct Chart {
     /// What it shows, over what.
     pub title: String,
-    /// What the values are counted in, and which ones are good.
-    pub hint: String,
     /// What the axis across is called.
     pub across: String,
     /// The places on it that are named.
     pub at: Vec<f64>,
-    /// Whether equal distances upwards are equal ratios.
-    pub ratios: bool,
     /// The lines; where they cross, an earlier one is on top.
     pub lines: Vec<Line>,
 }
 
 impl Chart {
-    /// The drawing alone.
+    /// The drawing.
     pub(super) fn drawing(&self) -> Markup {
         html! {
             svg.chart viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(self.title) {
@@ -52,31 +46,11 @@ impl Chart {
         }
     }
 
-    /// The chart as a separate file.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        let height = HEIGHT + HEAD;
-        let drawn = html! {
-            svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (height) }
-                width=(WIDTH * 1.4) height=(height * 1.4) role="img" aria-label=(self.title) {
-                style { (PreEscaped(include_str!("plot.css"))) }
-                text.case x="8" y="20" { (self.title) }
-                text.tick x="8" y="37" { (self.hint) }
-                g transform={ "translate(0 " (HEAD) ")" } { (self.inside()) }
-            }
-        };
-        drawn.into_string() + "\n"
-    }
-
     fn inside(&self) -> Markup {
         let across = Scale::log(self.at.iter().copied(), 1.0, LEFT, RIGHT);
         let lines: Vec<&Line> = self.lines.iter().filter(|line| !line.points.is_empty()).collect();
         let values = || lines.iter().flat_map(|line| &line.points).map(|(_, summary)| summary);
-        let up = if self.ratios {
-            Scale::log(values().flat_map(|s| [s.min, s.max]), 1.05, BOTTOM, TOP)
-        } else {
-            Scale::linear(values().map(|s| s.max).fold(0.0, f64::max), BOTTOM, TOP)
-        };
+        let up = Scale::linear(values().map(|s| s.max).fold(0.0, f64::max), BOTTOM, TOP);
         let ends: Vec<f64> =
             lines.iter().filter_map(|line| Some(up.at(line.points.last()?.1.median))).collect();
         let names = spread(&ends, 14.0, TOP + 4.0, BOTTOM);
@@ -125,7 +99,7 @@ fn number(place: f64) -> String {
 mod tests {
     use super::*;
 
-    fn chart(ratios: bool) -> Chart {
+    fn chart() -> Chart {
         let line = |name: &str, values: [f64; 2]| Line {
             name: name.into(),
             colour: "c1".into(),
@@ -136,36 +110,25 @@ mod tests {
         };
         Chart {
             title: "a < b".into(),
-            hint: "ns, less is better".into(),
             across: "threads".into(),
             at: vec![1.0, 2.0, 4.0],
-            ratios,
             lines: vec![line("one", [10.0, 40.0]), line("two", [20.0, 10.0])],
         }
     }
 
     #[test]
-    fn a_file_of_its_own_has_its_style_and_its_words() {
-        let svg = chart(false).svg();
-        assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"));
-        for part in ["a &lt; b", "ns, less is better", ">threads<", ">one<", ">two<", "polyline {"]
-        {
+    fn the_words_and_the_points_are_drawn() {
+        let svg = chart().drawing().into_string();
+        for part in ["a &lt; b", ">threads<", ">one<", ">two<"] {
             assert!(svg.contains(part), "{part}: {svg}");
         }
         assert!(svg.contains(r#"points="40.0,196.0 330.0,10.0""#), "{svg}");
     }
 
     #[test]
-    fn ratios_are_drawn_on_a_logarithmic_scale() {
-        // From 10 to 40 and a twentieth more at both ends: 20 is in the middle.
-        let svg = chart(true).svg();
-        assert!(svg.contains(r#"points="40.0,134.0 "#), "{svg}");
-    }
-
-    #[test]
     fn a_line_without_points_is_left_out() {
-        let mut chart = chart(false);
+        let mut chart = chart();
         chart.lines[0].points.clear();
-        assert_eq!(chart.svg().matches("<polyline").count(), 1);
+        assert_eq!(chart.drawing().into_string().matches("<polyline").count(), 1);
     }
 }

@@ -23,10 +23,8 @@ pub(super) fn draw(report: &Report, sweep: &Sweep) -> Markup {
     };
     let chart = Chart {
         title: format!("{} over {}, a line for each allocator", sweep.workload, sweep.axis),
-        hint: better.into(),
         across: sweep.axis.into(),
         at: sweep.cases.iter().map(|(at, _)| *at as f64).collect(),
-        ratios: false,
         lines: (0..report.peers.len()).map(line).collect(),
     };
     html! {

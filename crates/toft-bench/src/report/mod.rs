@@ -2,10 +2,9 @@
 //! for a README. Both are made of what the JSON file holds, right after a run or later.
 
 mod bars;
-pub mod chart;
+mod chart;
 mod claim;
 mod compare;
-pub mod dots;
 mod lines;
 mod page;
 mod place;

@@ -49,7 +49,6 @@ pub mod xmalloc;
 
 use crate::cases::{Listed, listed};
 use crate::heap::{Libc, Probe};
-use crate::inside::Inside;
 use crate::outcome::Outcome;
 use crate::params::Params;
 
@@ -60,8 +59,6 @@ pub enum On {
     Libc(Libc),
     /// The process's own `malloc`, counted and slowed.
     Probe(Probe),
-    /// One that this program has inside itself.
-    Inside(Inside),
 }
 
 /// A program that allocates.
@@ -88,7 +85,6 @@ macro_rules! on_any_heap {
         |on, params| match on {
             $crate::workloads::On::Libc(heap) => $run(heap, params),
             $crate::workloads::On::Probe(heap) => $run(heap, params),
-            $crate::workloads::On::Inside(heap) => $run(heap, params),
         }
     };
 }

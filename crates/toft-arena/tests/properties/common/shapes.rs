@@ -1,6 +1,6 @@
 //! The shapes that tests run over: those that the crate provides, and extreme ones.
 
-use toft_arena::{Anywhere, Checks, Heap, Order, Routing, Shape, Space, Table, To, Within};
+use toft_arena::{Anywhere, Checks, Heap, Shape, Space, Table, Within};
 
 /// Four-byte words and alignment, twelve-byte chunks, few bins: what a small 32-bit machine could
 /// have.
@@ -36,7 +36,7 @@ pub struct Parks;
 
 impl Shape for Parks {
     type Space = Anywhere;
-    type Bins = Table<usize, 192, 6, 64, 0, 128>;
+    type Bins = Table<usize, 192, 6, 64, 128>;
     const ALIGN: usize = 8;
     const EXACT: usize = 512;
     const STEPS: u32 = 3;
@@ -64,41 +64,4 @@ where
 {
     // SAFETY: the memory is one allocation.
     Heap::new(unsafe { Within::new(memory, size) })
-}
-
-// Small and crowded, counted, every pointer checked, with any routing.
-macro_rules! routed {
-    ($($(#[$doc:meta])* $name:ident: $routing:expr, $parks:expr, $lasts:expr;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub struct $name;
-
-        impl Shape for $name {
-            type Space = Anywhere;
-            type Bins = Table<usize, 192, 6, { $parks }, { $lasts }>;
-            const ALIGN: usize = 8;
-            const EXACT: usize = 512;
-            const STEPS: u32 = 3;
-            const COUNT: bool = true;
-            const CHECKS: Checks = Checks::Pointers;
-            const ROUTING: Routing = $routing;
-        }
-    )*};
-}
-
-routed! {
-    /// Everything is sorted.
-    Sorted: Routing::ORIGINAL, 0, 64;
-    /// Everything but freed small chunks.
-    Patched: Routing::MOD, 0, 64;
-    /// Freed large chunks alone.
-    Large: Routing { remainders: To::Bin, ..Routing::MOD }, 0, 64;
-    /// Remainders alone.
-    Remnants: Routing { large: To::Bin, ..Routing::MOD }, 0, 64;
-    /// Nothing; the first that was freed is the first to be used.
-    Queued: Routing { order: Order::First, ..Routing::DIRECT }, 0, 64;
-    /// Everything is sorted, the last that was freed first.
-    Stacked: Routing { order: Order::Last, ..Routing::ORIGINAL }, 0, 0;
-    /// Everything is sorted, and small ones are parked before.
-    SortedParks: Routing::ORIGINAL, 64, 64;
 }

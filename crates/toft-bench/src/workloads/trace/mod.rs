@@ -51,7 +51,6 @@ pub fn run_file(on: On, file: &Path, params: &Params) -> Result<Outcome, String>
     Ok(match on {
         On::Libc(heap) => replayed(heap, &script, params),
         On::Probe(heap) => replayed(heap, &script, params),
-        On::Inside(heap) => replayed(heap, &script, params),
     })
 }
 
