@@ -1,7 +1,7 @@
 // build: default freed large blocks wait
-// Law 4, large blocks: as many bytes of free ones are kept as TOFT_LARGE_KEEP says, and no more
-// than a mebibyte and what is live. All together is no more than an eighth above what was ever
-// live, slack included.
+// Law 4, large blocks, without a reclaimer: as many bytes of free ones are kept as TOFT_LARGE_KEEP
+// says, and no more than a mebibyte and what is live. All together is no more than an eighth above
+// what was ever live, slack included.
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=off
 // env: TOFT_LARGE_KEEP=24m
@@ -44,19 +44,19 @@ int main(void)
         if (i == N / 2)
             driven("half is free", least, b.kept);
     }
-    /* Used again for less: what is too much of a block stays with it, up to half of what it is used for. */
+    /* Used again for less: what is too much of a block stays with it, up to as much as it is used for. */
     b.kept = 0;
     live = 0;
     for (int i = 0; i < N; i++, live += SIZE)
         get(i, SIZE);
     enum { AGAIN = 7 };
-    size_t less = SIZE * 2 / 3 + page_size(), slack = 0, freed = AGAIN * SIZE;
+    size_t less = SIZE / 2 + page_size(), slack = 0, freed = AGAIN * SIZE;
     for (int i = 0; i < AGAIN; i++)
         free(block[i]);
     for (int i = 0; i < AGAIN; i++) {
         get(i, less);
         live += less - SIZE;
-        slack += less / 2;
+        slack += less;
         freed -= SIZE;
         b.live = live;
         b.kept = min(slack + min(KEEP, freed), peak + peak / 8 - live);
@@ -93,7 +93,7 @@ int main(void)
     for (int i = 0; i < 3; i++)
         get(i, FAR_LESS);
     b.live = 7 * LONG + 3 * FAR_LESS;
-    b.kept = 3 * FAR_LESS / 2;
+    b.kept = 3 * FAR_LESS;
     within("used again for far less", b);
     return 0;
 }

@@ -311,6 +311,7 @@ impl<O: Os> Allocator<O> {
         self.limit.repair();
         self.pool.set_lean(false);
         self.large.set_lean(false);
+        self.large.set_reclaimed(false);
         let torn = self.reclaimer.repair(
             &self.os,
             (self.os.process(), self.os.ticks()),

@@ -55,12 +55,17 @@ impl<O: Os> Allocator<O> {
     /// Returns idle large blocks to the OS after one was freed. If none keeps pages, wakes no
     /// thread.
     pub(crate) fn tend_large(&self) {
-        if self.large.kept_bytes() != 0 && !self.leave_to_thread() {
+        if self.large.kept_bytes() == 0 {
+            return;
+        }
+        let left = self.leave_to_thread();
+        self.large.set_reclaimed(left && self.options.reclaim != Reclaim::Off);
+        if !left {
             self.large.decay(&self.os, self.decay_ticks());
         }
     }
 
-    fn decay_ticks(&self) -> u32 {
+    pub(crate) fn decay_ticks(&self) -> u32 {
         self.options.decay / TICK
     }
 

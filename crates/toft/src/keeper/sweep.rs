@@ -66,7 +66,7 @@ impl<O: Os> Allocator<O> {
         match which {
             Which::Idle => {
                 self.pool.decay_all(&self.os, self.filter());
-                self.large.decay_all(&self.os);
+                self.large.decay_all(&self.os, self.decay_ticks());
                 swept.more |= self.pool.kept_bytes() != 0 || self.large.kept_bytes() != 0;
             }
             Which::Free | Which::Counted => swept.bytes += self.drop_kept(),

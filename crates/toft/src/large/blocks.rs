@@ -35,6 +35,8 @@ pub(super) struct State {
     /// Usable bytes of live blocks, and the most that they ever were.
     pub(super) live_bytes: AtomicUsize,
     pub(super) peak_bytes: AtomicUsize,
+    /// The most usable bytes that were live in this period of `decay`, and in the last one.
+    pub(super) recent: [AtomicUsize; 2],
     /// Resident bytes of live blocks behind what the program may use.
     pub(super) slack: AtomicUsize,
     /// Mapped bytes of blocks with a separate mapping.
@@ -46,6 +48,8 @@ pub(super) struct State {
     pub(super) descriptors: AtomicUsize,
     /// Not zero while as little is kept as can be.
     pub(super) lean: AtomicU32,
+    /// Not zero while the reclaimer's thread returns what is kept, whatever the program does.
+    pub(super) reclaimed: AtomicU32,
     pub(super) allocations: AtomicU64,
     /// Frees ever, which is what time is measured in here.
     pub(super) frees: AtomicU64,

@@ -25,8 +25,10 @@ impl Blocks {
             state.slack.fetch_add(resident - bytes, Relaxed);
         }
         let live = state.live_bytes.fetch_add(bytes, Relaxed) + bytes;
-        if state.peak_bytes.load(Relaxed) < live {
-            state.peak_bytes.fetch_max(live, Relaxed);
+        for most in [&state.peak_bytes, &state.recent[0]] {
+            if most.load(Relaxed) < live {
+                most.fetch_max(live, Relaxed);
+            }
         }
     }
 

@@ -3,8 +3,12 @@
 //!
 //! ```text
 //! live | slack | kept     <= the most that was ever live, and an eighth
-//!              | kept     <= TOFT_LARGE_KEEP, and 1 MiB more than is live
+//!              | kept     <= 32 MiB, and 1 MiB more than is live; or
+//! live         | kept     <= the most that was live in this period and the last, and 1 MiB
 //! ```
+//!
+//! The last limit holds while the reclaimer's thread runs: it returns what waits longer than two
+//! periods, even if the program sleeps. What was in use a moment ago is usually wanted again.
 
 use super::Block;
 use super::blocks::{Blocks, Need, UNIT, UNIT_SHIFT};
@@ -14,9 +18,10 @@ use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::StoreChanged;
 
-/// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top;
-/// `TOFT_LARGE_KEEP` is the limit of both together.
+/// Bytes of free blocks that are kept whatever is live. As many as are live are kept on top, up to
+/// `KEEP_USUAL` together.
 const KEEP_LEAST: usize = 1 << 20;
+const KEEP_USUAL: usize = 32 << 20;
 /// Live and kept bytes together may be larger than the most that were ever live by this share, as a
 /// divisor (decision 0010).
 const ROOM_SLACK: usize = 8;
@@ -152,11 +157,19 @@ impl Blocks {
         resident - left
     }
 
-    /// Resident bytes that free blocks may have now.
+    /// Resident bytes that free blocks may have now, of which `TOFT_LARGE_KEEP` is the most.
     pub(super) fn budget(&self) -> usize {
         let state = self.state();
-        let live = if state.lean.load(Relaxed) != 0 { 0 } else { state.live_bytes.load(Relaxed) };
-        self.keep.min(KEEP_LEAST.saturating_add(live))
+        if state.lean.load(Relaxed) != 0 {
+            return self.keep.min(KEEP_LEAST);
+        }
+        let live = state.live_bytes.load(Relaxed);
+        let mut bytes = KEEP_USUAL.min(KEEP_LEAST.saturating_add(live));
+        if state.reclaimed.load(Relaxed) != 0 {
+            let recent = state.recent.iter().map(|most| most.load(Relaxed)).fold(0, usize::max);
+            bytes = bytes.max(KEEP_LEAST + recent.saturating_sub(live));
+        }
+        self.keep.min(bytes)
     }
 
     /// After a free: what waits is held to its limits.
@@ -196,6 +209,18 @@ impl Blocks {
     /// Keeps as little as can be from now on, or as much as usual.
     pub fn set_lean(&self, lean: bool) {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
+    }
+
+    /// Says whether the reclaimer's thread returns what is kept, so that more may wait.
+    pub fn set_reclaimed(&self, reclaimed: bool) {
+        self.state().reclaimed.store_changed(u32::from(reclaimed), Relaxed);
+    }
+
+    /// A period begins: what is live now is the most of it so far.
+    fn begin_recent(&self) {
+        let state = self.state();
+        let [this, last] = &state.recent;
+        last.store(this.swap(state.live_bytes.load(Relaxed), Relaxed), Relaxed);
     }
 
     /// Gives back `bytes` of waiting blocks, the last pages of the oldest first.
@@ -256,12 +281,18 @@ impl Blocks {
             state.period.store(last, Relaxed);
         } else {
             state.period_frees.store(self.now(), Relaxed);
+            self.begin_recent();
         }
     }
 
-    /// Begins a period now, and gives back everything from before the last one.
-    pub fn decay_all(&self, os: &impl Os) {
+    /// If this period has lasted `ticks`, begins another, and gives back everything from before the
+    /// last one.
+    pub fn decay_all(&self, os: &impl Os, ticks: u32) {
         let state = self.state();
+        if os.ticks().wrapping_sub(state.period.load(Relaxed)) < ticks {
+            return;
+        }
+        self.begin_recent();
         self.release_before(os, state.period_frees.load(Relaxed), usize::MAX);
         state.period.store(os.ticks(), Relaxed);
         state.period_frees.store(self.now(), Relaxed);

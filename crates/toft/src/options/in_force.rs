@@ -32,7 +32,7 @@ pub struct Options {
     pub warn_only: bool,
     /// Whether it is not even named, where it is not fatal.
     pub in_silence: bool,
-    /// Bytes of freed large blocks kept resident.
+    /// Most bytes of freed large blocks kept resident.
     pub large_keep: usize,
     /// Bytes of empty slabs kept resident.
     pub slab_keep: usize,
@@ -113,7 +113,7 @@ impl Options {
         hints: None,
         warn_only: false,
         in_silence: false,
-        large_keep: 32 << 20,
+        large_keep: usize::MAX,
         slab_keep: 1024 << 30,
         reclaim: Reclaim::Auto,
         decay: DECAY,

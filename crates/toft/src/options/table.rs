@@ -97,9 +97,9 @@ pub const TABLE: &[Entry] = &[
     },
     Entry {
         name: "TOFT_LARGE_KEEP",
-        default: "32m",
+        default: "none",
         kind: Kind::Size,
-        doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and as much as is live",
+        doc: "most bytes of freed large blocks that stay resident for reuse; in any case no more than were in use a moment ago, and not for longer than TOFT_DECAY says (docs/memory.md)",
     },
     Entry {
         name: "TOFT_SLAB_KEEP",
