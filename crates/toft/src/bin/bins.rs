@@ -96,7 +96,8 @@ impl Bins {
     #[inline(always)]
     fn slab_of(self, bin: &Bin) -> &'static Slab {
         let address = self.sentinel_address().wrapping_add(bin.slab.load(Relaxed));
-        // SAFETY: `behind` duty 3: the word is zero or was written by `set_current`, from a slab's address.
+        // SAFETY: `behind` duty 3: the word is zero or was written by `set_current`, from the
+        // address of a slab.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
