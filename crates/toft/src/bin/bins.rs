@@ -1,28 +1,33 @@
-//! Bins: for each (partition, class) the slab that malloc draws from, the slot that it hands out
-//! next, and a list of other slabs that have free slots.
+//! Bins: the sources of slots of one heap, one for each (partition, class).
+//!
+//! A bin has the slab that malloc draws from, the slot that malloc hands out next, and a list of
+//! other slabs with free slots.
 //!
 //! ```text
 //! bins[row + class]  slab --> current slab --next--> slab with room --next--> ... 0
 //!                    next --> the current slab's lowest claimed slot
 //! ```
 //!
-//! The slab is kept as its distance from a slab of nothing that lies before the bins. Fresh memory
-//! is therefore a table of empty bins, a bin that was never used costs nothing, and the fast path
-//! needs no null check. The address of the next slot is worked out one call ahead: malloc returns
-//! it without waiting for the multiplication, and so does what its caller does with it. The
-//! hardened build takes any claimed slot. It draws the number of the next one a call ahead, too, so
-//! that its memory is fetched meanwhile. Each bin has a generator, which the heap's dice seed again
-//! at each claim (`draw.rs`).
+//! A bin stores its slab as a distance from the sentinel slab, which is before the bins and has no
+//! slots. Zeroed memory is therefore a table of empty bins. A bin needs no
+//! initialization, and the fast path needs no null check.
+//!
+//! Each call computes the address of the slot for the next call. Malloc therefore returns an
+//! address without waiting for the multiplication, and its caller does not wait either.
+//!
+//! The hardened build hands out any claimed slot. Each call draws the slot number for the next
+//! call, and prefetches that slot's memory. Each bin has a generator, which the heap's dice seed at
+//! each claim (`draw.rs`).
 //!
 //! Invariants:
-//! - B1 a slab of this heap is in its bin's list exactly when its credit says that it is listed.
-//! - B2 a slab leaves the list only when it has no free slot, but for those freed by others, or
-//!   when another heap takes it over.
-//! - B3 where the current slab has claimed slots, `next` is the address of the lowest. Where slots
-//!   are handed out in random order, it is the state of a generator, and the number of a claimed
-//!   slot; or of another one of the claim's group, and then nothing is taken before `refill`.
-//! - B4 the slab of nothing is never written.
-//! - B5 each slab of a list but the first knows the one before it.
+//! - B1 a slab of this heap is on its bin's list exactly when its credit says that it is listed.
+//! - B2 a slab leaves the list only when it has no free slot, or when another heap takes it over.
+//!   Slots that other threads have freed do not count as free here.
+//! - B3 if the current slab has claimed slots, `next` is the address of the lowest. In random
+//!   order, `next` is the state of a generator and the number of a claimed slot. The number may
+//!   also be that of another slot of the claim's group: then malloc takes no slot before `refill`.
+//! - B4 the sentinel slab is never written.
+//! - B5 each slab of a list except the first has a link to the slab before it.
 
 use super::draw::{GENERATOR, Taken, draw_from, once, prefetch};
 use super::head::BinsHead;
@@ -32,7 +37,8 @@ use crate::slab::{CLASSES, GROUP_SLOTS, Slab, Violation};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use Ordering::Relaxed;
 
-/// One bin. An index of a bin counts words, so that a row plus a class is an index without a shift.
+/// One bin. The index of a bin counts words, so that the sum of a row and a class is an index
+/// without a shift.
 #[repr(C)]
 #[derive(Debug)]
 struct Bin {
@@ -41,18 +47,17 @@ struct Bin {
 }
 
 impl Bin {
-    /// Where slots are handed out in random order: the state of a generator, and the slot that
-    /// comes next.
+    /// Returns the state of the generator and the number of the next slot, for random order.
     #[inline(always)]
     fn halves(&self) -> &[AtomicU32; 2] {
-        // SAFETY: eight bytes, aligned to eight; in such a build they are used in no other way.
+        // SAFETY: eight bytes, aligned to eight; a build with random order uses only the halves.
         unsafe { &*(&raw const self.next).cast() }
     }
 }
 
-/// Words in a bin.
+/// The number of words in a bin.
 pub const BIN_WORDS: usize = 2;
-/// Words in a row: the bins of one partition.
+/// The number of words in a row, which is the bins of one partition.
 pub const ROW_WORDS: usize = CLASSES * BIN_WORDS;
 const _: () = assert!(size_of::<Bin>() == BIN_WORDS * size_of::<usize>());
 
@@ -63,21 +68,22 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// The bins that follow `head`.
+    /// Returns the bins that follow `head`.
     ///
     /// # Safety
     /// 1. The bins live for ever, begin as zero, and there is one for each index used.
-    /// 2. The caller holds the heap: only the caller uses its bins for as long as this value is
-    ///    used. Or it calls only `draws_from`.
-    /// 3. The bins contain nothing but what this type writes.
+    /// 2. The caller holds the heap, so only the caller uses its bins while this value is used. Or
+    ///    the caller calls only `draws_from`.
+    /// 3. The bins contain only what this type writes.
     #[inline(always)]
     pub unsafe fn behind(head: &BinsHead) -> Bins {
-        // From its address, so that what follows it may be used too.
+        // Made from the address, so that the pointer may also access the bins after the head.
         Bins { head: core::ptr::with_exposed_provenance((&raw const *head).expose_provenance()) }
     }
 
+    /// Returns the address of the sentinel slab, with which the head begins.
     #[inline(always)]
-    fn nothing(self) -> usize {
+    fn sentinel_address(self) -> usize {
         self.head.expose_provenance()
     }
 
@@ -89,36 +95,38 @@ impl Bins {
 
     #[inline(always)]
     fn slab_of(self, bin: &Bin) -> &'static Slab {
-        let address = self.nothing().wrapping_add(bin.slab.load(Relaxed));
-        // SAFETY: `behind` duty 3: the word is zero or was written by `set`, from a slab's address.
+        let address = self.sentinel_address().wrapping_add(bin.slab.load(Relaxed));
+        // SAFETY: `behind` duty 3: the word is zero or was written by `set_current`, from the
+        // address of a slab.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// The slab that the next slot comes from; a slab of nothing where there is none.
+    /// Returns the slab that the next slot comes from, or the sentinel slab if there is none.
     pub fn current(self, index: usize) -> &'static Slab {
         self.slab_of(self.bin(index))
     }
 
-    /// Whether a slab is the bin's current one. Any thread; to others than the holder of the heap,
-    /// a hint.
+    /// Returns true if a slab is the bin's current one. Any thread; the result is a hint unless the
+    /// caller holds the heap.
     pub fn draws_from(self, index: usize, slab: &Slab) -> bool {
-        self.bin(index).slab.load(Relaxed) == address_of(slab).wrapping_sub(self.nothing())
+        self.bin(index).slab.load(Relaxed) == address_of(slab).wrapping_sub(self.sentinel_address())
     }
 
-    fn is_empty(self, slab: &Slab) -> bool {
-        address_of(slab) == self.nothing()
+    fn is_sentinel(self, slab: &Slab) -> bool {
+        address_of(slab) == self.sentinel_address()
     }
 
-    fn set(self, index: usize, address: usize) {
+    /// Makes the slab at `address` the bin's current slab; zero stands for the sentinel slab.
+    fn set_current(self, index: usize, address: usize) {
         let bin = self.bin(index);
-        let word = if address == 0 { 0 } else { address.wrapping_sub(self.nothing()) };
+        let word = if address == 0 { 0 } else { address.wrapping_sub(self.sentinel_address()) };
         if RANDOM_ORDER {
-            // In this order, because a signal handler in between must not take a slot by the number
-            // that another slab's claim has left: who comes has no claim, or the one that goes has
-            // none.
+            // The slot number is stored before the slab. A signal handler in between must not take
+            // a slot by the number that another slab's claim has left. It takes none, because the
+            // new slab or the old one has no claim.
             let [_, next] = bin.halves();
-            let comes = slab_at(address).map_or(0, Slab::first_of_claim);
-            next.store(comes, Relaxed);
+            let first = slab_at(address).map_or(0, Slab::first_of_claim);
+            next.store(first, Relaxed);
             crate::sync::compiler_fence(Ordering::SeqCst);
             bin.slab.store(word, Relaxed);
             return self.draw(bin);
@@ -127,25 +135,26 @@ impl Bins {
         bin.next.store(self.slab_of(bin).next_claimed().unwrap_or(0), Relaxed);
     }
 
+    /// Returns the heap's dice.
     fn dice(self) -> &'static Dice {
         // SAFETY: `behind`: the head is a part of the heap.
         unsafe { (*self.head).dice() }
     }
 
-    /// Begins to draw from a bin's claim.
+    /// Seeds the bin's generator for a new claim, and draws the first slot.
     #[inline]
     fn draw(self, bin: &Bin) {
-        let throw = self.dice().throw() as u32;
+        let seed = self.dice().throw() as u32;
         let [drawn, next] = bin.halves();
         let slab = self.slab_of(bin);
-        next.store(draw_from(slab.claimed(), throw, slab.first_of_claim()), Relaxed);
-        drawn.store(throw, Relaxed);
+        next.store(draw_from(slab.claimed(), seed, slab.first_of_claim()), Relaxed);
+        drawn.store(seed, Relaxed);
     }
 
-    /// Hands out the next slot, if one is claimed. The fast path of malloc.
+    /// Hands out the next slot, or returns `None` if no slot is claimed. The fast path of malloc.
     ///
-    /// 5 loads, 3 stores and 1 multiplication. The address is the value of a load; what one call
-    /// leaves for the next is the claim.
+    /// It has 5 loads, 3 stores and 1 multiplication. The address is loaded, so the caller does not
+    /// wait for the multiplication.
     #[inline(always)]
     pub fn pop(self, index: usize) -> Option<usize> {
         let bin = self.bin(index);
@@ -162,8 +171,10 @@ impl Bins {
         Some(address)
     }
 
-    /// Hands out any of the claimed slots, if there is one, and has the memory of the one that
-    /// comes next fetched: it was freed long ago. The fast path of the hardened build's malloc.
+    /// Hands out any claimed slot, or returns `None` if no slot is claimed. The fast path of the
+    /// hardened build's malloc.
+    ///
+    /// Prefetches the memory of the slot that comes next, because that slot was freed long ago.
     #[inline(always)]
     pub fn take(self, index: usize) -> Option<Taken<'static>> {
         let bin = once(self.bin(index));
@@ -177,7 +188,7 @@ impl Bins {
         }
         let random = drawn.load(Relaxed).wrapping_mul(GENERATOR).wrapping_add(1);
         drawn.store(random, Relaxed);
-        // Behind the last one nothing is known: then any slot will do.
+        // After the last claimed slot the result may be any slot of the group.
         let following = draw_from(rest, random, slot);
         next.store(following, Relaxed);
         let (address, bytes) = slab.hand_out_any(rest, slot as usize);
@@ -187,27 +198,28 @@ impl Bins {
         Some(Taken { slab, slot: slot as usize, address, bytes, next })
     }
 
-    /// Claims more from the current slab, whose claim is used up. False when it has no more.
+    /// Claims more slots of the current slab, whose claim is used up. Returns false if the slab has
+    /// no free slot.
     #[inline(always)]
     pub fn refill(self, index: usize) -> bool {
         let bin = self.bin(index);
         let slab = self.slab_of(bin);
         if RANDOM_ORDER {
             let [_, next] = bin.halves();
-            // Before the claim can be seen: a signal handler that comes before `draw` takes a slot
-            // of it, or none.
-            let any = slab.claimed() != 0
+            // The slot number is stored before the claim is visible. A signal handler that runs
+            // before `draw` then takes a slot of this claim, or none.
+            let has_claim = slab.claimed() != 0
                 || slab.refill(self.dice().throw(), |_| next.store(slab.first_of_claim(), Relaxed));
-            if any {
+            if has_claim {
                 self.draw(bin);
             }
-            return any;
+            return has_claim;
         }
         slab.refill(0, |first| bin.next.store(first, Relaxed))
     }
 
-    /// A slot at `address` was just freed: where its slab is the current one, and the slot lies
-    /// before what is claimed, it is the next to be handed out.
+    /// Makes the slot at `address`, which was just freed, the next to be handed out. Does nothing
+    /// unless its slab is the current one and the slot is before all claimed slots.
     #[inline(always)]
     pub fn push(self, index: usize, slab: &Slab, slot: usize, address: usize) {
         if !RANDOM_ORDER && self.draws_from(index, slab) {
@@ -215,20 +227,20 @@ impl Bins {
         }
     }
 
-    /// Lists a slab that has free slots, behind the current one.
+    /// Puts a slab that has free slots on the list, after the current slab.
     pub fn list(self, index: usize, slab: &Slab) {
         let current = self.current(index);
         slab.relist();
-        if self.is_empty(current) {
+        if self.is_sentinel(current) {
             slab.set_next(0);
-            self.set(index, address_of(slab));
+            self.set_current(index, address_of(slab));
         } else {
             join(slab, current.next());
             join(current, address_of(slab));
         }
     }
 
-    /// Takes a slab off the list that is on it, and not the current one.
+    /// Removes a slab from the list. The slab is on the list, and is not the current one.
     pub fn unlist(self, slab: &Slab) {
         if let Some(before) = slab_at(slab.previous()) {
             join(before, slab.next());
@@ -236,33 +248,35 @@ impl Bins {
         }
     }
 
-    /// The current slab's claim is used up: claims more from it, or from the next slab that has
-    /// free slots; slabs without are taken off. `wake` maps the pages of a dormant slab, or asks
-    /// for one that was set aside, and returns true if it may be used. Returns false when the bin
-    /// has nothing left that can be used now.
+    /// Claims slots after the current slab's claim is used up: from that slab, or from the next one
+    /// with free slots. Slabs without free slots leave the list. Returns false if the bin has no
+    /// slab that can be used now.
+    ///
+    /// `wake` maps the pages of a dormant slab, or asks for a suspended slab. It returns true if
+    /// the slab may be used.
     pub fn advance(self, index: usize, mut wake: impl FnMut(&Slab) -> bool) -> bool {
         loop {
             let slab = self.current(index);
-            if self.is_empty(slab) {
+            if self.is_sentinel(slab) {
                 return false;
             }
             if self.refill(index) {
                 return true;
             }
-            // Only its owner wakes it: what `refill` has seen of that is still so.
+            // Only its owner wakes a slab, so the state that `refill` saw has not changed.
             if !slab.is_awake() {
                 if wake(slab) {
                     continue;
                 }
                 return self.pass_dormant(index, slab, wake);
             }
-            self.set(index, slab.next());
+            self.set_current(index, slab.next());
             slab.unlist();
         }
     }
 
-    /// There is no memory to wake the current slab with: a later one of the list may be awake and
-    /// have room, and becomes the current one.
+    /// Claims slots from a later slab of the list, because there is no memory to wake the current
+    /// slab. The slab becomes the current one.
     #[cold]
     fn pass_dormant(
         self,
@@ -278,15 +292,15 @@ impl Bins {
             }
             join(before, slab.next());
             join(slab, address_of(current));
-            self.set(index, address_of(slab));
+            self.set_current(index, address_of(slab));
             if self.refill(index) {
                 return true;
             }
-            self.set(index, address_of(current));
+            self.set_current(index, address_of(current));
             if slab.is_awake() {
                 slab.unlist();
             } else {
-                // It was set aside again meanwhile: it has room, and stays on the list.
+                // The slab was suspended again meanwhile. It has free slots, and stays on the list.
                 join(slab, current.next());
                 join(current, address_of(slab));
                 return false;
@@ -295,7 +309,7 @@ impl Bins {
         false
     }
 
-    /// Takes the first slab out of the list for which `choose` says yes.
+    /// Removes the first slab for which `choose` returns true from the list, and returns it.
     pub fn remove(
         self,
         index: usize,
@@ -306,7 +320,7 @@ impl Bins {
             if choose(slab) {
                 match before {
                     Some(before) => join(before, slab.next()),
-                    None => self.set(index, slab.next()),
+                    None => self.set_current(index, slab.next()),
                 }
                 slab.set_next(0);
                 return Some(slab);
@@ -316,9 +330,9 @@ impl Bins {
         None
     }
 
-    /// Makes B3 true of every bin, and I2 of the slab that it draws from, where a thread may have
-    /// been stopped in the middle of `pop` or `take`.
-    pub fn look_again(self, partitions: usize) {
+    /// Restores B3 of every bin, and I2 of its current slab. A fork may have cut off the heap's
+    /// thread in the middle of `pop` or `take`.
+    pub fn repair_cut_off(self, partitions: usize) {
         for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
             let slab = self.current(index);
             slab.take_back_cut_off();
@@ -331,9 +345,9 @@ impl Bins {
     /// Verifies B3 to B5.
     pub fn check(self, index: usize) -> Result<(), Violation> {
         // SAFETY: `behind`: the head is a part of the heap.
-        let nothing = unsafe { &(*self.head).nothing };
-        if nothing.claimed() != 0 || nothing.slots() != 0 || nothing.next() != 0 {
-            return Err(Violation("B4: the slab of nothing"));
+        let sentinel = unsafe { &(*self.head).sentinel };
+        if sentinel.claimed() != 0 || sentinel.slots() != 0 || sentinel.next() != 0 {
+            return Err(Violation("B4: the sentinel slab"));
         }
         let mut before = self.current(index);
         for slab in self.listed(index).skip(1) {
@@ -359,19 +373,19 @@ impl Bins {
         }
     }
 
-    /// Forgets everything, for rebuilding.
+    /// Empties a bin, before its list is rebuilt.
     pub fn clear(self, index: usize) {
-        self.set(index, 0);
+        self.set_current(index, 0);
     }
 
-    /// The slabs of a bin's list.
+    /// Returns the slabs of a bin's list, beginning with the current one.
     pub fn listed(self, index: usize) -> impl Iterator<Item = &'static Slab> {
-        let first = Some(self.current(index)).filter(|slab| !self.is_empty(slab));
+        let first = Some(self.current(index)).filter(|slab| !self.is_sentinel(slab));
         core::iter::successors(first, |slab| slab_at(slab.next()))
     }
 }
 
-/// Makes the slab at the address `next`, if that is not zero, the one after `before`.
+/// Links the slab at address `next` after `before`. Zero ends the list at `before`.
 fn join(before: &Slab, next: usize) {
     before.set_next(next);
     if let Some(slab) = slab_at(next) {
@@ -379,13 +393,13 @@ fn join(before: &Slab, next: usize) {
     }
 }
 
-/// The slab at an address that a list holds; `None` for zero.
+/// Returns the slab at an address from a list, or `None` for zero.
 pub fn slab_at(address: usize) -> Option<&'static Slab> {
     // SAFETY: lists hold addresses of slab descriptors only, which live for ever.
     (address != 0).then(|| unsafe { &*core::ptr::with_exposed_provenance(address) })
 }
 
-/// The address of a slab's descriptor.
+/// Returns the address of a slab's descriptor.
 #[inline]
 pub fn address_of(slab: &Slab) -> usize {
     (&raw const *slab).expose_provenance()

@@ -1,5 +1,5 @@
-//! What lies before the bins of a heap: the slab of nothing that empty bins draw from, and what
-//! every malloc reads or its holder keeps beside them.
+//! The head before the bins of a heap: the sentinel slab that empty bins point to, and data that
+//! every malloc reads or that the heap's holder keeps there.
 
 use super::Distance;
 use super::bins::BIN_WORDS;
@@ -7,12 +7,12 @@ use crate::harden::Dice;
 use crate::slab::{SMALL_STEPS, Slab, small_classes};
 use crate::sync::AtomicUsize;
 
-/// What lies before a heap's bins.
+/// The head before a heap's bins.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct BinsHead {
     /// The current slab of an empty bin. It never has a claim, and is never written.
-    pub(super) nothing: Slab,
+    pub(super) sentinel: Slab,
     /// A small request's class in words, by `(size + 15) / 16`.
     small: [u8; SMALL_STEPS],
     /// Thrown by the holder of the heap.
@@ -29,7 +29,7 @@ impl BinsHead {
     /// The head of empty bins.
     pub const fn new() -> BinsHead {
         BinsHead {
-            nothing: Slab::nothing(),
+            sentinel: Slab::nothing(),
             small: const { small_classes(BIN_WORDS as u8) },
             dice: Dice::new(),
             distance: Distance::new(),

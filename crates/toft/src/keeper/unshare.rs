@@ -1,9 +1,8 @@
-//! Before a fork: what slabs share is made private again, so that a child never writes to its
-//! parent's memory.
+//! Makes shared pages private before a fork, so that a child never writes to its parent's memory.
 //!
-//! Only a number is held across the fork, which keeps other threads from sharing again. The forking
-//! thread waits at most for a batch of slabs that another thread compacts just now. That thread
-//! waits for no other.
+//! During the fork only a counter is raised, which keeps other threads from sharing pages again. No
+//! lock is held. The forking thread waits at most for the batch of slabs that another thread is
+//! compacting. That thread waits for no other thread.
 
 use crate::allocator::Allocator;
 use crate::keeper::compact::copy_slot;
@@ -12,11 +11,12 @@ use crate::reclaim::Entry;
 use crate::remote::announce;
 use crate::slab::Slab;
 
-/// How often a fork waits a fifth of a second for a batch to end.
-const PATIENCE: u32 = 300;
+/// The most waits of a fork for the end of a batch, each of a fifth of a second.
+const BATCH_WAITS_MAX: u32 = 300;
 
 impl<O: Os> Allocator<O> {
-    /// Before a fork: nothing is shared until `fork_is_done`. The child must have its own memory.
+    /// Makes all shared pages private before a fork, and forbids sharing until `fork_is_done`.
+    /// Aborts the process on failure, because the child must have its own memory.
     pub fn prepare_fork(&self) {
         if !self.options.compact {
             return;
@@ -26,8 +26,8 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let mut entry = None;
-        for _ in 0..PATIENCE {
-            // One that is under way ends by itself, and takes no signal.
+        for _ in 0..BATCH_WAITS_MAX {
+            // A batch in progress ends without help, because its thread takes no signal.
             entry = self.groups.enter_to_fork();
             if entry.is_some() {
                 break;
@@ -42,19 +42,19 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Forks will not be announced.
+    /// Disables compaction for ever, in a process whose forks will not be announced.
     pub(crate) fn never_compact(&self) {
         self.groups.fork_begins();
     }
 
-    /// In the parent, after the fork.
+    /// Allows sharing again, in the parent after a fork.
     pub fn fork_is_done(&self) {
         if self.options.compact {
             self.groups.fork_ends();
         }
     }
 
-    /// Makes everything shared private; returns true if it could.
+    /// Makes all shared pages private. Returns false on failure.
     fn make_private(&self, entry: &Entry) -> bool {
         if entry.is_empty() {
             return true;
@@ -75,6 +75,7 @@ impl<O: Os> Allocator<O> {
         made
     }
 
+    /// Makes the shared pages of one slab private. Returns false if the OS refuses.
     fn make_slab_private(&self, entry: &Entry, sharing: &Sharing, slab: &'static Slab) -> bool {
         let page = self.os.page_size();
         let (units, bytes) = (slab.units(page), slab.unit_bytes(page));
@@ -86,8 +87,8 @@ impl<O: Os> Allocator<O> {
                     copy_slot(slab, slot, address, bytes, to);
                 }
             };
-            // SAFETY: (1) a view of a store; writers are stopped before `copy` asks what is needed,
-            // so that what malloc hands out after that has not been written to.
+            // SAFETY: (1) a view of a store. Writers are stopped before `copy` reads which slots
+            // are needed, so a slot that malloc hands out later has no contents yet.
             if unsafe { self.os.unshare(sharing, address, bytes, copy) }.is_err() {
                 return false;
             }

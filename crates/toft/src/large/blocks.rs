@@ -354,7 +354,7 @@ impl Blocks {
         self.end(block);
         if HARDENED {
             if !self.hand_pages_on(os, block, permit) {
-                self.wall_off(os, block);
+                self.make_inaccessible(os, block);
             }
             self.wait(block);
             self.hold_budget(os);
@@ -386,7 +386,7 @@ impl Blocks {
         self.end(block);
         // Free, and on no stack and in no place: no search finds it.
         if HARDENED {
-            self.wall_off(os, block);
+            self.make_inaccessible(os, block);
         } else {
             self.drop_pages(os, block);
         }

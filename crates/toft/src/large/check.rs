@@ -1,4 +1,4 @@
-//! The invariants of large blocks, verified.
+//! Verification of the invariants of large blocks.
 
 use super::blocks::{Blocks, rows};
 use super::class::LARGE_CLASSES;
@@ -7,7 +7,7 @@ use super::{Block, BlockState, Damage};
 use crate::sync::Ordering::Relaxed;
 use core::cell::Cell;
 
-/// Bytes beside a block that are read at a time.
+/// The number of bytes beside a block that `damage_from_outside` reads at a time.
 const PIECE: usize = 256;
 
 /// Sums over all blocks.
@@ -22,14 +22,15 @@ struct Sums {
 }
 
 impl Blocks {
-    /// Verifies L1 to L5, and names what does not hold. With no other thread in the allocator.
+    /// Verifies L1 to L5. Returns the first violation. No other thread may be in the allocator.
     ///
-    /// - L1: of a live block, `head + bytes <= resident <= mapped`; of a free one `resident <=
-    ///   mapped`; a page of the extent is never mapped, or all of it is.
-    /// - L2: a block in a place is free, has a mapping, and is there once.
-    /// - L3: a block on a stack is free, of that partition and class, and in no place.
-    /// - L4: the counters are the sums over all blocks.
-    /// - L5: a block that waits (`waiting.rs`) is free, and nowhere else.
+    /// - L1: a live block has `head + bytes <= resident <= mapped`, and a free one has `resident <=
+    ///   mapped`. An extent has a page that is never mapped, unless its block shares a mapping.
+    /// - L2: a block in a place of `kept.rs` is free, has a mapping, and is in one place only.
+    /// - L3: a block on a stack is free, has the partition and class of the stack, and is in no
+    ///   place.
+    /// - L4: each counter is the sum over all blocks.
+    /// - L5: a block that waits (`waiting.rs`) is free, and is in no place.
     pub fn check(&self) -> Result<(), &'static str> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let (mut sums, mut result) = (Sums::default(), Ok(()));
@@ -39,15 +40,15 @@ impl Blocks {
             }
         });
         result?;
-        let mut waiting = [usize::MAX; PLACES];
+        let mut kept_units = [usize::MAX; PLACES];
         for (number, kept) in self.state().places.all().enumerate() {
             let (unit, block) = (kept.unit(), self.block(kept.unit()));
             let class = block.class();
-            ensure(kept.is_of(block.partition(), class), "L2: in a place as another's")?;
+            ensure(kept.is_of(block.partition(), class), "L2: a place names another class")?;
             ensure(block.state() == BlockState::Free, "L2: in a place but not free")?;
             ensure(block.mapped.load(Relaxed) != 0, "L2: in a place without a mapping")?;
-            ensure(!waiting.contains(&unit), "L2: in two places")?;
-            if let Some(entry) = waiting.get_mut(number) {
+            ensure(!kept_units.contains(&unit), "L2: in two places")?;
+            if let Some(entry) = kept_units.get_mut(number) {
                 *entry = unit;
             }
         }
@@ -59,16 +60,16 @@ impl Blocks {
                 let block = self.block(unit as usize);
                 ensure(block.state() == BlockState::Free, "L3: on a stack but not free")?;
                 let same = block.partition() == partition && block.class() == class;
-                ensure(same, "L3: on another's stack")?;
-                ensure(!waiting.contains(&(unit as usize)), "L3: on a stack and in a place")?;
-                ensure(left > 0, "L3: a stack without an end")?;
+                ensure(same, "L3: on the stack of another class")?;
+                ensure(!kept_units.contains(&(unit as usize)), "L3: on a stack and in a place")?;
+                ensure(left > 0, "L3: a stack has a cycle")?;
                 left -= 1;
                 next = block.below.load(Relaxed);
             }
         }
         for block in self.all_waiting() {
             ensure(block.state() == BlockState::Free, "L5: waits but is not free")?;
-            ensure(!waiting.contains(&self.unit_of(block)), "L5: waits in two ways")?;
+            ensure(!kept_units.contains(&self.unit_of(block)), "L5: waits and is in a place")?;
         }
         let state = self.state();
         ensure(sums.live_blocks == state.live_blocks.load(Relaxed), "L4: live blocks")?;
@@ -76,17 +77,19 @@ impl Blocks {
         ensure(sums.slack == state.slack.load(Relaxed), "L4: slack")?;
         ensure(sums.kept == state.kept.load(Relaxed), "L4: kept")?;
         ensure(sums.mapped == state.mapped.load(Relaxed), "L4: mapped")?;
-        ensure(sums.separate == state.separate.load(Relaxed), "L4: mappings")
+        ensure(sums.separate == state.separate.load(Relaxed), "L4: separate mappings")
     }
 
-    /// Verifies L1 of one block that other threads may change: a check that fails once may hold the
-    /// next time.
+    /// Verifies L1 of one block. Other threads may change the block, so a check that fails may
+    /// succeed the next time.
     pub fn check_one(&self, block: &Block) -> Result<(), &'static str> {
         self.check_block(block, &mut Sums::default())
     }
 
-    /// Where a live block was missed, read by `peek`, which returns false if there is nothing to
-    /// read; `None` if the block is freed or resized meanwhile. Any thread. Hardened build.
+    /// Returns where bytes beside a live block were overwritten, or `None` if they are intact. Also
+    /// returns `None` if the block is freed or resized meanwhile. Any thread. Hardened build.
+    ///
+    /// `peek` reads memory, and returns false if there is nothing to read.
     pub fn damage_from_outside(
         &self,
         block: &Block,
@@ -96,7 +99,7 @@ impl Blocks {
         if block.state() != BlockState::Live {
             return None;
         }
-        // What was read last, and where: a head may be a page.
+        // The last piece that was read, and its address. A head may be as long as a page.
         let known = Cell::new((0, [0u8; PIECE]));
         let damage = self.damage_read(block, |address| {
             let piece = address & !(PIECE - 1);
@@ -111,13 +114,14 @@ impl Blocks {
         damage.filter(|_| same)
     }
 
+    /// Verifies L1 of one block, and adds the block to the sums.
     fn check_block(&self, block: &Block, sums: &mut Sums) -> Result<(), &'static str> {
         let ensure = |ok: bool, what| if ok { Ok(()) } else { Err(what) };
         let (bytes, resident) = (block.bytes(), block.resident.load(Relaxed));
         let mapped = block.mapped.load(Relaxed);
         ensure(resident <= mapped, "L1: resident but not mapped")?;
         let shared = self.is_shared(block);
-        ensure(shared || mapped <= self.room(block), "L1: no guard")?;
+        ensure(shared || mapped <= self.room(block), "L1: no guard page")?;
         if block.state() == BlockState::Live {
             ensure(self.span(block, bytes) <= resident, "L1: usable but not resident")?;
             sums.live_blocks += 1;

@@ -1,5 +1,6 @@
-//! Large blocks of the hardened build: freed ones are inaccessible at once, and those whose size
-//! changes keep their walls.
+//! Guard pages of large blocks in the hardened build.
+//!
+//! A freed block becomes inaccessible at once. A block whose size changes keeps its guard pages.
 
 use super::Block;
 use super::blocks::Blocks;
@@ -9,32 +10,33 @@ use crate::os::{Error, Os};
 use crate::sync::Ordering::Relaxed;
 
 impl Blocks {
-    /// Gives back the pages of a held, free block, so that every access faults.
-    pub(super) fn wall_off(&self, os: &impl Os, block: &Block) {
+    /// Returns the pages of a held, free block to the OS, so that every access faults.
+    pub(super) fn make_inaccessible(&self, os: &impl Os, block: &Block) {
         let (start, mapped) = self.mapping(block);
-        // What shares a mapping stays in it: with a new mapping, it would not be put together with
-        // both of its neighbours.
-        // SAFETY: (1) mapped by `map_to`; the block is free, so what is there is not needed.
+        // A block that shares a mapping stays in it. The kernel would not merge a new mapping with
+        // those of both neighbours.
+        // SAFETY: (1) mapped by `map_to`; the block is free, so its contents are not needed.
         if self.is_shared(block) && unsafe { os.guard(start, mapped) }.is_ok() {
             return block.resident.store(0, Relaxed);
         }
         self.drop_pages(os, block);
         if block.mapped() != 0 {
-            // At the limit of mappings a range cannot be taken out of one. Guards take no mapping.
+            // At the limit of mappings the kernel cannot split one. A guard needs no mapping.
             // SAFETY: (1) as above.
-            let walled = unsafe { os.guard(start, mapped) }.is_ok();
-            // SAFETY: (1) as above. Without guards nothing else is left to do.
-            if !walled && unsafe { os.forbid(start, mapped) }.is_ok() {
+            let guarded = unsafe { os.guard(start, mapped) }.is_ok();
+            // SAFETY: (1) as above. This is the last means on a kernel without guards.
+            if !guarded && unsafe { os.forbid(start, mapped) }.is_ok() {
                 block.set_forbidden(true);
             }
         }
     }
 
-    /// Changes the size of a live block, where it can be done without copying. On its first page it
-    /// stays where it is, so that pages can be moved; so it ends against its guard only where the
-    /// sizes differ by whole pages, and otherwise less than a page before it. What is left is
-    /// watched.
-    pub(super) fn resize_walled(
+    /// Changes the size of a live block if that needs no copy. The block keeps its place on its
+    /// first page, so that its pages can be moved.
+    ///
+    /// The block therefore ends at its guard page only if the two sizes differ by whole pages.
+    /// Otherwise it ends less than a page before, and the canary covers the rest.
+    pub(super) fn resize_with_guards(
         &self,
         os: &impl Os,
         block: &Block,
@@ -57,11 +59,11 @@ impl Blocks {
         if span == old_span {
             done = Resize::InPlace;
         } else if span < old_span {
-            self.cut_walled(os, block, span, old_span);
+            self.shrink_with_guards(os, block, span, old_span);
             done = Resize::InPlace;
         } else if !self.is_shared(block) && admit(span) {
             self.make_room(os, span);
-            let opened = self.open_walled(os, block, span).is_ok();
+            let opened = self.remove_guards(os, block, span).is_ok();
             if opened && span <= self.room(block) && self.map_to(os, block, span).is_ok() {
                 done = Resize::InPlace;
             } else if opened && let Some(to) = self.relocate(os, block, bytes) {
@@ -81,8 +83,8 @@ impl Blocks {
         done
     }
 
-    /// Takes the pages behind the first `span` bytes away, of a held block that had more.
-    fn cut_walled(&self, os: &impl Os, block: &Block, span: usize, old_span: usize) {
+    /// Removes the pages after the first `span` bytes of a held block that has `old_span` bytes.
+    fn shrink_with_guards(&self, os: &impl Os, block: &Block, span: usize, old_span: usize) {
         let start = self.start(block);
         let mapped = block.mapped();
         if !self.is_shared(block) {
@@ -93,18 +95,20 @@ impl Blocks {
         }
         let (end, rest) = (start + span, old_span - span);
         // SAFETY: (1) as above.
-        let walled = unsafe { os.guard(end, rest) }.is_ok();
-        // SAFETY: (1) as above. At the limit of mappings, without guards, it stays as it is.
-        if !walled && unsafe { os.discard(end, rest) }.is_err() {
+        let guarded = unsafe { os.guard(end, rest) }.is_ok();
+        // SAFETY: (1) as above. If this fails, too, the block keeps its pages.
+        if !guarded && unsafe { os.discard(end, rest) }.is_err() {
             return;
         }
         block.resident.store(span, Relaxed);
     }
 
-    /// Lets a held, live block with a separate mapping have its pages again up to `bytes`, as far
-    /// as they are mapped. What could not be unmapped when it was made smaller has guards. They
-    /// would be within the block when it grows, or go with it when it moves.
-    pub(super) fn open_walled(
+    /// Removes the guards within the first `bytes` bytes of a held, live block with a separate
+    /// mapping.
+    ///
+    /// A shrink leaves guards on the pages that it could not unmap. They would be inside the block
+    /// when it grows, and would move with it.
+    pub(super) fn remove_guards(
         &self,
         os: &impl Os,
         block: &Block,
@@ -115,15 +119,15 @@ impl Blocks {
         if first == 0 || first >= end {
             return Ok(());
         }
-        // SAFETY: (1) the block's own mapping, whose end is not needed; without guards there are
-        // none.
+        // SAFETY: (1) the block's own mapping, whose end is not needed. A kernel without guards has
+        // none to remove.
         match unsafe { os.unguard(start + first, end - first) } {
             Ok(()) | Err(Error::Unsupported) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The address and the length of a block's mapping.
+    /// Returns the address and the length of a block's mapping.
     pub fn mapping(&self, block: &Block) -> (usize, usize) {
         let shared = self.is_shared(block);
         let start = if shared { self.unit_address(block) } else { self.start(block) };

@@ -58,7 +58,7 @@ impl Blocks {
         damaged: &impl Fn(Damage),
     ) -> Resize {
         if HARDENED {
-            return self.resize_walled(os, block, size, admit, damaged);
+            return self.resize_with_guards(os, block, size, admit, damaged);
         }
         let Some(bytes) = size.checked_next_multiple_of(self.page_size) else { return Resize::No };
         let old = block.bytes();

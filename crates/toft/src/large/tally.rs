@@ -1,9 +1,9 @@
-//! What each call site has ever had in large blocks, counted where they are made.
+//! Counts of the large blocks that each call site has ever allocated.
 //!
-//! A block's descriptor names the last call site that had it, and its next owner may be another one
-//! of the same partition. So what was had is counted beside it, by (site, partition), in a table
-//! that grows: one look-up and two additions for a block of more than 128 KiB. What was freed is
-//! what was had and does not live.
+//! A block's descriptor names only the last call site that allocated it. The next one may be
+//! another call site of the same partition. A separate table therefore counts allocations by (site,
+//! partition). It grows as needed. An allocation costs one look-up and two additions there. The
+//! freed blocks of a call site are those that it has allocated and that are not live.
 
 use crate::os::Os;
 use crate::region::{Carve, Keyed, Levels};
@@ -11,52 +11,54 @@ use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 use core::mem::offset_of;
 
-/// Bits of a key that are the partition, plus one, so that no key is zero.
+/// The low bits of a key that are the partition plus one. No key is zero.
 const PARTITION_BITS: u32 = 16;
 const _: () = assert!(crate::options::PARTITIONS_MAX + 1 < 1 << PARTITION_BITS);
 
-/// What one call site has had in one partition. Any thread adds.
+/// The counts of one call site in one partition. Any thread adds to them.
 #[repr(C)]
 #[derive(Debug)]
 struct Entry {
     /// The site's low bits and the partition plus one.
     key: AtomicU64,
-    /// The site. Any thread that counts there, and always the same; zero for a moment.
+    /// The site. Zero until the first thread that counts here has stored it. All threads store the
+    /// same value.
     site: AtomicU64,
     blocks: AtomicU64,
     bytes: AtomicU64,
 }
 
-// SAFETY: (1), (2) four atomic numbers.
+// SAFETY: (1), (2) the type is four atomic numbers.
 unsafe impl Keyed for Entry {
     fn key(&self) -> &AtomicU64 {
         &self.key
     }
 }
 
-/// Lives in the metadata tables, zero at first.
+/// The state of the table, which is in the metadata tables and zero at first.
 #[repr(C)]
 #[derive(Debug)]
 struct State {
     carve: Carve,
-    /// Blocks, and their bytes, for which there was no memory in the table. Any thread adds.
+    /// The blocks, and their bytes, that were not counted because the table could not grow. Any
+    /// thread adds.
     missed: [AtomicU64; 2],
 }
 
-/// What a call site has had.
+/// The large blocks that a call site has allocated in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     /// The site.
     pub site: usize,
     /// The partition.
     pub partition: usize,
-    /// Blocks that were handed out to it.
+    /// The number of blocks that it has allocated.
     pub blocks: u64,
-    /// Their bytes when they were, and those by which they have grown in place.
+    /// The bytes of these blocks when they were allocated, plus those by which they have grown.
     pub bytes: u64,
 }
 
-/// Where the table is found from outside the process, and where the fields of its entries lie.
+/// The addresses of the table and the offsets of its fields, for readers outside the process.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct TallyPlaces {
@@ -66,13 +68,13 @@ pub struct TallyPlaces {
     pub site: usize,
     pub blocks: usize,
     pub bytes: usize,
-    /// Low bits of an entry's first word that are the partition plus one.
+    /// The number of low bits of an entry's first word that are the partition plus one.
     pub partition_bits: u32,
-    /// Address of two numbers: what was not counted for lack of memory.
+    /// The address of two numbers: the blocks that were not counted, and their bytes.
     pub missed: usize,
 }
 
-/// The counts of all call sites.
+/// The counts of all call sites, in a table that grows.
 #[derive(Debug)]
 pub struct Tally {
     entries: Levels<Entry>,
@@ -88,12 +90,12 @@ impl Tally {
     /// Bytes of tables that `new` needs, zeroed.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Nothing is counted.
+    /// Returns a tally that counts nothing.
     pub const fn none() -> Tally {
         Tally { entries: Levels::none(), state: core::ptr::null() }
     }
 
-    /// Counts in the address space `window`.
+    /// Returns a tally whose table grows in the address space `window`.
     ///
     /// # Safety
     /// 1. `table` is the address of `TABLE_BYTES` zero bytes that live for ever and belong to this
@@ -110,18 +112,19 @@ impl Tally {
         unsafe { self.state.as_ref() }
     }
 
-    /// A block was made.
+    /// Counts a block that was allocated.
     pub(super) fn made(&self, os: &impl Os, site: usize, partition: usize, bytes: usize) {
         self.add(os, site, partition, [1, bytes as u64]);
     }
 
-    /// A block has grown by `bytes`, or not at all.
+    /// Counts the `bytes` by which a block has grown, which may be zero.
     pub(super) fn grown(&self, os: &impl Os, site: usize, partition: usize, bytes: usize) {
         if bytes > 0 {
             self.add(os, site, partition, [0, bytes as u64]);
         }
     }
 
+    /// Adds to the counts of a call site, or to `missed` if there is no memory.
     fn add(&self, os: &impl Os, site: usize, partition: usize, [blocks, bytes]: [u64; 2]) {
         let Some(state) = self.state() else { return };
         let key = (site as u64) << PARTITION_BITS | (partition as u64 + 1);
@@ -141,7 +144,7 @@ impl Tally {
         }
     }
 
-    /// What each call site has ever had.
+    /// Calls `each` with the counts of each call site and partition.
     pub fn for_each(&self, mut each: impl FnMut(Made)) {
         self.entries.for_each(|entry| {
             let partition = (entry.key.load(Relaxed) & ((1 << PARTITION_BITS) - 1)) as usize - 1;
@@ -151,13 +154,13 @@ impl Tally {
         });
     }
 
-    /// Blocks that were not counted for lack of memory, and their bytes.
+    /// Returns the number of blocks that were not counted for lack of memory, and their bytes.
     pub fn missed(&self) -> [u64; 2] {
         self.state()
             .map_or([0, 0], |state| state.missed.each_ref().map(|count| count.load(Relaxed)))
     }
 
-    /// Where it is found from outside the process.
+    /// Returns where a reader outside the process finds the table.
     pub fn places(&self) -> TallyPlaces {
         let (entries, mapped) = self.entries.places();
         TallyPlaces {
@@ -172,12 +175,12 @@ impl Tally {
         }
     }
 
-    /// Bytes of metadata mapped for it.
+    /// Returns the number of bytes mapped for the table.
     pub fn mapped_bytes(&self) -> usize {
         self.entries.mapped_bytes()
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Finishes a mapping that another thread had begun at a fork. Called in the child.
     pub fn repair(&self, os: &impl Os) {
         self.entries.repair(os);
     }
@@ -199,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn sites_and_partitions_are_told_apart() {
+    fn each_site_and_partition_has_separate_counts() {
         let (fake, tally) = tally(1 << 20);
-        // A token of the program's own has its highest bit set.
+        // A token of the program has its highest bit set.
         let sites = [0x40_1000, 0x40_1005, 1 << 63 | 1 << 47 | 7];
         for (number, site) in (1..).zip(sites) {
             for partition in [0, 63] {
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_memory_is_counted_as_missed() {
+    fn blocks_without_memory_for_a_count_are_missed() {
         let (fake, tally) = tally(0);
         tally.made(&fake, 0x40_1000, 3, 1 << 20);
         tally.made(&fake, 0x40_1000, 3, 1 << 20);

@@ -1,17 +1,17 @@
-//! L3: zero-size blocks, in the hardened build: addresses that are never mapped.
+//! L3: zero-size blocks of the hardened build: addresses that are never mapped.
 //!
-//! `malloc(0)` gives each call its own address, which can be freed once, and at which there is
-//! nothing: every access faults. All there is of such a block is a bit, set while it is live. The
-//! addresses are the end of the large tier.
+//! Each call of `malloc(0)` returns a separate address. The program can free it once, and every
+//! access to it faults. The only metadata of such a block is a bit, which is set while the block is
+//! live. The addresses are at the end of the large tier.
 //!
 //! ```text
 //! addresses   | 16 bytes | 16 bytes | ...                never mapped
 //! bits        |64 blocks |64 blocks | ... mapped | not yet
-//!                            ^ cursor: each block comes from the word behind the last one's
+//!                            ^ cursor: each block is from the word after that of the last block
 //! ```
 //!
-//! The cursor goes round, so an address comes back when as many blocks have been given out as there
-//! are words: 8192 at least.
+//! The cursor wraps around. An address is reused after as many allocations as there are words,
+//! which is 8192 at least.
 //!
 //! - N1 `live` is the number of bits that are set.
 
@@ -20,43 +20,43 @@ use crate::region::{Carve, STEP};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use Ordering::{AcqRel, Acquire, Relaxed};
 
-/// log2 of the distance between two blocks: what malloc promises to align to.
+/// log2 of the distance between two blocks, which is malloc's alignment.
 const SHIFT: u32 = 4;
-/// The share of bits that must be clear, as a divisor, before more are mapped.
-const SPARE: usize = 4;
+/// More bits are mapped if fewer than one in this number of the mapped bits is clear.
+const SPARE_DIVISOR: usize = 4;
 
-/// Lives in the metadata tables, zero at first.
+/// The state of the set, which is in the metadata tables and zero at first.
 #[derive(Debug)]
 struct State {
-    /// The bits, as mapped.
+    /// The mapped part of the bits.
     bits: Carve,
-    /// Bits that are set. Any thread; it publishes nothing.
+    /// The number of bits that are set. Any thread; it publishes no other data.
     live: AtomicUsize,
     /// The word where the next search begins. Any thread.
     cursor: AtomicUsize,
 }
 
-/// All zero-size blocks.
+/// The set of all zero-size blocks.
 #[derive(Debug)]
 pub struct Nothing {
     base: usize,
-    /// Blocks that there are addresses for.
+    /// The number of blocks that have an address.
     count: usize,
     /// Address of the first word of bits.
     bits: usize,
     state: *const State,
 }
 
-/// A number of a block that there is an address for.
+/// The number of a block, live or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number(usize);
 
-/// What an address is.
+/// What an address in the range of zero-size blocks is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Where a block may begin.
+    /// The address of a block, live or not.
     Block(Number),
-    /// Between two.
+    /// An address between two blocks.
     Between,
 }
 
@@ -64,12 +64,12 @@ impl Nothing {
     /// Bytes of tables that `new` needs, zeroed.
     pub const TABLE_BYTES: usize = size_of::<State>();
 
-    /// Before anything is known: contains no address.
+    /// Returns a set without addresses, for use before initialization.
     pub const fn none() -> Nothing {
         Nothing { base: 0, count: 0, bits: 0, state: core::ptr::null() }
     }
 
-    /// The blocks of `span` bytes of addresses from `base` on, with bits from `bits` on.
+    /// Returns the set for the `span` addresses from `base` on, with its bits from `bits` on.
     ///
     /// # Safety
     /// 1. `tables` is the address of `TABLE_BYTES` zero bytes that live for ever, are aligned to
@@ -95,36 +95,37 @@ impl Nothing {
     }
 
     fn state(&self) -> &State {
-        // SAFETY: `new` duty 1; all-zero is a `State`. Not read where there are no blocks.
+        // SAFETY: `new` duty 1; all-zero is a `State`. Not read if there are no addresses.
         unsafe { &*self.state }
     }
 
-    /// Words of bits that are mapped.
+    /// Returns the number of mapped words of bits.
     fn words(&self) -> usize {
         (self.state().bits.mapped() / size_of::<AtomicU64>()).min(self.count / 64)
     }
 
+    /// Returns a mapped word of bits.
     fn word(&self, number: usize) -> &AtomicU64 {
         let address = self.bits + number * size_of::<AtomicU64>();
-        // SAFETY: callers' numbers are below `words`; zero bytes are a word of which no bit is set.
+        // SAFETY: each caller's number is below `words`; zero bytes are a word without set bits.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
 
-    /// A block that is not in use.
+    /// Allocates a block, and returns its address.
     pub fn allocate(&self, os: &impl Os) -> Result<usize, Error> {
         if self.count == 0 {
             return Err(Error::NoMemory);
         }
         let words = self.words();
-        if self.state().live.load(Relaxed) >= words * 64 / SPARE * (SPARE - 1) {
+        if self.state().live.load(Relaxed) >= words * 64 / SPARE_DIVISOR * (SPARE_DIVISOR - 1) {
             let wanted = (words * size_of::<AtomicU64>() + STEP).min(self.count / 8);
-            // Where there is no memory for more, what there is may do.
+            // If there is no memory for more bits, the mapped ones may suffice.
             let _ = self.state().bits.reach(os, self.bits, self.bits + wanted, STEP);
         }
         let words = self.words();
         for _ in 0..words {
             let at = self.state().cursor.fetch_add(1, Relaxed) % words.max(1);
-            if let Some(bit) = take(self.word(at)) {
+            if let Some(bit) = set_lowest_clear(self.word(at)) {
                 self.state().live.fetch_add(1, Relaxed);
                 return Ok(self.base + ((at * 64 + bit) << SHIFT));
             }
@@ -132,7 +133,7 @@ impl Nothing {
         Err(Error::NoMemory)
     }
 
-    /// What an address is, if it is one of these.
+    /// Returns what an address is, or `None` if it is not in the range of zero-size blocks.
     pub fn at(&self, address: usize) -> Option<Place> {
         let offset = address.wrapping_sub(self.base);
         let number = offset >> SHIFT;
@@ -143,22 +144,23 @@ impl Nothing {
         Some(if begins { Place::Block(Number(number)) } else { Place::Between })
     }
 
+    /// Returns the word and the mask of a block's bit, or `None` if the word is not mapped.
     fn bit(&self, Number(number): Number) -> Option<(&AtomicU64, u64)> {
         let word = number / 64;
         (word < self.words()).then(|| (self.word(word), 1 << (number % 64)))
     }
 
-    /// Whether an address like this was ever given out, or a neighbour's.
+    /// Returns true if the block's bit is mapped: it or a neighbour may have been allocated.
     pub fn is_in_use(&self, number: Number) -> bool {
         self.bit(number).is_some()
     }
 
-    /// Whether the program has the block.
+    /// Returns true if the block is live.
     pub fn is_live(&self, number: Number) -> bool {
         self.bit(number).is_some_and(|(word, bit)| word.load(Acquire) & bit != 0)
     }
 
-    /// Frees a block; says no when it is not live.
+    /// Frees a block. Returns false if it is not live.
     pub fn free(&self, number: Number) -> bool {
         let Some((word, bit)) = self.bit(number) else { return false };
         let freed = word.fetch_and(!bit, AcqRel) & bit != 0;
@@ -168,31 +170,31 @@ impl Nothing {
         freed
     }
 
-    /// Bytes mapped for bits.
+    /// Returns the number of bytes mapped for bits.
     pub fn mapped_bytes(&self) -> usize {
         if self.count == 0 { 0 } else { self.state().bits.mapped() }
     }
 
-    /// In the child of a fork: finishes what a thread that is no more had set out to map.
+    /// Finishes a mapping that another thread had begun at a fork. Called in the child.
     pub fn repair(&self, os: &impl Os) {
         if self.count != 0 {
             self.state().bits.repair(os, self.bits);
         }
     }
 
-    /// Verifies N1. With no other thread in the allocator.
+    /// Verifies N1. No other thread may be in the allocator.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.count == 0 {
             return Ok(());
         }
         let set = (0..self.words()).map(|at| self.word(at).load(Relaxed).count_ones() as usize);
         let same = set.sum::<usize>() == self.state().live.load(Relaxed);
-        if same { Ok(()) } else { Err("N1: the count of blocks of no bytes") }
+        if same { Ok(()) } else { Err("N1: the number of live zero-size blocks") }
     }
 }
 
-/// Sets the lowest bit that is clear, if one is; says which.
-fn take(word: &AtomicU64) -> Option<usize> {
+/// Sets the lowest clear bit of a word. Returns its number, or `None` if every bit is set.
+fn set_lowest_clear(word: &AtomicU64) -> Option<usize> {
     let mut seen = word.load(Relaxed);
     while seen != u64::MAX {
         let bit = seen.trailing_ones();

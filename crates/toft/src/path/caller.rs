@@ -1,4 +1,4 @@
-//! A thread that calls malloc and free.
+//! The caller of malloc and free: a thread with its allocator and its heap.
 
 use super::malloc::{large_from, refilled_from, slower_from, through_from};
 use crate::allocator::Allocator;
@@ -6,62 +6,66 @@ use crate::os::Os;
 use crate::thread::Heap;
 use core::ffi::c_void;
 
-/// What malloc returns and free takes.
+/// The address of a block, as malloc returns it and free takes it.
 pub type Pointer = *mut c_void;
 
-/// What malloc and free need of the thread that calls them. There are two: the process's threads
-/// (`process/calls.rs`), which find all of this by themselves and pass nothing on, and [`On`].
+/// The thread that calls malloc or free, with its allocator and its heap.
 ///
-/// The last four go on where the stack of the program's call is wanted. A caller that knows where
-/// that call's return address is passes it on, with the frame pointer that the call came with.
+/// There are two implementations. A thread of the process (`process/calls.rs`) finds its allocator
+/// and its heap in static and thread-local variables, so its calls pass no arguments for them.
+/// [`On`] holds a reference to both.
+///
+/// The last four methods continue a call in a function that may need the stack of the program's
+/// call. An implementation that knows the address of that call's return address passes it on. It
+/// also passes the frame pointer that the program had at the call.
 pub trait Caller: Copy {
-    /// What the allocator runs on.
+    /// The operating system that the allocator uses.
     type Os: Os;
 
-    /// The allocator.
+    /// Returns the allocator.
     fn allocator(&self) -> &Allocator<Self::Os>;
 
-    /// The thread's heap; one that owns nothing where the thread has none.
+    /// Returns the thread's heap, or an empty heap that owns nothing if the thread has none.
     fn heap(&self) -> &Heap;
 
-    /// The thread's heap, which is made where the thread has none. `None` if there is no memory. A
-    /// thread whose exit was noticed keeps a heap that owns nothing.
+    /// Returns the thread's heap, and creates it first if the thread has none. Returns `None` if
+    /// there is no memory. After the thread's exit was noticed, its heap is one that owns nothing.
     fn heap_or_start(&self) -> Option<&Heap>;
 
-    /// Makes sure that the options are known.
+    /// Starts the allocator and reads its options, if no call has done so yet.
     fn start(&self);
 
-    /// Goes on in [`through_from`].
+    /// Continues in [`through_from`].
     #[inline]
     fn through(self, index: usize, site: usize) -> Pointer {
         through_from(self, index, site, 0, 0)
     }
 
-    /// Goes on in [`refilled_from`].
+    /// Continues in [`refilled_from`].
     #[inline]
     fn refilled(self, address: usize, site: usize, index: usize) -> Pointer {
         refilled_from(self, address, site, index, 0, 0)
     }
 
-    /// Goes on in [`slower_from`].
+    /// Continues in [`slower_from`].
     #[inline]
     fn slower(self, index: usize, site: usize) -> Pointer {
         slower_from(self, index, site, 0, 0)
     }
 
-    /// Goes on in [`large_from`].
+    /// Continues in [`large_from`].
     #[inline]
     fn large(self, size: usize, site: usize) -> Pointer {
         large_from(self, size, site, 0, 0)
     }
 }
 
-/// A caller that names its allocator and its heap: for tests, models and the fuzzer.
+/// A caller with an explicit allocator and heap, for tests, models and the fuzzer.
 #[derive(Debug)]
 pub struct On<'a, O> {
     /// The allocator.
     pub allocator: &'a Allocator<O>,
-    /// A heap that the calling thread holds, or one that owns nothing.
+    /// The heap, which the calling thread holds or which owns nothing.
     pub heap: &'a Heap,
 }
 
@@ -91,20 +95,20 @@ impl<O: Os> Caller for On<'_, O> {
     fn start(&self) {}
 }
 
-/// The calls, as functions of a heap.
+/// malloc, calloc, aligned allocation and free with an explicit heap.
 #[cfg(feature = "fake-os")]
 impl<O: Os> Allocator<O> {
-    /// malloc.
+    /// Allocates `size` bytes, like malloc.
     pub fn allocate(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         address(super::malloc::malloc(On { allocator: self, heap }, size, site))
     }
 
-    /// calloc.
+    /// Allocates `size` zero bytes, like calloc.
     pub fn allocate_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         address(super::malloc::calloc(On { allocator: self, heap }, 1, size, site))
     }
 
-    /// Aligned allocation; `align` is a power of two.
+    /// Allocates `size` bytes at a multiple of `align`, a power of two.
     pub fn allocate_aligned(
         &self,
         heap: &Heap,
@@ -115,12 +119,13 @@ impl<O: Os> Allocator<O> {
         address(super::malloc::aligned(On { allocator: self, heap }, align, size, site))
     }
 
-    /// free.
+    /// Frees the block at `address`, like free.
     pub fn free(&self, heap: &Heap, address: usize, call: crate::report::Call) {
         super::free::free(On { allocator: self, heap }, address, call);
     }
 }
 
+/// Returns the address of a block, or `None` for null.
 #[cfg(feature = "fake-os")]
 fn address(block: Pointer) -> Option<usize> {
     (!block.is_null()).then(|| block.expose_provenance())

@@ -1,13 +1,13 @@
-//! free: the fast path, and every way in which a free can go.
+//! free: the fast path, and the steps after it.
 //!
 //! ```text
 //! free -> a small block of this thread                                        34 instructions
 //!   free_not_small -> a medium block of this thread
-//!     free_other -> a large block, a sampled one, none at all
-//! each slot -> free_flagged: another thread's slab, or one that has a flag set
+//!     free_other -> a large, guarded or zero-size block, or an invalid free
+//! each slot -> free_flagged: another thread's slab, or a slab with a flag set
 //! ```
 //!
-//! The hardened build tries its own first steps before (`secure/fast.rs`).
+//! The hardened build has separate first steps before these (`secure/fast.rs`).
 
 use super::caller::Caller;
 use crate::allocator::{Allocator, Found, GLOBAL};
@@ -23,8 +23,8 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 use core::ffi::c_void;
 
-/// Takes back the block at `address`; names what is wrong with it otherwise. Zero is no block.
-/// `call` is the call that the program made.
+/// Frees the block at `address`, or reports the misuse if no live block begins there. Does nothing
+/// if `address` is zero. `call` names the function that the program called.
 #[inline(always)]
 pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
     if HARDENED {
@@ -36,8 +36,8 @@ pub fn free<C: Caller>(caller: C, address: usize, call: Call) {
     }
 }
 
-/// What the hardened build frees and what is not a small block of this thread's own, with nothing
-/// wrong.
+/// Frees any block except an intact small block of this thread, which `free_own_small` frees.
+/// Hardened build only.
 #[inline(never)]
 fn free_hardened<C: Caller>(caller: C, address: usize, call: Call) {
     if !caller.allocator().free_own_medium(caller.heap(), address, call, |_| true)
@@ -47,12 +47,14 @@ fn free_hardened<C: Caller>(caller: C, address: usize, call: Call) {
     }
 }
 
-/// In the hardened build a thread that only frees has a quarantine, too, and so a heap.
+/// Returns the heap that a free uses. The hardened build creates it if the thread has none, because
+/// a thread that only frees needs a quarantine.
 #[inline(always)]
 fn heap_to_free<C: Caller>(caller: &C) -> &Heap {
     if HARDENED { caller.heap_or_start().unwrap_or_else(|| caller.heap()) } else { caller.heap() }
 }
 
+/// Frees any block except a small one.
 #[inline(never)]
 fn free_not_small<C: Caller>(caller: C, address: usize, call: Call) {
     if !caller.allocator().free_medium(|| heap_to_free(&caller), address, call) {
@@ -60,18 +62,19 @@ fn free_not_small<C: Caller>(caller: C, address: usize, call: Call) {
     }
 }
 
+/// Frees any block except a slot. Does nothing if `address` is zero.
 #[cold]
 #[inline(never)]
 fn free_not_a_slot<C: Caller>(caller: C, address: usize, call: Call) {
     if address != 0 {
-        // The first call of a process may be a bad free: the options must be known to treat it.
+        // The first call of a process may be an invalid free. The options say how to treat it.
         caller.start();
         caller.allocator().free_other(address, call);
     }
 }
 
-/// Takes back a block of `size` bytes at a multiple of `align`. Only the hardened build checks
-/// those.
+/// Frees a block that was requested with `size` bytes at a multiple of `align`. Only the hardened
+/// build checks both numbers.
 #[inline(always)]
 pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
     if !HARDENED {
@@ -83,7 +86,8 @@ pub fn free_sized<C: Caller>(caller: C, address: usize, size: usize, align: usiz
     }
 }
 
-/// Frees a block whose size does not match at once, or which is not a small one of this thread.
+/// Frees a block if `size` and `align` match it. Handles the blocks that the fast path refuses:
+/// those that are not small, not of this thread, or of another recorded size.
 #[inline(never)]
 fn free_sized_slow<C: Caller>(caller: C, address: usize, size: usize, align: usize, call: Call) {
     if address == 0 {
@@ -96,11 +100,13 @@ fn free_sized_slow<C: Caller>(caller: C, address: usize, size: usize, align: usi
 }
 
 impl<O: Os> Allocator<O> {
-    /// Frees what begins at a small slot, well or badly; no when `address` is not such a place.
+    /// Frees the small slot that begins at `address`, or reports the misuse. Returns false if no
+    /// small slot begins there.
     ///
-    /// The usual way, a block of this thread's own: the slab by shifts and one comparison with the
-    /// plot's bounds, the slot by one multiplication, the owner by one comparison, the slot's state
-    /// by one load and one store. The heap is asked for when it is needed, not before.
+    /// The fast path frees a block of this thread. It finds the slab by shifts and one comparison
+    /// with the plot's bounds. It finds the slot by one multiplication. One comparison verifies the
+    /// owner. One load and one store change the slot's state. `heap` is called only after the slot
+    /// is found.
     #[inline(always)]
     pub(crate) fn free_small<'h>(
         &self,
@@ -111,10 +117,11 @@ impl<O: Os> Allocator<O> {
         self.free_in(&self.small, heap, address, call)
     }
 
-    /// Frees what begins at a medium slot, well or badly; no when `address` is not such a place.
+    /// Frees the medium slot that begins at `address`, or reports the misuse. Returns false if no
+    /// medium slot begins there.
     ///
-    /// Medium slabs have few slots, so that a claim serves few calls: what is freed is handed out
-    /// next without a new claim. That is also the memory that the caches know.
+    /// A medium slab has few slots, so a claim serves few calls. Malloc therefore hands out a freed
+    /// slot next, without a new claim. The slot's memory is also likely to be in the cache.
     #[inline(always)]
     pub(crate) fn free_medium<'h>(
         &self,
@@ -125,6 +132,8 @@ impl<O: Os> Allocator<O> {
         self.free_in(&self.medium, heap, address, call)
     }
 
+    /// Frees the slot that begins at `address` in one of `plots`, or reports the misuse. Returns
+    /// false if no slot begins there.
     #[inline(always)]
     fn free_in<'h, const TIER: TierNumber>(
         &self,
@@ -158,6 +167,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// Frees a slot: here if this heap owns the slab and no flag is set, else in `free_flagged`.
     #[inline(always)]
     fn free_slot<const TIER: TierNumber>(
         &self,
@@ -181,7 +191,7 @@ impl<O: Os> Allocator<O> {
         self.free_flagged(heap, slab, slot, address, call);
     }
 
-    /// Frees what is not the start of a slot.
+    /// Frees a large, guarded or zero-size block, or reports the misuse.
     #[cold]
     #[inline(never)]
     pub(crate) fn free_other(&self, address: usize, call: Call) {
@@ -189,20 +199,20 @@ impl<O: Os> Allocator<O> {
             Found::Large(block) => self.free_large(block, address, call),
             Found::Guarded(_) if self.free_guarded(address) => {}
             Found::Nothing(place) => self.free_nothing(place, address, call),
-            // SAFETY: (1) the program deletes it, and nothing here has taken it back.
+            // SAFETY: (1) the program called `operator delete`, and Toft has not freed the block.
             Found::Foreign if call == Call::Delete && unsafe { delete_by_program(address) } => {}
             _ => self.misused(call, address),
         }
     }
 
-    /// The slab is another heap's, or it is ours and has a flag set.
+    /// Frees a slot if another heap owns the slab, or this heap owns it and a flag is set.
     #[inline(never)]
     fn free_flagged(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if heap.owns(slab) {
-            return self.free_flagged_mine(heap, slab, slot, address, call);
+            return self.free_flagged_own(heap, slab, slot, address, call);
         }
-        // A wild pointer may point into a slab that its owner is just opening. Then the slot was
-        // found from incomplete numbers.
+        // A wild pointer may point into a slab that its owner thread is opening. The slot number
+        // was then computed from incomplete metadata.
         if !slab.has_slot_at(slot, address) {
             return self.misused(call, address);
         }
@@ -216,7 +226,8 @@ impl<O: Os> Allocator<O> {
             Marked::Done => {}
             Marked::Twice => self.freed_twice(slab, slot, call),
             Marked::Unannounced => {
-                // Between setting PENDING and the push, a fork must find this heap torn.
+                // A fork between the setting of PENDING and the push must find that this heap is in
+                // the middle of a change.
                 let _seat = heap.sit();
                 announce(slab);
                 self.wake_reclaimer();
@@ -224,7 +235,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    fn free_flagged_mine(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
+    /// Frees a slot of a slab that this heap owns and that has a flag set.
+    fn free_flagged_own(&self, heap: &Heap, slab: &Slab, slot: usize, address: usize, call: Call) {
         if slab.is_remote(slot) {
             return self.freed_twice(slab, slot, call);
         }
@@ -235,7 +247,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// A slot that is not plainly live was freed already, or a probe knows of it.
+    /// Frees a slot that was reported to a probe. Any other slot that is not live was freed
+    /// already, and the double free is reported.
     #[cold]
     #[inline(never)]
     fn free_not_live(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
@@ -244,13 +257,13 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// So many slots of a slab were freed that it can be drawn from again, or is empty. Where a
-    /// signal handler has interrupted a change of the lists, it waits for its next time.
+    /// Puts a slab whose credit is spent back on its bin's list, or parts with it if it is empty.
+    /// If this is a signal handler that interrupted a change of the lists, the next free does it.
     #[cold]
     #[inline(never)]
     pub(crate) fn credit_spent(&self, heap: &Heap, slab: &Slab) {
-        // A signal handler that came between the state and the credit may have emptied the slab and
-        // let go of it.
+        // A signal handler may have run between the change of the state and that of the credit. It
+        // may have emptied the slab and given it up.
         if !heap.owns(slab) {
             return;
         }
@@ -259,6 +272,8 @@ impl<O: Os> Allocator<O> {
         self.tend(heap, &seat);
     }
 
+    /// Lists a slab whose credit is spent, parts with it, or leaves it. The caller holds the heap's
+    /// seat.
     pub(crate) fn credit_follows(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().is_on();
         match slab.credit_spent(pressure) {
@@ -268,6 +283,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// Frees a large block, or reports the misuse.
     fn free_large(&self, block: &Block, address: usize, call: Call) {
         self.tell_large_freed(block, address);
         let missed = |damage| self.missed_large(call, block, damage);
@@ -277,7 +293,8 @@ impl<O: Os> Allocator<O> {
         self.tend_large();
     }
 
-    /// Bytes that the program may use at `address`; names what is wrong with it otherwise.
+    /// Returns the number of bytes that the program may use at `address`. Reports the misuse and
+    /// returns `None` if no live block begins there.
     pub fn usable_size(&self, address: usize, call: Call) -> Option<usize> {
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => Some(slab.block_bytes(slot)),
@@ -292,11 +309,11 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Gives a block that is not this allocator's to the program's `operator delete`; returns false if
-/// the program has none.
+/// Passes a block that is not Toft's to the program's `operator delete`. Returns false if the
+/// program defines none.
 ///
 /// # Safety
-/// 1. The program asked to delete `address`, and it was not taken back.
+/// 1. The program called `operator delete` with `address`, and the block was not freed since.
 unsafe fn delete_by_program(address: usize) -> bool {
     let delete = GLOBAL.delete.load(Relaxed);
     if delete.is_null() {

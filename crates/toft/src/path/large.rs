@@ -1,4 +1,4 @@
-//! Blocks with a separate extent.
+//! Allocation of large blocks: each has a separate extent.
 
 use super::wrappers::LARGE;
 use crate::allocator::Allocator;
@@ -7,13 +7,14 @@ use crate::keeper::limit::Grant;
 use crate::os::{Error, Os};
 use crate::thread::Heap;
 
-/// The largest request that any allocation honours: a pointer difference must be able to span it.
+/// The largest request that Toft serves, in bytes: a pointer difference must span the block.
 pub(crate) const SIZE_MAX: usize = isize::MAX as usize;
-/// Bytes that no system is expected to refuse while it has memory.
-const MODEST: usize = 16 << 20;
+/// The size in bytes up to which a refusal by the system always means that memory is short.
+const ALWAYS_SATISFIABLE: usize = 16 << 20;
 
 impl<O: Os> Allocator<O> {
-    /// Allocates a block with a separate extent; returns also how many first bytes may be nonzero.
+    /// Allocates a block with a separate extent. Returns its address and the number of leading
+    /// bytes that may be nonzero.
     #[cold]
     #[inline(never)]
     pub fn allocate_large(
@@ -32,7 +33,7 @@ impl<O: Os> Allocator<O> {
         let admit = |bytes| grant.admit(bytes);
         let allocate = || self.large.allocate(&self.os, size, align, partition, site, &admit);
         let allocated = match allocate() {
-            Err(Error::NoMemory) if !grant.is_refused() && self.may_be_met(size) => {
+            Err(Error::NoMemory) if !grant.is_refused() && self.is_satisfiable(size) => {
                 self.relieve(heap, heap.sit().as_ref());
                 allocate()
             }
@@ -45,13 +46,13 @@ impl<O: Os> Allocator<O> {
         Some((address, dirty))
     }
 
-    /// Whether a large block of `size` bytes, refused by the system, could be had if everything
-    /// mapped was given back. Otherwise the request is impossible, and tells nothing about how much
-    /// memory there is, unless any system has that size.
+    /// Returns true if the system could grant a refused block of `size` bytes after Toft unmaps all
+    /// it has mapped. Otherwise the request is impossible, and its refusal does not mean that
+    /// memory is short. Returns true for every size up to `ALWAYS_SATISFIABLE`.
     #[cold]
-    fn may_be_met(&self, size: usize) -> bool {
+    fn is_satisfiable(&self, size: usize) -> bool {
         let slabs = self.small.mapped_at_most() + self.medium.mapped_at_most();
         let mapped = slabs + self.large.mapped_at_most();
-        size <= mapped.max(MODEST) || self.large.could_map(&self.os, size - mapped)
+        size <= mapped.max(ALWAYS_SATISFIABLE) || self.large.could_map(&self.os, size - mapped)
     }
 }

@@ -1,15 +1,15 @@
-//! malloc, calloc and aligned allocation: the fast path, and how a call goes on from there.
+//! malloc, calloc and aligned allocation: the fast path, and the steps after it.
 //!
 //! ```text
 //! malloc -> a claimed slot                                                    37 instructions
 //!   malloc_medium -> a claimed slot             malloc_large -> large.rs
-//!   malloc_slow   -> a claimed slot of the site's own row, where sites are exact
+//!   malloc_slow   -> a claimed slot of the site's own row, if each site has one
 //!     malloc_refill -> more slots of the bin's slab        a claim begins: observers
 //!       malloc_slower -> refill.rs                         memory grows: keepers
 //! ```
 //!
-//! Each step is a last call of the one before it, so that none saves registers for the next. The
-//! hardened build has its own first steps (`secure/fast.rs`), and the others in common.
+//! Each step ends with a tail call of the next, so no step saves registers. The hardened build has
+//! separate first steps (`secure/fast.rs`) and shares the others.
 
 use super::caller::{Caller, Pointer};
 use crate::allocator::Allocator;
@@ -22,21 +22,22 @@ use crate::thread::Heap;
 use crate::watch::guarded::Stands;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
-/// Words between the stack pointer and the return address of the program's call in a form of
-/// `operator new` that has called malloc: three that it has put there, and its own return address.
-/// `toft-preload` checks its count of pushes against it.
+/// The number of words between the stack pointer and the program's return address when a form of
+/// `operator new` has called malloc. Three are words that `operator new` pushed; one is the return
+/// address of its call. `toft-preload` checks its count of pushes against this constant.
 pub const NEW_WORDS: usize = 4;
 
-/// Bytes that a slot must have for a request.
+/// Returns the number of bytes that a slot needs for a request: its size plus the least slack.
 #[inline(always)]
-pub(crate) fn room(size: usize) -> usize {
+pub(crate) fn bytes_with_slack(size: usize) -> usize {
     size.saturating_add(SLACK_MIN)
 }
 
-/// malloc. Null and `ENOMEM` if there is no memory.
+/// Allocates `size` bytes. Returns null and sets `ENOMEM` if there is no memory.
 ///
-/// The usual way: class by one table load, partition by two multiplications, slab and slot by one
-/// load each. No atomic read-modify-write, no lock, no search.
+/// The fast path finds the class by one table load and the partition by two multiplications. It
+/// finds the slab and the slot by one load each. It has no atomic read-modify-write, no lock and no
+/// search.
 #[inline(always)]
 pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     let heap = caller.heap();
@@ -56,7 +57,7 @@ pub fn malloc<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     }
 }
 
-/// The hardened build has no slot of this size at hand, or it is not a small one.
+/// Allocates if `malloc_small` has no claimed slot, or the size is not small. Hardened build only.
 #[inline(never)]
 fn malloc_hardened<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     let (allocator, heap) = (caller.allocator(), caller.heap());
@@ -73,7 +74,8 @@ fn malloc_hardened<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     }
 }
 
-/// The medium tier, apart so that each is straight code.
+/// Allocates a medium block, or a large one if `size` requires it. This is a separate function, so
+/// that the code of each tier is straight-line code.
 #[inline(never)]
 fn malloc_medium<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     if size > MEDIUM_MAX {
@@ -87,10 +89,11 @@ fn malloc_medium<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     }
 }
 
-/// The claim of a bin is used up. Or each site has a separate row: then row 0, where malloc has
-/// looked in vain, is empty for ever. Its index is the class's, and every malloc takes this way.
+/// Allocates after malloc found no claimed slot in bin `index`.
 ///
-/// Has no frame, for that.
+/// If each site has a separate row of bins, row 0 is always empty and every malloc calls this
+/// function. `index` is then a bin of row 0, and tells only the class. The function is kept free of
+/// a stack frame for those calls.
 #[inline(never)]
 fn malloc_slow<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     let heap = caller.heap();
@@ -107,9 +110,9 @@ fn malloc_slow<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     }
 }
 
-/// A site that this thread does not remember, or one of a wrapper: then the caller's return address
-/// is needed. It is at `stack`, or, where a form of `operator new` has called, [`NEW_WORDS`] words
-/// above.
+/// Allocates for a site that this thread does not remember, or that is in a wrapper of malloc. Such
+/// a call needs the place of the program's return address. It is at `stack`, or [`NEW_WORDS`] words
+/// above if a form of `operator new` called malloc.
 pub(crate) fn through_from<C: Caller>(
     caller: C,
     index: usize,
@@ -119,8 +122,7 @@ pub(crate) fn through_from<C: Caller>(
 ) -> Pointer {
     const NEW: usize = NEW_WORDS * size_of::<usize>();
     let top = [stack, stack.wrapping_add(NEW)].into_iter().find(|&stack| {
-        // SAFETY: words of this thread's stack, which is longer than the frames of those who have
-        // called us.
+        // SAFETY: words of this thread's stack: the frames of the calling functions are longer.
         stack > NEW && unsafe { Place { stack, frame }.site() } == site
     });
     let (allocator, heap) = (caller.allocator(), caller.heap());
@@ -137,8 +139,8 @@ pub(crate) fn through_from<C: Caller>(
     }
 }
 
-/// Usually the current slab has more. Kept short, because a program that replaces blocks at random
-/// comes here every few calls.
+/// Allocates from a new claim of the bin's current slab, which usually has free slots. The function
+/// is short, because a program that replaces blocks at random calls it every few allocations.
 #[inline(never)]
 fn malloc_refill<C: Caller>(caller: C, index: usize, site: usize, heap: &Heap) -> Pointer {
     match heap.pop_after_refill(index) {
@@ -149,7 +151,7 @@ fn malloc_refill<C: Caller>(caller: C, index: usize, site: usize, heap: &Heap) -
     }
 }
 
-/// A claim was begun, and blocks are sampled.
+/// Passes the first block of a new claim to the sampler, and returns the block or its replacement.
 #[cold]
 #[inline(never)]
 fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer {
@@ -157,7 +159,8 @@ fn malloc_sampled<C: Caller>(caller: C, address: usize, site: usize) -> Pointer 
     with_exposed_provenance_mut(caller.allocator().sample(caller.heap(), address, 16, site, stands))
 }
 
-/// A claim was begun, and a probe or the sampler follows allocations.
+/// Reports the first block of a new claim to the probe or the sampler that follows allocations, and
+/// returns the block or its replacement.
 #[cold]
 #[inline(never)]
 pub(crate) fn refilled_from<C: Caller>(
@@ -178,7 +181,7 @@ pub(crate) fn refilled_from<C: Caller>(
     with_exposed_provenance_mut(address)
 }
 
-/// A thread without a heap has one row of bins: its index tells the class, and no more.
+/// Allocates after the bin's current slab had no free slot either.
 #[cold]
 #[inline(never)]
 fn malloc_slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
@@ -188,7 +191,7 @@ fn malloc_slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     slower(caller, index, site)
 }
 
-/// As `malloc_slower`, where a probe or the sampler follows allocations.
+/// Allocates like `malloc_slower`, while a probe or the sampler follows allocations.
 pub(crate) fn slower_from<C: Caller>(
     caller: C,
     index: usize,
@@ -196,11 +199,13 @@ pub(crate) fn slower_from<C: Caller>(
     stack: usize,
     frame: usize,
 ) -> Pointer {
-    from_call(caller, stack, frame, || slower(caller, index, site))
+    with_call_place(caller, stack, frame, || slower(caller, index, site))
 }
 
+/// Allocates a slot of the class of bin `index` from the sources in `refill.rs`.
 #[inline]
 fn slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
+    // Only the class is used: the empty heap of a thread without a heap has one row of bins.
     let class = index % ROW_WORDS / BIN_WORDS;
     with_heap(caller, |allocator, heap| {
         let address = allocator.allocate_slow(heap, class, site)?;
@@ -208,6 +213,7 @@ fn slower<C: Caller>(caller: C, index: usize, site: usize) -> Pointer {
     })
 }
 
+/// Allocates a large block.
 #[cold]
 #[inline(never)]
 fn malloc_large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
@@ -217,7 +223,7 @@ fn malloc_large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     large(caller, size, site)
 }
 
-/// As `malloc_large`, where a probe or the sampler follows allocations.
+/// Allocates like `malloc_large`, while a probe or the sampler follows allocations.
 pub(crate) fn large_from<C: Caller>(
     caller: C,
     size: usize,
@@ -225,17 +231,19 @@ pub(crate) fn large_from<C: Caller>(
     stack: usize,
     frame: usize,
 ) -> Pointer {
-    from_call(caller, stack, frame, || large(caller, size, site))
+    with_call_place(caller, stack, frame, || large(caller, size, site))
 }
 
+/// Allocates a block with a separate extent.
 #[inline]
 fn large<C: Caller>(caller: C, size: usize, site: usize) -> Pointer {
     with_heap(caller, |allocator, heap| Some(allocator.allocate_large(heap, size, 1, site)?.0))
 }
 
-/// Runs with the heap knowing the place of the program's call, for keeping its stack.
+/// Runs `body` while the heap knows the place of the program's call, so that `body` can record the
+/// call's stack.
 #[inline]
-fn from_call<C: Caller>(
+fn with_call_place<C: Caller>(
     caller: C,
     stack: usize,
     frame: usize,
@@ -249,7 +257,8 @@ fn from_call<C: Caller>(
     block
 }
 
-/// calloc. Null and `ENOMEM` if there is no memory, or if the product of both numbers is too large.
+/// Allocates `count * size` zero bytes. Returns null and sets `ENOMEM` if there is no memory or the
+/// product overflows.
 #[inline(always)]
 pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> Pointer {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
@@ -267,7 +276,8 @@ pub fn calloc<C: Caller>(caller: C, count: usize, size: usize, site: usize) -> P
     })
 }
 
-/// Aligned allocation; `align` is a power of two. Null and `ENOMEM` if there is no memory.
+/// Allocates `size` bytes at a multiple of `align`, a power of two. Returns null and sets `ENOMEM`
+/// if there is no memory.
 pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> Pointer {
     with_heap(caller, |allocator, heap| {
         let address = allocator.block(heap, size, align, site)?;
@@ -275,7 +285,8 @@ pub fn aligned<C: Caller>(caller: C, align: usize, size: usize, site: usize) -> 
     })
 }
 
-/// Runs `body` with the thread's heap, or with a borrowed one where the thread has none any more.
+/// Runs `body` with the thread's heap, which is created first if the thread has none. Returns null
+/// and sets `ENOMEM` if there is no memory.
 #[cfg_attr(not(feature = "hardened"), cold)]
 #[cfg_attr(feature = "hardened", inline(always))]
 fn with_heap<C: Caller>(
@@ -288,6 +299,7 @@ fn with_heap<C: Caller>(
     }
 }
 
+/// Sets `ENOMEM` and returns null.
 #[cold]
 pub(crate) fn no_memory() -> Pointer {
     process::set_errno(libc::ENOMEM);
@@ -295,7 +307,8 @@ pub(crate) fn no_memory() -> Pointer {
 }
 
 impl<O: Os> Allocator<O> {
-    /// A block of any size at a multiple of `align`, a power of two. Nothing observes it yet.
+    /// Allocates a block of any size at a multiple of `align`, a power of two. The caller passes it
+    /// to the sampler.
     #[inline(always)]
     pub(crate) fn block(
         &self,
@@ -307,7 +320,7 @@ impl<O: Os> Allocator<O> {
         if HARDENED && size == 0 {
             return self.allocate_nothing(heap, align, site);
         }
-        let bytes = room(size);
+        let bytes = bytes_with_slack(size);
         let class = if align > 16 {
             Class::of_aligned(bytes, align).map(Class::index)
         } else if bytes <= SMALL_MAX {
@@ -325,7 +338,7 @@ impl<O: Os> Allocator<O> {
         self.slot(heap, class, size, site)
     }
 
-    /// A slot of a class, for `size` bytes.
+    /// Allocates a slot of a class for a request of `size` bytes.
     #[inline(always)]
     fn slot(&self, heap: &Heap, class: usize, size: usize, site: usize) -> Option<usize> {
         let index = heap.known_bin(class, site);
@@ -345,10 +358,10 @@ impl<O: Os> Allocator<O> {
         heap.pop(index).or_else(|| self.allocate_slow(heap, class, site))
     }
 
-    /// A block with every byte zero. Does not write pages that were never written.
+    /// Allocates a block with every byte zero. Does not write to pages that were never written.
     fn block_zeroed(&self, heap: &Heap, size: usize, site: usize) -> Option<usize> {
         if WIPE {
-            // All new memory is zero.
+            // Every new block is zero in this build.
             return self.block(heap, size, 1, site);
         }
         if size > MEDIUM_MAX {
@@ -358,8 +371,8 @@ impl<O: Os> Allocator<O> {
         }
         let address = self.block(heap, size, 1, site)?;
         if size > SMALL_MAX {
-            // The slot came from the current slab of the bin, or, on a slow path with a borrowed
-            // heap, from another: ask the slab that contains it.
+            // The slot is from the bin's current slab, or from a slab of a borrowed heap. The slab
+            // that contains the slot knows whether it is zero.
             let slab = self.medium.slab_at(address);
             if slab.is_some_and(|slab| heap.owns(slab) && slab.handed_out_zero(address)) {
                 return Some(address);
@@ -370,9 +383,9 @@ impl<O: Os> Allocator<O> {
     }
 }
 
+/// Writes zeros to the first `size` bytes of a new block.
 fn clear(address: usize, size: usize) {
     let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: the block was allocated a moment ago with at least `size` bytes, and not handed out
-    // yet.
+    // SAFETY: the new block has at least `size` bytes, and the program does not have it yet.
     unsafe { target.write_bytes(0, size) };
 }

@@ -1,19 +1,20 @@
-//! L9: the spine: malloc, free, realloc, calloc and aligned allocation, each once, over any
-//! operating system and in both builds. C, C++ and Rust enter here, and so do the property tests
-//! and the fuzzer.
+//! L9: malloc, free, realloc, calloc and aligned allocation.
+//!
+//! Each is written once, for every operating system and for both builds. The interfaces for C, C++
+//! and Rust call these functions, and so do the property tests and the fuzzer.
 //!
 //! | file | what |
 //! |---|---|
-//! | `caller.rs` | the thread that calls: what it passes on |
-//! | `malloc.rs` | malloc, calloc and aligned allocation, as far as a bin has slots |
-//! | `refill.rs` | where slots come from when a bin is empty |
-//! | `large.rs` | blocks with a separate extent |
-//! | `free.rs` | every way in which a free can go |
-//! | `realloc.rs` | in place, by moving pages, or by copying |
-//! | `orphans.rs` | heaps that no thread has |
-//! | `wrappers.rs` | the caller of a wrapper of malloc |
+//! | `caller.rs` | the calling thread, with its allocator and its heap |
+//! | `malloc.rs` | malloc, calloc and aligned allocation from the slots of a bin |
+//! | `refill.rs` | the sources of slots for an empty bin |
+//! | `large.rs` | allocation of large blocks |
+//! | `free.rs` | free, for blocks of every kind |
+//! | `realloc.rs` | realloc: in place, by moving pages, or by copying |
+//! | `orphans.rs` | heaps without a thread |
+//! | `wrappers.rs` | the call site above a wrapper of malloc |
 //! | `permanent_free.rs` | frees after which an address is never used again |
-//! | `secure/` | what the hardened build does more |
+//! | `secure/` | the additional steps of the hardened build |
 
 mod caller;
 mod free;

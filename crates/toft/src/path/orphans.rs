@@ -1,4 +1,4 @@
-//! Heaps that no thread has: to be had for good, for one call, or for a scan.
+//! Heaps without a thread: a new thread acquires them, a call borrows them, and a scan visits them.
 
 use crate::allocator::Allocator;
 use crate::os::{Error, Os};
@@ -6,14 +6,14 @@ use crate::report::Call;
 use crate::thread::{Heap, Seat};
 
 impl<O: Os> Allocator<O> {
-    /// A heap for a new thread: an orphan if there is one, else a new one.
+    /// Returns a heap for a new thread: an orphan if there is one, else a new heap.
     pub fn acquire_heap(&self) -> Result<&'static Heap, Error> {
         let heap = self.heaps.acquire(&self.os)?;
         drop(self.seat_left(heap));
         Ok(heap)
     }
 
-    /// Runs `body` with a heap that no thread has, for a call that cannot use the thread's own.
+    /// Runs `body` with a heap without a thread, for a call that cannot use its own thread's heap.
     pub(crate) fn with_borrowed_heap<R>(&self, body: impl FnOnce(&Heap) -> R) -> Option<R> {
         let heap = self.acquire_heap().ok()?;
         let result = body(heap);
@@ -21,20 +21,21 @@ impl<O: Os> Allocator<O> {
         Some(result)
     }
 
-    /// Runs `body` with the heap of a number and its seat, if it is an orphan.
+    /// Runs `body` with heap `number` and its seat, if that heap is an orphan.
     pub(crate) fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
         self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
     }
 
-    /// The seat of a heap that the caller holds and whose thread has ended. In the middle of a
-    /// change, if it is taken: then the heap is made whole.
+    /// Returns the seat of a heap that the caller holds and whose thread has exited. If the seat is
+    /// taken, the thread stopped in the middle of a change, and the heap is repaired first.
     pub(crate) fn seat_left<'a>(&self, orphan: &'a Heap) -> Seat<'a> {
-        orphan.sit().unwrap_or_else(|| self.mend(orphan))
+        orphan.sit().unwrap_or_else(|| self.repair_orphan(orphan))
     }
 
+    /// Repairs a heap whose thread stopped in the middle of a change, and returns its seat.
     #[cold]
     #[inline(never)]
-    fn mend<'a>(&self, orphan: &'a Heap) -> Seat<'a> {
+    fn repair_orphan<'a>(&self, orphan: &'a Heap) -> Seat<'a> {
         orphan.mend(
             self.heaps.partitions(),
             |each| self.for_each_slab(each),

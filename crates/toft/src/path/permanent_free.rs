@@ -1,4 +1,4 @@
-//! Freeing for good: `toft_free_permanently`. The block's address is never handed out again.
+//! `toft_free_permanently`: frees a block whose address is never handed out again.
 
 use crate::allocator::{Allocator, Found};
 use crate::harden::wipe;
@@ -10,8 +10,8 @@ use crate::slab::Slab;
 use crate::sync::Ordering::Relaxed;
 
 impl<O: Os> Allocator<O> {
-    /// Takes back the block at `address` for ever, or names what is wrong with it. What it held is
-    /// gone when this returns, and so are the pages on which there is nothing else.
+    /// Frees the block at `address` permanently, or reports the misuse. The block's contents are
+    /// erased when this function returns. Pages without other blocks are returned to the OS.
     #[cold]
     #[inline(never)]
     pub fn free_for_good(&self, address: usize) {
@@ -19,7 +19,7 @@ impl<O: Os> Allocator<O> {
         self.tell_freed(address);
         let bytes = match self.find(address) {
             Found::Slot(slab, slot) if slab.has_slot_at(slot, address) && slab.bury(slot) => {
-                self.wipe_gone(slab, slot, address, call);
+                self.wipe_freed_slot(slab, slot, address, call);
                 slab.size()
             }
             Found::Large(block) if block.state() == BlockState::Live => {
@@ -38,29 +38,30 @@ impl<O: Os> Allocator<O> {
                 }
                 bytes
             }
-            // Its addresses are never mapped, and hold nothing.
+            // The address of a zero-size block is never mapped.
             Found::Nothing(place) => return self.free_nothing(place, address, call),
             _ => return self.misused(call, address),
         };
-        let [blocks, all] = self.gone();
+        let [blocks, total_bytes] = self.gone();
         blocks.fetch_add(1, Relaxed);
-        all.fetch_add(bytes, Relaxed);
+        total_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Wipes a slot that belongs to this call alone from here on, and is never used again.
-    fn wipe_gone(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
+    /// Wipes a slot that was freed permanently, and returns its pages to the OS. No other thread
+    /// uses the slot from now on.
+    fn wipe_freed_slot(&self, slab: &Slab, slot: usize, address: usize, call: Call) {
         self.verify_at_free(slab, slot, address, call);
-        // SAFETY: (1) the slot of a block that was live, which the program has given back; (2) the
+        // SAFETY: (1) the slot of a block that was live and that the program has freed; (2) the
         // processor was asked.
         unsafe { wipe(address, slab.size(), self.long_vectors) };
-        // Where slabs share pages, another slab's blocks may be there.
+        // Compaction may have put another slab's blocks on these pages.
         if self.options.compact {
             return;
         }
         let (start, len) = slab.pages_gone(slot, self.os.page_size());
         if len != 0 {
-            // SAFETY: (1) every slot with bytes there is gone for good. What cannot be given back
-            // is zero.
+            // SAFETY: (1) every slot with bytes there was freed permanently. A page that the OS
+            // does not take back is zero.
             let _ = unsafe { self.os.discard(slab.base() + start, len) };
         }
     }

@@ -1,9 +1,9 @@
-//! realloc: in place where it can, by moving pages where the block is large, else by copying.
+//! realloc: in place if possible, by moving pages if the block is large, else by copying.
 
 use super::caller::{Caller, Pointer};
 use super::free::free;
 use super::large::SIZE_MAX;
-use super::malloc::{malloc, no_memory, room};
+use super::malloc::{bytes_with_slack, malloc, no_memory};
 use crate::allocator::{Allocator, Found};
 use crate::keeper::limit::Grant;
 use crate::large::{BlockState, Resize};
@@ -15,8 +15,10 @@ use crate::thread::Heap;
 use crate::watch::guarded::Stands;
 use core::ptr::null_mut;
 
-/// realloc with C's meaning for null and for size zero. Null and `ENOMEM` if there is no memory,
-/// null and `EINVAL` if the pointer is no live block and the program goes on all the same.
+/// Changes the size of a block, with C's meaning for null and for size zero.
+///
+/// Returns null and sets `ENOMEM` if there is no memory. Returns null and sets `EINVAL` if the
+/// pointer is no live block and the program continues after the report.
 #[inline(always)]
 pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: usize) -> Pointer {
     if address == 0 {
@@ -37,24 +39,24 @@ pub fn realloc<C: Caller>(caller: C, address: usize, size: usize, site: usize) -
     }
 }
 
-/// What a resize came to.
+/// The result of a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resized {
-    /// The block is here now.
+    /// The block's address after the resize.
     At(usize),
-    /// No memory; the old block is untouched.
+    /// There is no memory, and the old block is unchanged.
     NoMemory,
-    /// The pointer was not a live block; it has been named.
+    /// The pointer was not a live block, and the misuse was reported.
     Misused,
 }
 
 impl<O: Os> Allocator<O> {
-    /// Changes the size of the live block at `address` to `size` bytes, more than none.
+    /// Changes the size of the live block at `address` to `size` bytes, which is not zero.
     ///
-    /// The block is found once, and the old one is freed without asking again.
+    /// The address is looked up once: a slot that is replaced is freed without a second look-up.
     pub fn resize(&self, heap: &Heap, address: usize, size: usize, site: usize) -> Resized {
         let found = self.find(address);
-        // Bytes that the program has, and bytes that it can have in the same place.
+        // The block's bytes now, and the most that it can have in the same place.
         let (usable, most) = match found {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
                 if CANARY {
@@ -77,36 +79,36 @@ impl<O: Os> Allocator<O> {
         if size > SIZE_MAX {
             return Resized::NoMemory;
         }
-        // In the hardened build a block that stays ends where its program says that it does.
-        let stays = HARDENED && size <= usable && is_worth_keeping(size, usable);
+        // In the hardened build a block that stays in place gets exactly `size` bytes.
+        let stays_in_place = HARDENED && size <= usable && is_worth_keeping(size, usable);
         if let Found::Large(block) = found
-            && (room(size) > MEDIUM_MAX || stays)
+            && (bytes_with_slack(size) > MEDIUM_MAX || stays_in_place)
         {
             let grant = Grant::new(self, heap);
             let damaged = |damage| self.missed_large(Call::Realloc, block, damage);
             let admit = |bytes| grant.admit(bytes);
-            let told = probes::THERE && block.take_told();
-            // Before another thread can have the address.
-            let taken = if told { self.samples.take_out(address) } else { None };
+            let was_reported = probes::THERE && block.take_told();
+            // The sample goes before another thread can get the address.
+            let sample = if was_reported { self.samples.take_out(address) } else { None };
             match self.large.resize(&self.os, block, size, &admit, &damaged) {
                 Resize::InPlace if block.bytes() == usable => {
-                    self.samples.put_back(&self.os, address, taken);
-                    block.tell_again(told);
+                    self.samples.put_back(&self.os, address, sample);
+                    block.tell_again(was_reported);
                     return Resized::At(address);
                 }
                 Resize::InPlace => {
-                    self.samples.count_freed(taken);
-                    self.tell_resized(heap, (address, address), told, site);
+                    self.samples.count_freed(sample);
+                    self.tell_resized(heap, (address, address), was_reported, site);
                     return Resized::At(address);
                 }
                 Resize::Moved(to) => {
-                    self.samples.count_freed(taken);
-                    self.tell_resized(heap, (address, to), told, site);
+                    self.samples.count_freed(sample);
+                    self.tell_resized(heap, (address, to), was_reported, site);
                     return Resized::At(to);
                 }
                 Resize::No => {
-                    self.samples.put_back(&self.os, address, taken);
-                    block.tell_again(told);
+                    self.samples.put_back(&self.os, address, sample);
+                    block.tell_again(was_reported);
                 }
             }
         }
@@ -120,7 +122,7 @@ impl<O: Os> Allocator<O> {
             return in_place();
         }
         let Some(to) = self.block(heap, size, 1, site) else {
-            // A smaller size always fits where the block is.
+            // A smaller block always fits in the old place.
             if HARDENED
                 && size <= most
                 && let Found::Large(block) = found
@@ -132,7 +134,7 @@ impl<O: Os> Allocator<O> {
         };
         let to = self.sample(heap, to, 16, site, Stands::Alone);
         if let Found::Guarded(slot) = found {
-            // The library copies whatever there is: that is no read of the program's.
+            // The copy below may read uninitialized bytes, and is no read by the program.
             self.guarded.unwatch(slot);
         }
         let from: *const u8 = core::ptr::with_exposed_provenance(address);
@@ -152,8 +154,8 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Whether a block of `usable` bytes is left in place for `size`: moving would save less than half,
-/// or less than a copy is worth.
+/// Returns true if a block of `usable` bytes stays in place for a request of `size` bytes. A move
+/// would then save less than half of the block, or less than a copy costs.
 pub(crate) fn is_worth_keeping(size: usize, usable: usize) -> bool {
     size >= usable / 2 || usable <= 128
 }

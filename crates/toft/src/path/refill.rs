@@ -1,4 +1,4 @@
-//! Where slots come from when a bin is empty, in order of cost.
+//! The sources of slots for an empty bin, in order of cost.
 
 use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
@@ -11,7 +11,8 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 
 impl<O: Os> Allocator<O> {
-    /// The bin has no claimed slot left. With a seat, everything else is tried in order of cost.
+    /// Allocates a slot of a class after the bin has no claimed slot left. Tries every source in
+    /// order of cost. Borrows a heap if this heap's seat is not available.
     #[cold]
     #[inline(never)]
     pub fn allocate_slow(&self, heap: &Heap, class: usize, site: usize) -> Option<usize> {
@@ -20,56 +21,61 @@ impl<O: Os> Allocator<O> {
         if let Some(seat) = heap.sit() {
             return self.refill_and_arm(heap, &seat, index, site);
         }
-        // A thread that has no heap, or a signal handler that interrupted a change of this one.
+        // The thread has no heap, or this is a signal handler that interrupted a change of the
+        // heap.
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
             self.refill_and_arm(heap, &seat, index, site)
         })?
     }
 
+    /// Refills a bin, arms the reserved slots that the claim passed, and reports a new claim to the
+    /// probes. Returns the first slot.
     #[inline]
     fn refill_and_arm(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
-        let begins = heap.bins().current(index).claimed() == 0;
+        let claim_begins = heap.bins().current(index).claimed() == 0;
         let address = self.refill(heap, seat, index, site)?;
         self.arm_reserved(heap.bins().current(index));
-        if begins && probes::wants_allocations() {
+        if claim_begins && probes::wants_allocations() {
             self.tell_claim(heap, seat, index, address, site);
         }
         Some(address)
     }
 
+    /// Returns a slot from the cheapest source that has one for the bin.
     fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
         let bins = heap.bins();
-        // A heap that was borrowed may have slots claimed already.
+        // A borrowed heap may have claimed slots already.
         if let Some(address) = bins.pop(index) {
             return Some(address);
         }
-        let row = bins.current(index).row_behind();
+        let slabs_filled = bins.current(index).row_behind();
         self.tend(heap, seat);
         // 1. free slots of this bin's slabs
         let wake = |slab: &Slab| self.wake(slab);
         if bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 2. what other threads have freed
+        // 2. slots that other threads have freed
         if self.collect(heap, seat) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 3. what threads that have ended left behind
+        // 3. slots and slabs of orphans
         let taken = self.heaps.search_orphans(|orphan| {
-            let seat_there = self.seat_left(orphan);
-            self.collect(orphan, &seat_there);
+            let orphan_seat = self.seat_left(orphan);
+            self.collect(orphan, &orphan_seat);
             heap.take_over(seat, orphan, index)
         });
         if taken && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 4. a slab that has become empty, of whatever thread
+        // 4. an empty slab with its pages, from the pool
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
         if self.adopt(heap, index, self.pool.take(partition, class)) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 5. from here on the program grows: slabs that were set aside come first, if there are any
+        // 5. an empty slab without pages: from here on memory grows, which the limit must allow;
+        // if it does not, a slab that the limit has suspended may serve the request
         let bytes = slot_bytes(class);
         let mut promise = self.promise(bytes).ok();
         if promise.is_none() {
@@ -87,14 +93,14 @@ impl<O: Os> Allocator<O> {
         if self.adopt(heap, index, clean) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 6. address space that was never used
+        // 6. a new slab, in address space that was never used
         let slab = match self.new_slab(heap, index, site) {
             Some(slab) => slab,
-            // 7. what can be had back where there is no more
+            // 7. idle memory, returned to the OS before a second attempt
             None => {
                 self.relieve(heap, Some(seat));
                 if QUARANTINE {
-                    // What was in quarantine may be what is needed.
+                    // `relieve` may have freed slots of this bin from a quarantine.
                     self.collect(heap, seat);
                     self.list_bin(heap, seat, index);
                     if bins.advance(index, wake) {
@@ -104,12 +110,13 @@ impl<O: Os> Allocator<O> {
                 self.new_slab(heap, index, site)?
             }
         };
-        self.get_ready(slab, row);
+        self.get_ready(slab, slabs_filled);
         bins.list(index, slab);
         bins.advance(index, wake);
         bins.pop(index)
     }
 
+    /// Opens a slab for a bin in address space that was never used.
     fn new_slab(&self, heap: &Heap, index: usize, site: usize) -> Option<&Slab> {
         let (partition, class) = (index / ROW_WORDS, index % ROW_WORDS / BIN_WORDS);
         let mapped = |address, len| self.slabs_were_mapped(address, len);
@@ -132,26 +139,26 @@ impl<O: Os> Allocator<O> {
         Some(slab)
     }
 
-    /// Collects what other threads have freed into a heap that the caller holds.
+    /// Collects the slots that other threads have freed in a heap that the caller holds.
     pub(crate) fn collect(&self, heap: &Heap, seat: &Seat) -> bool {
-        let twice = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
-        // A thread that other threads free for is about to need what they have freed: it keeps such
-        // slabs, and what is not needed stays idle.
+        let report_double_free = |slab: &Slab, slot| self.freed_twice(slab, slot, Call::RemoteFree);
+        // The heap keeps a slab that other threads have emptied, because its thread will probably
+        // need it soon. Under memory pressure the slab is given up.
         let pressure = self.pressure().is_on();
-        heap.collect(seat, twice, |slab| {
+        heap.collect(seat, report_double_free, |slab| {
             if pressure {
                 self.part_with(heap, seat, slab);
             }
         })
     }
 
-    /// A slab on a list of a heap that the caller holds has become empty.
+    /// Puts an emptied slab, which is on a list of the caller's heap, into the pool if possible.
     pub(crate) fn part_with(&self, heap: &Heap, seat: &Seat, slab: &Slab) {
         let pressure = self.pressure().is_on();
         self.verify_reserved(slab, Call::Free);
         if heap.part_with(seat, slab) {
             if slab.is_aside() {
-                // It counts for less than it would in the pool.
+                // With its pages in the pool the slab would count for more bytes than it does now.
                 self.pool.put_clean(&self.os, slab);
             } else {
                 self.pool.put(slab);
@@ -165,16 +172,16 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Lists an empty slab out of the pool, if there is one for this bin.
+    /// Puts an empty slab from the pool on the bin's list. Returns false if `slab` is `None`.
     fn adopt(&self, heap: &Heap, index: usize, slab: Option<&'static Slab>) -> bool {
         let Some(slab) = slab else { return false };
         slab.adopt(heap.address());
-        // The row that another bin had filled tells nothing about this one.
+        // The count is of slabs that another bin has filled in a row.
         slab.row.store(0, Relaxed);
         self.note_growth();
-        // Racing threads that free a slot twice may leave its bit behind.
+        // Two threads that race to free the same slot may leave its remote bit set.
         slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
-        // While the slab was unowned, no thread has checked it.
+        // No thread has verified the slab while it was unowned.
         self.verify_reserved(slab, Call::Malloc);
         heap.bins().list(index, slab);
         true

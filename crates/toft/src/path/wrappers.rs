@@ -1,5 +1,7 @@
-//! Who called the wrapper of malloc that called; and which functions are such wrappers, where that
-//! is to be found out (`TOFT_WRAPPERS=auto`).
+//! Finds the call site above a wrapper of malloc, such as `xmalloc`.
+//!
+//! With `TOFT_WRAPPERS=auto` this file also finds out which functions are such wrappers.
+//! `site/watch.rs` explains how.
 
 use crate::allocator::Allocator;
 use crate::os::Os;
@@ -9,36 +11,39 @@ use crate::site::{BY_FRAME, CODE_MOST, Code, Note, Place, REACH, STEP_FIRST, Way
 use crate::slab::CLASSES;
 use crate::thread::Heap;
 
-/// Wrappers of wrappers that are looked through: a `Vec` that grows in a debug build has seven.
-const LEVELS: usize = 12;
+/// The most nested wrappers that are looked through. A `Vec` that grows in a debug build has seven.
+const LEVELS_MAX: usize = 12;
 
-/// The class that large blocks count for here.
+/// The size class that this file uses for every large block.
 pub(crate) const LARGE: usize = CLASSES - 1;
 
-/// Where a return address was met that is not remembered.
+/// The place on the stack of a return address that the heap does not remember.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Met {
+pub(crate) struct StackPosition {
     place: Place,
-    /// No return address is looked for further up.
+    /// The highest address at which return addresses are looked for.
     limit: usize,
 }
 
 impl<O: Os> Allocator<O> {
-    /// The first return address, from the one at `place` upwards, that is not in a wrapper; or the
-    /// last that can be reached. What is learnt is remembered in `heap`, which the caller holds.
+    /// Returns the first return address, from the one at `place` upwards, that is not in a wrapper.
+    /// If there is none, returns the last return address that can be reached. `heap`, which the
+    /// caller holds, remembers the results for later calls.
     pub(crate) fn site_behind(&self, heap: &Heap, mut place: Place) -> usize {
         let limit = place.stack.saturating_add(REACH);
-        let mut below = None;
-        for _ in 0..LEVELS {
-            // SAFETY: (1) the call's own place, or what was made of it below.
+        let mut previous_site = None;
+        for _ in 0..LEVELS_MAX {
+            // SAFETY: (1) the place of the call, or a place that `above` has returned.
             let site = unsafe { place.site() };
             let code = match heap.known_code(site) {
                 0 => {
-                    if let Some(wrapper) = below.filter(|_| self.is_nothing(site)) {
-                        self.unlearn(heap, wrapper);
+                    if let Some(wrapper) =
+                        previous_site.filter(|_| self.is_not_return_address(site))
+                    {
+                        self.forget_wrapper(heap, wrapper);
                         return wrapper;
                     }
-                    self.learn(heap, site, Some(Met { place, limit }))
+                    self.learn(heap, site, Some(StackPosition { place, limit }))
                 }
                 code => code,
             };
@@ -47,7 +52,7 @@ impl<O: Os> Allocator<O> {
             }
             // SAFETY: (1) the code of the site there; its caller is still in its call.
             match unsafe { place.above(code, limit) } {
-                Some(above) => (place, below) = (above, Some(site)),
+                Some(above) => (place, previous_site) = (above, Some(site)),
                 None => return site,
             }
         }
@@ -55,17 +60,18 @@ impl<O: Os> Allocator<O> {
         unsafe { place.site() }
     }
 
-    /// Whether a word that should be a return address is none: it is new, and no call instruction
-    /// stands before it. Then what led to it was learnt of code that is no more.
+    /// Returns true if a word that should be a return address is none: it is unknown, and no call
+    /// instruction precedes it. The wrapper that led to it was then recorded for a library that has
+    /// been unloaded since.
     #[cold]
-    fn is_nothing(&self, word: usize) -> bool {
+    fn is_not_return_address(&self, word: usize) -> bool {
         self.sites.find(word).is_none()
             && self.permit(Calls::REPORT).is_some_and(|_permit| !is_return(word))
     }
 
-    /// What was learnt of a site in a wrapper does not hold. From now on it is a site as any other.
+    /// Turns a site that was recorded as one of a wrapper back into an ordinary site.
     #[cold]
-    fn unlearn(&self, heap: &Heap, site: usize) {
+    fn forget_wrapper(&self, heap: &Heap, site: usize) {
         heap.forget(site);
         let Some(known) = self.sites.find(site).filter(|known| known.0 >= STEP_FIRST) else {
             return;
@@ -78,27 +84,30 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// The number or code of a site, which is remembered in `heap`, where it can be.
+    /// Returns the number or code of a site. `heap` remembers it, except while the next call of the
+    /// site must come here again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn learn(&self, heap: &Heap, site: usize, met: Option<Met>) -> usize {
+    pub(crate) fn learn(&self, heap: &Heap, site: usize, position: Option<StackPosition>) -> usize {
         let wrapper = || {
             let names = self.options.wrappers.as_ref().filter(|names| names.name_any())?;
             if !self.wrappers.are_there() {
                 return None;
             }
             let _permit = self.permit(Calls::REPORT)?;
-            // SAFETY: (1) the place where it was met: its caller is still in its call.
-            let by_frame = || met.is_some_and(|met| unsafe { met.place.has_frame(met.limit) });
+            // SAFETY: (1) the place of the return address; the function there has not returned.
+            let by_frame = || {
+                position.is_some_and(|position| unsafe { position.place.has_frame(position.limit) })
+            };
             self.wrappers.code_of(&self.os, names, site, by_frame)
         };
         let number = self.sites.number(&self.os, site, || wrapper().or_else(|| self.hinted(site)));
         if self.watch.is_on() && number < STEP_FIRST {
-            match self.look(site, met) {
-                Look::Nothing => {}
-                // The next call is to come here, too.
-                Look::Again => return number,
-                Look::Wrapper(code) => {
+            match self.check_suspect(site, position) {
+                SuspectCheck::Ordinary => {}
+                // The next call must be checked, too.
+                SuspectCheck::Undecided => return number,
+                SuspectCheck::Wrapper(code) => {
                     heap.remember(site, code);
                     return code;
                 }
@@ -108,68 +117,72 @@ impl<O: Os> Allocator<O> {
         number
     }
 
-    /// A call of a site that may be one of a wrapper: who stands above it.
-    fn look(&self, site: usize, met: Option<Met>) -> Look {
-        let Some(known) = self.sites.find(site) else { return Look::Nothing };
+    /// Checks a call of a site that may be in a wrapper, and counts the callers above it. The site
+    /// becomes one of a wrapper when enough different callers were seen.
+    fn check_suspect(&self, site: usize, position: Option<StackPosition>) -> SuspectCheck {
+        let Some(known) = self.sites.find(site) else { return SuspectCheck::Ordinary };
         let Some(note) = self.watch.note(known.1).filter(|note| note.is_suspect()) else {
-            return Look::Nothing;
+            return SuspectCheck::Ordinary;
         };
-        let Some(met) = met else { return Look::Again };
+        let Some(position) = position else { return SuspectCheck::Undecided };
         let code = match note.way() {
             Way::Code(code) => code,
-            Way::Guess if self.has_frame(met) => BY_FRAME,
+            Way::Guess if self.has_frame(position) => BY_FRAME,
             _ => {
                 note.suspect(Way::Never);
-                return Look::Nothing;
+                return SuspectCheck::Ordinary;
             }
         };
-        // SAFETY: (1) the code of the site there; its caller is still in its call.
-        let Some(above) = (unsafe { met.place.above(code, met.limit) }) else { return Look::Again };
-        let callers = self.those_above(Met { place: above, ..met });
+        // SAFETY: (1) the code of the site at this place; the function there has not returned.
+        let Some(above) = (unsafe { position.place.above(code, position.limit) }) else {
+            return SuspectCheck::Undecided;
+        };
+        let callers = self.hash_callers(StackPosition { place: above, ..position });
         if !note.called_by(callers) {
-            return Look::Again;
+            return SuspectCheck::Undecided;
         }
         if self.sites.turn_into_code(known, site, code) {
             self.watch.found();
         }
-        // Or another thread has done that, with the same code.
-        Look::Wrapper(code)
+        // If false, another thread has done that with the same code.
+        SuspectCheck::Wrapper(code)
     }
 
-    /// The callers above a call, in one word: the return addresses from where one was met upwards
-    /// to the first in a long function, or to the last that can be reached.
-    fn those_above(&self, mut met: Met) -> usize {
-        let mut all = 0usize;
-        for _ in 0..LEVELS {
-            // SAFETY: (1) a place that `above` has made.
-            let caller = unsafe { met.place.site() };
-            all = (all ^ caller).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    /// Returns a hash of the return addresses from `position` upwards. The last one hashed is the
+    /// first in a long function, or the last that can be reached.
+    fn hash_callers(&self, mut position: StackPosition) -> usize {
+        let mut hash = 0usize;
+        for _ in 0..LEVELS_MAX {
+            // SAFETY: (1) a place that `above` has returned.
+            let caller = unsafe { position.place.site() };
+            hash = (hash ^ caller).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let code = match self.sites.find(caller) {
-                // One that is looked through already.
+                // The caller is known to be in a wrapper.
                 Some((code, _)) if code >= STEP_FIRST => code,
                 _ => match self.watch.way_from(caller, || self.way_above(caller, false)) {
                     Way::Code(code) => code,
-                    Way::Guess if self.has_frame(met) => BY_FRAME,
+                    Way::Guess if self.has_frame(position) => BY_FRAME,
                     _ => break,
                 },
             };
-            // SAFETY: (1) the code of the site there; its caller is still in its call.
-            match unsafe { met.place.above(code, met.limit) } {
-                Some(above) => met.place = above,
+            // SAFETY: (1) the code of the site at this place; the function there has not returned.
+            match unsafe { position.place.above(code, position.limit) } {
+                Some(above) => position.place = above,
                 None => break,
             }
         }
-        all
+        hash
     }
 
-    /// Whether the frame pointer leads on from where a return address was met.
-    fn has_frame(&self, met: Met) -> bool {
-        // SAFETY: (1) where it was met, in a call that has not returned.
-        self.permit(Calls::REPORT).is_some_and(|_permit| unsafe { met.place.has_frame(met.limit) })
+    /// Returns true if the frame pointer at `position` leads to another return address.
+    fn has_frame(&self, position: StackPosition) -> bool {
+        // SAFETY: (1) the place of a return address in a call that has not returned.
+        self.permit(Calls::REPORT)
+            .is_some_and(|_permit| unsafe { position.place.has_frame(position.limit) })
     }
 
-    /// A site's bin is empty, or the site requests a large block. If the site has many sizes, its
-    /// calls are watched from now on.
+    /// Notes the size class of a site whose bin is empty or that requests a large block. If the
+    /// site requests several classes, its calls are checked from now on.
     #[inline]
     pub(crate) fn watch_sizes(&self, heap: &Heap, class: usize, site: usize) {
         if self.watch.is_on() {
@@ -177,25 +190,26 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// Does the work of `watch_sizes` if wrappers are searched for.
     #[cold]
     #[inline(never)]
     fn note_size(&self, heap: &Heap, class: usize, site: usize) {
         let Some((number, entry)) = self.sites.find(site) else { return };
         if number >= STEP_FIRST {
-            // Another thread has found it out, and this one remembers what it was.
+            // Another thread has found the wrapper, and this heap remembers the old number.
             return heap.forget(site);
         }
         let Some(note) = self.watch.note_for(&self.os, entry) else { return };
         if note.came(class) {
-            self.suspect(note, site);
+            self.begin_checking(note, site);
         }
         if note.is_suspect() {
             heap.forget(site);
         }
     }
 
-    /// Finds out how the callers of a site are come by, once.
-    fn suspect(&self, note: &Note, site: usize) {
+    /// Starts the checks of a site's calls, and looks up once how its callers are found.
+    fn begin_checking(&self, note: &Note, site: usize) {
         let way = match note.way() {
             Way::Unknown => self.way_above(site, true),
             way => way,
@@ -203,32 +217,33 @@ impl<O: Os> Allocator<O> {
         note.suspect(way);
     }
 
-    /// How to find the caller above a call of a function, if the function may be a wrapper; with
-    /// `blind`, also if its length is unknown. `Never` where there may be a filter of system calls:
-    /// nothing is looked up then.
-    fn way_above(&self, site: usize, blind: bool) -> Way {
+    /// Returns how to find the caller of the function that contains `site`, or `Never` if that
+    /// function cannot be a wrapper. A function of unknown length may be one if
+    /// `allow_unknown_length` is set. Returns `Never` without a look-up if the process may have a
+    /// filter of system calls.
+    fn way_above(&self, site: usize, allow_unknown_length: bool) -> Way {
         let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };
         let code = self.watch.code_at(site, || {
             let module = module_of(site)?;
             Some(Code { text: module.text, table: table_of(&module).unwrap_or(0) })
         });
-        // A token that the program chose is the code of no file; nor is code made at run time.
+        // No file contains the site if it is a token of the program or in code made at run time.
         let Some(Code { table, .. }) = code else { return Way::Never };
         match describe(table, site) {
             Some(function) if function.bytes > CODE_MOST => Way::Never,
             Some(function) => code_of_frame(function.frame).map_or(Way::Guess, Way::Code),
-            None if blind => Way::Guess,
+            None if allow_unknown_length => Way::Guess,
             None => Way::Never,
         }
     }
 }
 
-/// The result of one check.
-enum Look {
-    /// The site is as any other, as far as is known.
-    Nothing,
-    /// It is not known yet.
-    Again,
-    /// It is one of a wrapper, with this code.
+/// The result of the check of one call.
+enum SuspectCheck {
+    /// The site is not suspected to be in a wrapper.
+    Ordinary,
+    /// The site may be in a wrapper, and its next call must be checked.
+    Undecided,
+    /// The site is in a wrapper, and this code leads to the caller.
     Wrapper(usize),
 }

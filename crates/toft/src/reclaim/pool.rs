@@ -139,7 +139,7 @@ impl Pool {
         }
         self.state().kept.fetch_add(slab.slot_bytes(), Relaxed);
         self.push(&self.stacks_of(slab).kept, slab);
-        // kept slab: pairs with `find_kept`, which clears the bit and then reads the stacks. Both
+        // kept slab: pairs with `take_kept`, which clears the bit and then reads the stacks. Both
         // sides write first and then look, all SeqCst, so at least one sees the other.
         let (word, bit) = self.row(slab.partition());
         if word.load(SeqCst) & bit == 0 {

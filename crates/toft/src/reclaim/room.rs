@@ -1,4 +1,7 @@
-//! How much is kept: what has to go where the process would grow beyond its peak, and where to.
+//! The limit of memory in kept slabs.
+//!
+//! When the process grows beyond its peak, the pages of kept slabs move to the new slab or are
+//! returned to the OS.
 
 use super::Pool;
 use super::pool::has_any;
@@ -8,19 +11,21 @@ use crate::slab::{CLASSES, Class, Slab};
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::StoreChanged;
 
-/// Slabs in use and kept ones may together be larger than the most that were ever in use by so many
-/// bytes,
-const ROOM_LEAST: usize = 256 << 10;
-/// and by this share of it, as a divisor.
-const ROOM_SLACK: usize = 8;
-/// Touched bytes of a slab from which on its pages are moved rather than given back: moving costs
-/// the same for any number of pages, as much as four page faults.
-const MOVED_LEAST: usize = 32 << 10;
-/// Slabs that may get pages of another: each may cost two mappings, and a process may have 65 530.
+/// The bytes by which slabs in use and kept slabs together may always exceed the peak of slabs in
+/// use.
+const EXCESS_MIN: usize = 256 << 10;
+/// The divisor of that peak that gives the bytes by which they may exceed it in addition.
+const EXCESS_DIVISOR: usize = 8;
+/// The least touched bytes of a slab whose pages are moved rather than returned to the OS. A move
+/// costs as much as four page faults, for any number of pages.
+const MOVED_BYTES_MIN: usize = 32 << 10;
+/// The most slabs that receive pages of another slab. Each may need two mappings, and a process may
+/// have 65 530.
 const RECEIVERS_MAX: usize = 8192;
 
 impl Pool {
-    /// The pages of this slab, of which there are none, are about to be used.
+    /// Counts a slab without pages, which its new owner is about to use. Moves or drops the pages
+    /// of kept slabs if the process would otherwise grow too much beyond its peak.
     pub fn grow(&self, os: &impl Os, slab: &Slab) {
         let state = self.state();
         state.total.fetch_add(slab.slot_bytes(), Relaxed);
@@ -31,39 +36,40 @@ impl Pool {
         }
         let lean = state.lean.load(Relaxed) != 0;
         let peak = state.peak.load(Relaxed);
-        let room = if lean { used } else { peak + peak / ROOM_SLACK } + ROOM_LEAST;
+        let room = if lean { used } else { peak + peak / EXCESS_DIVISOR } + EXCESS_MIN;
         if let Some(excess) = (used + kept).checked_sub(room) {
-            let moved = self.hand_over(os, slab);
+            let moved = self.move_kept_pages(os, slab);
             self.drop_some(os, excess.saturating_sub(moved), false);
         }
     }
 
-    /// Keeps as little as can be from now on, or as much as usual.
+    /// Keeps as few slabs as possible from now on if `lean` is set, else as many as usual.
     pub fn set_lean(&self, lean: bool) {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
-    /// Moves the pages of a kept slab under one that has none, if there is one of the same tier;
-    /// returns the bytes that are not kept any more. That costs less than to give pages back and to
-    /// fault others in, which the system must clear.
-    fn hand_over(&self, os: &impl Os, to: &Slab) -> usize {
+    /// Moves the pages of a kept slab of the same tier to the slab `to`, which has none. Returns
+    /// the number of bytes that are no longer kept. A move costs less than to return pages and
+    /// fault in others, which the kernel must clear.
+    fn move_kept_pages(&self, os: &impl Os, to: &Slab) -> usize {
         let state = self.state();
-        // Walls stay where they are; and what one call site has left there, another must not find.
+        // In the hardened build guard pages do not move, and no call site may get the data of
+        // another.
         if HARDENED || to.is_dormant() || state.receivers.load(Relaxed) >= RECEIVERS_MAX {
             return 0;
         }
         let small = to.class().is_small();
-        let Some(from) = self.find_kept(|class| Class::new(class).is_small() == small) else {
+        let Some(from) = self.take_kept(|class| Class::new(class).is_small() == small) else {
             return 0;
         };
         let touched = from.touched_bytes();
-        // What follows the new slab's slots would be of no use to it.
+        // The new slab cannot use pages after its last slot.
         let useful = touched.min(to.slot_bytes());
-        if useful < MOVED_LEAST {
+        if useful < MOVED_BYTES_MIN {
             return self.clean_out(os, from, false);
         }
-        // SAFETY: (1) a slab is a part of one mapping: of its plot's, or of a separate one if pages
-        // were moved there before; (2) both are empty and held here, `to` is clean.
+        // SAFETY: (1) a slab is part of one mapping: that of its plot, or a separate one if pages
+        // were moved there before; (2) this thread holds both, both are empty, and `to` is clean.
         match unsafe { os.transfer(from.base(), to.base(), to.tier().slab_bytes()) } {
             Ok(()) => {
                 from.lie_dormant();
@@ -71,14 +77,15 @@ impl Pool {
                 if !to.has_received() {
                     state.receivers.fetch_add(1, Relaxed);
                 }
-                // A larger slab's pages were moved: those that no slot is on would not be counted.
+                // `from` may have touched more pages than the slots of `to` cover. No counter would
+                // include the others, so they are returned to the OS.
                 let pages = |bytes: usize| bytes.next_multiple_of(os.page_size().max(1));
                 if let Some(rest) = pages(touched).checked_sub(pages(to.slot_bytes()))
                     && rest != 0
                 {
-                    let behind = to.base() + pages(to.slot_bytes());
-                    // SAFETY: (1) no other thread has the slab, and no slot of it is there.
-                    let _ = unsafe { os.discard(behind, rest) };
+                    let unused = to.base() + pages(to.slot_bytes());
+                    // SAFETY: (1) no other thread has the slab, and these pages have no slot.
+                    let _ = unsafe { os.discard(unused, rest) };
                 }
                 to.receive(useful);
                 self.shelve(from)
@@ -94,37 +101,39 @@ impl Pool {
         }
     }
 
-    /// A slab has come: what is kept is held to `most` bytes.
+    /// Drops the pages of kept slabs until at most `most` bytes are kept.
     pub fn hold_to(&self, os: &impl Os, most: usize) {
         if let Some(excess) = self.state().kept.load(Relaxed).checked_sub(most) {
             self.drop_some(os, excess, false);
         }
     }
 
-    /// Gives the pages of kept slabs back until `bytes` went or there are no more; with `unmap`
-    /// their address space as well. Returns the number of bytes that went.
+    /// Returns the pages of kept slabs to the OS until at least `bytes` bytes are returned or no
+    /// kept slab is left. With `unmap` their address space is unmapped as well. Returns the number
+    /// of bytes.
     pub fn drop_some(&self, os: &impl Os, bytes: usize, unmap: bool) -> usize {
         let mut dropped = 0;
         while dropped < bytes
-            && let Some(slab) = self.find_kept(|_| true)
+            && let Some(slab) = self.take_kept(|_| true)
         {
             dropped += self.clean_out(os, slab, unmap);
         }
         dropped
     }
 
-    /// Takes a kept slab of a class for which `choose` says yes. Begins where the last search
-    /// ended.
-    fn find_kept(&self, choose: impl Fn(usize) -> bool) -> Option<&'static Slab> {
+    /// Takes a kept slab of a class for which `choose` returns true. Begins at the partition where
+    /// the last search ended.
+    fn take_kept(&self, choose: impl Fn(usize) -> bool) -> Option<&'static Slab> {
         let start = self.state().cursor.load(Relaxed);
         for step in 0..self.partitions {
-            // A power of two.
+            // The number of partitions is a power of two.
             let partition = (start + step) & (self.partitions - 1);
             let (word, bit) = self.row(partition);
             if word.load(Relaxed) & bit == 0 {
                 continue;
             }
-            // Cleared first: what is put there meanwhile sets it again. pairs: kept slab.
+            // The bit is cleared first: a thread that puts a slab there meanwhile sets it again.
+            // pairs: kept slab.
             word.fetch_and(!bit, SeqCst);
             let mut found = None;
             for class in 0..CLASSES {

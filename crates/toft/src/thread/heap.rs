@@ -369,7 +369,7 @@ impl Heap {
     /// Puts right what malloc may have left half done then. Who has just adopted it.
     pub(crate) fn look_again(&self, partitions: usize) {
         if self.doubtful.load(Relaxed) == CUT_OFF {
-            self.bins().look_again(partitions);
+            self.bins().repair_cut_off(partitions);
             self.doubtful.store(LOOKED_AT, Relaxed);
         }
     }

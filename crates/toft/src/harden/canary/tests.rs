@@ -20,7 +20,7 @@ fn damage(slot: &mut Slot, canary: Canary, size: usize) -> Option<usize> {
 }
 
 #[test]
-fn any_byte_of_a_short_slack_is_seen_and_named() {
+fn a_change_of_any_byte_of_a_short_slack_is_found() {
     for size in 80..SLOT {
         let (mut slot, canary) = slot(size, 0x1122_3344_5566_7788);
         assert!(slot.0[..size].iter().all(|&byte| byte == 0xAA), "{size}");
@@ -34,14 +34,14 @@ fn any_byte_of_a_short_slack_is_seen_and_named() {
 }
 
 #[test]
-fn both_ends_of_a_long_slack_are_seen() {
+fn a_change_at_either_end_of_a_long_slack_is_found() {
     let (mut slot, canary) = slot(10, 0x1122_3344_5566_7788);
     for place in (10..18).chain(SLOT - 8..SLOT) {
         slot.0[place] ^= 1;
         assert_eq!(damage(&mut slot, canary, 10), Some(place - 10));
         slot.0[place] ^= 1;
     }
-    // What lies between absorbs.
+    // A change between both ends is not found.
     slot.0[40] = 1;
     assert_eq!(damage(&mut slot, canary, 10), None);
 }
@@ -60,10 +60,10 @@ fn the_first_byte_is_zero_and_the_last_is_not() {
     }
 }
 
-/// Promise 7: 8 bits where there is one byte, 56 where there is room.
+/// Promise 7: a slack of one byte has 8 random bits, and one of 8 bytes or more has 56 at least.
 #[test]
-fn as_many_bits_are_random_as_there_is_room_for() {
-    let random = |slack: usize| {
+fn the_number_of_random_bits_grows_with_the_slack() {
+    let random_bits = |slack: usize| {
         let slots = [0x0123_4567_89AB_CDEF_u64, !0x0123_4567_89AB_CDEF].map(|word| {
             let (slot, _) = slot(SLOT - slack, word);
             slot.0
@@ -72,18 +72,18 @@ fn as_many_bits_are_random_as_there_is_room_for() {
         differ.sum::<u32>() as usize
     };
     for slack in 1..8 {
-        assert_eq!(random(slack), 8 * (slack - 1).max(1), "slack {slack}");
+        assert_eq!(random_bits(slack), 8 * (slack - 1).max(1), "slack {slack}");
     }
-    assert_eq!(random(8), 56);
+    assert_eq!(random_bits(8), 56);
     for slack in 9..SLOT {
-        assert!(random(slack) >= 56, "slack {slack}");
+        assert!(random_bits(slack) >= 56, "slack {slack}");
     }
 }
 
-/// What is quick says the same as what is exact, of every slack and every byte; of a long slack and
-/// a word that no canary is, it says no.
+/// The branchless check and the exact check agree for every slack and every changed byte. The
+/// branchless check rejects a long slack with a word whose last byte is zero.
 #[test]
-fn the_branchless_forms_agree_with_the_others() {
+fn branchless_and_exact_checks_agree() {
     for size in 0..SLOT {
         for word in [0, 0x1122_3344_5566_7788, u64::MAX] {
             let mut quick = Slot([0; SLOT]);
@@ -100,18 +100,18 @@ fn the_branchless_forms_agree_with_the_others() {
                 // SAFETY: (1) as above.
                 let whole = |word| unsafe { Canary::is_surely_whole(word, end, SLOT - size) };
                 assert_eq!(whole(canary.word), wrong.is_none(), "byte {place} of {size}");
-                let may = size < SLOT - 16 && word >> LAST == 0;
-                assert_eq!(whole(word), wrong.is_none() && !may, "byte {place} of {size}");
+                let rejected = size < SLOT - 16 && word >> LAST == 0;
+                assert_eq!(whole(word), wrong.is_none() && !rejected, "byte {place} of {size}");
                 quick.0[place] ^= 0x10;
             }
         }
     }
 }
 
-/// What is read byte by byte says the same, of every slack and every byte, but where there is no
-/// last byte.
+/// The check that reads byte by byte agrees with the exact check for every slack and every changed
+/// byte. It finds no damage if the last byte is zero, because the slot may not be armed.
 #[test]
-fn reading_from_outside_says_the_same() {
+fn the_byte_by_byte_check_agrees() {
     for size in 0..SLOT {
         for word in [0, 0x1122_3344_5566_7788, u64::MAX] {
             let (mut slot, canary) = slot(size, word);
@@ -125,13 +125,13 @@ fn reading_from_outside_says_the_same() {
             }
             slot.0[SLOT - 1] = 0;
             let read = |place| slot.0.get(size + place).copied();
-            assert_eq!(canary.damage_read(SLOT - size, read), None, "{size} is not armed");
+            assert_eq!(canary.damage_read(SLOT - size, read), None, "size {size} is not armed");
         }
     }
 }
 
 #[test]
-fn disarming_leaves_zeros_behind_and_nothing_else_changed() {
+fn disarming_zeros_the_slack_and_changes_no_other_byte() {
     for size in 0..SLOT {
         let (mut slot, canary) = slot(size, u64::MAX);
         // SAFETY: (1) our own memory.
@@ -142,10 +142,10 @@ fn disarming_leaves_zeros_behind_and_nothing_else_changed() {
 }
 
 #[test]
-fn a_written_last_byte_is_seen_from_behind() {
+fn the_thread_that_frees_the_next_slot_finds_a_changed_last_byte() {
     let (mut slot, canary) = slot(SLOT - 1, 0x1122_3344_5566_7788);
     let start = slot.0.as_mut_ptr();
-    // Zero: it may be free.
+    // A zero byte fits, because the slot may be free.
     for (byte, fits) in [(0x12, false), (0, true), (0x11, true), (0x91, false)] {
         // SAFETY: (1) our own memory.
         unsafe {

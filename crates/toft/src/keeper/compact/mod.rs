@@ -2,16 +2,15 @@
 //!
 //! ```text
 //! choose    slabs that are at most half full, in order of (partition, class), up to 64 at a time
-//! hold      all their free slots: none becomes fuller           (slab/pinning.rs, slab/page_sharing.rs)
-//! leave     units in which a slab has nothing any more get separate pages
-//! join      units of which no slot is used by both become views of one store       (os/share.rs)
+//! hold      all their free slots, so that no slab becomes fuller (slab/pinning, page_sharing.rs)
+//! leave     units in which a slab has no block left get separate pages
+//! join      two units that use no common slot become views of one store            (os/share.rs)
 //! empty     unused pages of stores are returned to the OS
-//! let go    and tell the owners what they have overlooked
+//! let go    of the slots, and notify the owners of frees that they have missed
 //! ```
 //!
-//! Addresses stay what they were: a slab is in its partition and class for ever (law 1), and each
-//! slot's memory is at one slab's disposal at a time (G3). Before a fork everything is made private
-//! again.
+//! No block changes its address: a slab keeps its partition and class for ever (law 1). The memory
+//! of a slot belongs to one slab at a time (G3). All pages are made private again before a fork.
 
 mod batch;
 mod units;
@@ -28,60 +27,69 @@ use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Seat};
 use batch::Batch;
 
-/// Most slots of a slab that may be in use, as a divisor of all.
+/// A slab is sparse if at most one in this number of its slots is in use.
 const SPARSE: u32 = 2;
 
-/// The result of a pass.
+/// The result of a compaction pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Bytes of pages returned to the OS, by calculation.
+    /// Bytes of pages returned to the OS: computed, not measured.
     pub bytes: usize,
-    /// Whether there may be more for a later pass.
+    /// True if the pass skipped slabs in use, so that a later pass may return more.
     pub more: bool,
 }
 
-/// When the reclaimer's thread compacts: at every fourth sweep, and more rarely while that is of no
-/// use. It also compacts before it rests, if the last pass left out slabs in use: they may be idle
-/// now.
+/// The schedule of the reclaimer's compaction passes.
+///
+/// A pass is due every `INTERVAL_MIN` sweeps. Each pass that returns no pages doubles the interval,
+/// up to `INTERVAL_MAX`. A pass is also due before the reclaimer rests if the last pass skipped
+/// slabs in use, which may be idle by then.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
-    left: u32,
-    pause: u32,
-    /// Whether the last pass has left something out.
-    owed: bool,
+    /// Sweeps until the next pass.
+    sweeps_left: u32,
+    /// Sweeps between two passes.
+    interval: u32,
+    /// True if the last pass skipped slabs in use.
+    has_skipped: bool,
 }
 
-const PAUSE_LEAST: u32 = 3;
-const PAUSE_MOST: u32 = 63;
+/// Bounds of the interval in sweeps.
+const INTERVAL_MIN: u32 = 3;
+const INTERVAL_MAX: u32 = 63;
 
 impl Passes {
-    /// Whether it is time for a pass, after a sweep; `rests` says that there is nothing else to do.
+    /// Counts a sweep, and returns true if a pass is due. `rests` is true if the reclaimer has
+    /// nothing else to do.
     pub(crate) fn are_due(&mut self, rests: bool) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.left == 0 || rests && self.owed
+        self.sweeps_left = self.sweeps_left.saturating_sub(1);
+        self.sweeps_left == 0 || rests && self.has_skipped
     }
 
-    /// Notes a pass. Returns true if there may be more for a pass soon.
+    /// Notes the result of a pass. Returns true if a pass soon may return more pages.
     pub(crate) fn note(&mut self, done: Option<Compacted>) -> bool {
         let done = done.unwrap_or_default();
         let useful = done.bytes != 0;
-        self.pause =
-            if useful { PAUSE_LEAST } else { (2 * self.pause).clamp(PAUSE_LEAST, PAUSE_MOST) };
-        self.left = self.pause;
-        self.owed = done.more;
-        (useful || done.more) && self.pause < PAUSE_MOST
+        self.interval = if useful {
+            INTERVAL_MIN
+        } else {
+            (2 * self.interval).clamp(INTERVAL_MIN, INTERVAL_MAX)
+        };
+        self.sweeps_left = self.interval;
+        self.has_skipped = done.more;
+        (useful || done.more) && self.interval < INTERVAL_MAX
     }
 }
 
 impl<O: Os> Allocator<O> {
-    /// Lets sparse slabs share pages: all, or what has lain idle since the pass before. Does
-    /// nothing unless the option says so, or while another thread is at it.
+    /// Lets sparse slabs share pages: all of them, or those that were idle since the previous pass.
+    /// Does nothing if the option is off. Returns `None` while another thread sweeps or compacts.
     pub fn compact(&self, which: Which) -> Option<Compacted> {
         self.compact_beside(which, Some(self.reclaimer.threads()))
     }
 
-    /// Compacts where `own` other threads of the process are ours. `None`: the calling thread is
-    /// ours.
+    /// Compacts like `compact`. `own` is the number of Toft's other threads in this process, or
+    /// `None` if the calling thread is Toft's.
     pub(crate) fn compact_beside(&self, which: Which, own: Option<u32>) -> Option<Compacted> {
         if !self.options.compact || self.os.process() != self.reclaimer.process() {
             return Some(Compacted::default());
@@ -93,7 +101,8 @@ impl<O: Os> Allocator<O> {
         Some(done)
     }
 
-    /// What stops writers is asked for while the program has its rights: our thread has none.
+    /// Opens the kernel facility that stops writers, while the program has the privileges for it.
+    /// The reclaimer thread has none.
     pub(crate) fn prepare_to_compact(&self) {
         if self.options.compact
             && let Some(_permit) = self.permit(Calls::SHARING)
@@ -103,7 +112,8 @@ impl<O: Os> Allocator<O> {
         }
     }
 
-    /// Compacts everything now, after other threads have had their turn.
+    /// Compacts all sparse slabs now, after another thread's sweep if one is in progress. Returns
+    /// the number of bytes returned to the OS.
     pub fn compact_now(&self, heap: &Heap) -> usize {
         let unclaim = |heap: &Heap, _seat: &Seat| {
             self.for_each_slab(|slab| {
@@ -113,8 +123,8 @@ impl<O: Os> Allocator<O> {
             });
         };
         if self.options.compact {
-            // What this thread, and threads that have ended, would have handed out next is free,
-            // too.
+            // Claimed slots of this heap and of orphans are free, too. They are unclaimed, so that
+            // compaction can hold them.
             if let Some(seat) = heap.sit() {
                 unclaim(heap, &seat);
             }
@@ -129,7 +139,7 @@ impl<O: Os> Allocator<O> {
         0
     }
 
-    /// What is shared.
+    /// Returns the figures of shared pages.
     pub fn shared(&self) -> Shared {
         self.groups.figures()
     }
@@ -141,7 +151,7 @@ impl<O: Os> Allocator<O> {
         own: Option<u32>,
         done: &mut Compacted,
     ) -> Result<(), Status> {
-        // Unusual calls are made below.
+        // The system calls below need a permit, because a filter may forbid them.
         let Some(_permit) = self.permit(Calls::SHARING) else {
             return Err(Status::CannotStopWriters);
         };
@@ -150,9 +160,9 @@ impl<O: Os> Allocator<O> {
         }
         let candidates = self.groups.candidates();
         let mut count = 0;
-        let here = (&raw const count).addr();
+        let stack_address = (&raw const count).addr();
         self.for_each_slab(|slab| {
-            if self.may_be_compacted(slab, which, here, &mut done.more)
+            if self.may_be_compacted(slab, which, stack_address, &mut done.more)
                 && let Some(place) = candidates.get(count)
             {
                 let pair = slab.partition() << 8 | slab.class().index();
@@ -168,12 +178,11 @@ impl<O: Os> Allocator<O> {
             && result.is_ok()
         {
             let pair = first.load(Relaxed) >> 32;
-            let same =
-                rest.iter().take(BATCH).take_while(|c| c.load(Relaxed) >> 32 == pair).count();
-            let slabs = rest.get(..same).unwrap_or(&[]);
-            rest = rest.get(same.max(1)..).unwrap_or(&[]);
+            let run = rest.iter().take(BATCH).take_while(|c| c.load(Relaxed) >> 32 == pair).count();
+            let slabs = rest.get(..run).unwrap_or(&[]);
+            rest = rest.get(run.max(1)..).unwrap_or(&[]);
             let slab_of = |number: u64| self.groups.slab(number as u32);
-            if same > 1 || slabs.iter().any(|s| slab_of(s.load(Relaxed)).is_shared()) {
+            if run > 1 || slabs.iter().any(|s| slab_of(s.load(Relaxed)).is_shared()) {
                 let slabs = slabs.iter().map(|s| slab_of(s.load(Relaxed)));
                 result = self.compact_some(turn, slabs, own, done);
             }
@@ -181,11 +190,17 @@ impl<O: Os> Allocator<O> {
         result
     }
 
-    /// Whether a slab is sparse, or shares pages already; of idle ones only, where that is asked
-    /// for.
-    fn may_be_compacted(&self, slab: &Slab, which: Which, here: usize, more: &mut bool) -> bool {
+    /// Returns true if a slab is sparse or shares pages already. With `Which::Idle` the slab must
+    /// also be idle; one in use sets `more`. `stack_address` is on the calling thread's stack.
+    fn may_be_compacted(
+        &self,
+        slab: &Slab,
+        which: Which,
+        stack_address: usize,
+        more: &mut bool,
+    ) -> bool {
         let owner = slab.owner.load(Relaxed) & !FLAGS;
-        // Slots of a page or more return their pages to the OS one by one.
+        // Pages of slots of a page or more are returned to the OS without compaction.
         let wanted = slab.size() < self.os.page_size()
             && !slab.is_dormant()
             && self.heaps.heap_at(owner).is_some()
@@ -197,11 +212,11 @@ impl<O: Os> Allocator<O> {
             *more = true;
             return false;
         }
-        // A thread whose stack is a block of ours must not stop its own writes.
-        !(slab.base()..slab.base() + slab.tier().slab_bytes()).contains(&here)
+        // A thread whose stack is in this slab must not stop its own writes.
+        !(slab.base()..slab.base() + slab.tier().slab_bytes()).contains(&stack_address)
     }
 
-    /// Compacts slabs of one pair.
+    /// Compacts up to `BATCH` slabs of one (partition, class).
     fn compact_some(
         &self,
         turn: &Turn,
@@ -210,7 +225,7 @@ impl<O: Os> Allocator<O> {
         done: &mut Compacted,
     ) -> Result<(), Status> {
         let store = slabs.clone().map(|slab| slab.tier().slab_bytes()).sum();
-        // A handler that forks would wait for this thread.
+        // A signal handler that forks would wait for this thread, which it has interrupted.
         let signals = self.os.shut_out_signals();
         let mut result = Ok(());
         if let Some(entry) = self.groups.enter() {
@@ -227,6 +242,7 @@ impl<O: Os> Allocator<O> {
         result
     }
 
+    /// Runs all steps of a pass on one batch of slabs.
     fn compact_batch(
         &self,
         turn: &Turn,
@@ -250,10 +266,10 @@ impl<O: Os> Allocator<O> {
 mod tests {
     use super::*;
 
-    /// While a program is busy passes become rare; when it falls idle, one comes before the thread
-    /// rests.
+    /// While a program is busy, passes become rare. When it becomes idle, a pass precedes the
+    /// reclaimer's rest.
     #[test]
-    fn what_a_pass_has_left_out_is_looked_at_before_a_rest() {
+    fn a_pass_for_skipped_slabs_precedes_a_rest() {
         let mut passes = Passes::default();
         let busy = Compacted { more: true, ..Compacted::default() };
         let mut made = 0;
@@ -266,6 +282,6 @@ mod tests {
         assert!((3..10).contains(&made), "{made}");
         assert!(!passes.are_due(false) && passes.are_due(true));
         assert!(!passes.note(Some(Compacted::default())));
-        assert!(!passes.are_due(true), "nothing is left out");
+        assert!(!passes.are_due(true), "nothing was skipped");
     }
 }

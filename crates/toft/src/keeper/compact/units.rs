@@ -1,4 +1,5 @@
-//! Units of held slabs join others on one store, leave it, and pages of stores are returned.
+//! The steps of compaction on the units of held slabs: a unit leaves a store, a unit joins a store,
+//! and unused pages of stores are returned to the OS.
 
 use super::batch::Batch;
 use super::batch::is_empty;
@@ -11,7 +12,7 @@ use crate::remote::announce;
 use crate::slab::{Slab, SlotSet, either, has_slot};
 
 impl<O: Os> Allocator<O> {
-    /// Units in which a slab has nothing any more are its own again.
+    /// Gives separate pages to each shared unit in which its slab has no block left.
     pub(crate) fn leave_groups(&self, batch: &mut Batch) {
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
             for unit in 0..slab.units(batch.page) {
@@ -23,6 +24,7 @@ impl<O: Os> Allocator<O> {
         }
     }
 
+    /// Gives one unit separate pages, and the memory that it leaves in the store to other members.
     fn leave_group(
         &self,
         batch: &Batch,
@@ -52,7 +54,7 @@ impl<O: Os> Allocator<O> {
         if !shares {
             slab.is_private_again();
         }
-        // What it had the use of is for the first who may have it.
+        // The memory of each slot in the store goes to the first other member that may use it.
         for other in self.groups.members(group) {
             let held = batch.holds(other);
             let mut any = false;
@@ -72,48 +74,48 @@ impl<O: Os> Allocator<O> {
         slab.disturb();
     }
 
-    /// Each unit that is a slab's own joins the first other with which it has no slot in common.
+    /// Joins each private unit to the first other unit that uses none of the same slots.
     pub(crate) fn join_groups(&self, batch: &mut Batch) {
         let mut partners = [BATCH; BATCH];
         let units = batch.slabs.iter().flatten().next().map_or(0, |slab| slab.units(batch.page));
         for unit in 0..units {
-            let mut spaces = self.spaces(batch, unit);
+            let mut used_sets = self.used_by_groups(batch, unit);
             for number in 0..BATCH {
                 let Some(Some(slab)) = batch.slabs.get(number).copied() else { continue };
-                let Some(Some(used)) = spaces.get(number).copied() else { continue };
+                let Some(Some(used)) = used_sets.get(number).copied() else { continue };
                 if slab.share(unit) != 0 {
                     continue;
                 }
                 let fits = |other: usize| {
                     let with = batch.slabs.get(other).copied().flatten()?;
-                    let space = spaces.get(other).copied().flatten()?;
+                    let other_used = used_sets.get(other).copied().flatten()?;
                     let group = with.share(unit);
                     let open = if group == 0 { other < number } else { self.groups.takes(group) };
-                    (open && other != number && batch.gain(slab, unit, &used, &space) != 0)
-                        .then_some((other, with, space))
+                    (open && other != number && batch.gain(slab, unit, &used, &other_used) != 0)
+                        .then_some((other, with, other_used))
                 };
                 let partner = partners.get(number).copied().unwrap_or(BATCH);
                 let found = fits(partner).or_else(|| (0..BATCH).find_map(fits));
-                let Some((other, with, space)) = found else { continue };
+                let Some((other, with, other_used)) = found else { continue };
                 if !self.groups.has_room() {
                     batch.full = true;
                     return;
                 }
-                let gain = batch.gain(slab, unit, &used, &space);
-                if self.join(batch, (slab, used), (other, with, space), unit) {
+                let gain = batch.gain(slab, unit, &used, &other_used);
+                if self.join(batch, (slab, used), (other, with, other_used), unit) {
                     batch.bytes += gain;
-                    put(&mut spaces, other, Some(either(&space, &used)));
-                    put(&mut spaces, number, None);
+                    put(&mut used_sets, other, Some(either(&other_used, &used)));
+                    put(&mut used_sets, number, None);
                     put(&mut partners, number, other);
                 }
             }
         }
     }
 
-    /// For each slab the slots of a unit that it or those that it shares with use; nothing where
-    /// that is said with another slab of the group, or where there are none.
-    fn spaces(&self, batch: &Batch, unit: usize) -> [Option<SlotSet>; BATCH] {
-        let mut spaces = [None; BATCH];
+    /// Returns for each slab of the batch the slots of a unit that its group uses. The entry is
+    /// `None` if the group uses no slot, or an earlier slab of the batch has the group's entry.
+    fn used_by_groups(&self, batch: &Batch, unit: usize) -> [Option<SlotSet>; BATCH] {
+        let mut used_sets = [None; BATCH];
         for (number, slab) in batch.slabs.iter().enumerate() {
             let Some(slab) = *slab else { continue };
             let slots = batch.slots(slab, unit);
@@ -128,28 +130,29 @@ impl<O: Os> Allocator<O> {
                     .fold(SlotSet::default(), |used, member| either(&used, &member.occupied(slots)))
             };
             if !is_empty(&used) {
-                put(&mut spaces, number, Some(used));
+                put(&mut used_sets, number, Some(used));
             }
         }
-        spaces
+        used_sets
     }
 
-    /// Makes a unit a view of the store that another slab has, which gets one if it has none.
+    /// Makes a unit of `slab` a view of the store of `with`, and creates that store if `with` has
+    /// none. Returns false if the OS refuses or there is no free group.
     fn join(
         &self,
         batch: &Batch,
         (slab, used): (&'static Slab, SlotSet),
-        (number, with, space): (usize, &'static Slab, SlotSet),
+        (number, with, with_used): (usize, &'static Slab, SlotSet),
         unit: usize,
     ) -> bool {
         let (address, len) = batch.range(slab, unit);
         let (there, _) = batch.range(with, unit);
         if with.share(unit) == 0 {
             let Some(group) = batch.entry.empty_group() else { return false };
-            let copy = |to| copy_slots(with, &space, there, len, to);
+            let copy = |to| copy_slots(with, &with_used, there, len, to);
             let offset = number * with.tier().slab_bytes() + (there - with.base());
-            // SAFETY: (1) a part of a slab that is its own; all its slots are held, or copied; (2)
-            // each slab of the batch has its part of the store.
+            // SAFETY: (1) the unit of `with` is private, and all its slots are held or copied; (2)
+            // each slab of the batch has a separate part of the store.
             if unsafe { self.os.share(batch.sharing, offset, there, len, copy) }.is_err() {
                 return false;
             }
@@ -173,7 +176,7 @@ impl<O: Os> Allocator<O> {
         true
     }
 
-    /// Gives back pages of stores in which no slab uses a slot.
+    /// Returns to the OS the pages of stores on which no slab uses a slot.
     pub(crate) fn empty_pages(&self, batch: &mut Batch) {
         let mut bytes = 0;
         for slab in batch.slabs.iter().flatten().filter(|slab| slab.is_shared()) {
@@ -205,7 +208,7 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Copies what lies within `len` bytes from `start` on of the slots of a set to `to`.
+/// Copies the slots of a set to `to`, as far as they are in the `len` bytes from `start` on.
 fn copy_slots(slab: &Slab, set: &SlotSet, start: usize, len: usize, to: usize) {
     let (first, end) = slab.slots_within(start - slab.base(), start - slab.base() + len);
     for slot in (first..end).filter(|&slot| has_slot(set, slot)) {
@@ -213,12 +216,13 @@ fn copy_slots(slab: &Slab, set: &SlotSet, start: usize, len: usize, to: usize) {
     }
 }
 
+/// Copies a slot to its place in `to`, as far as it is in the `len` bytes from `start` on.
 pub(crate) fn copy_slot(slab: &Slab, slot: usize, start: usize, len: usize, to: usize) {
     let begin = (slab.base() + slot * slab.size()).max(start);
     let end = (slab.base() + (slot + 1) * slab.size()).min(start + len);
     let from: *const u8 = core::ptr::with_exposed_provenance(begin);
     let to: *mut u8 = core::ptr::with_exposed_provenance_mut(to + (begin - start));
-    // SAFETY: both are mapped, and apart; no thread writes to the first (writers are stopped), and
-    // none uses the second.
+    // SAFETY: both ranges are mapped and disjoint; writers to the first are stopped, and no thread
+    // uses the second.
     unsafe { core::ptr::copy_nonoverlapping(from, to, end.saturating_sub(begin)) };
 }

@@ -23,7 +23,7 @@ use crate::bin::{Taken, address_of};
 use crate::harden::{Canary, TOUCHED_MAX, first_nonzero, is_zero, touch, wipe};
 use crate::large::BlockState;
 use crate::os::Os;
-use crate::path::malloc::room;
+use crate::path::malloc::bytes_with_slack;
 use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
@@ -260,7 +260,7 @@ impl<O: Os> Allocator<O> {
             return true;
         }
         let align = if align.is_power_of_two() { align } else { 1 };
-        let class = |size| Class::of_aligned(room(size), align);
+        let class = |size| Class::of_aligned(bytes_with_slack(size), align);
         match self.find(address) {
             Found::Slot(slab, slot) if slab.is_in_use(slot) => {
                 let asked = slab.block_bytes(slot);
