@@ -5,7 +5,6 @@ mod look;
 mod markdown;
 mod musl;
 mod parallel;
-mod release;
 mod sites;
 
 use crate::{bench, step};
@@ -23,8 +22,6 @@ pub enum Experiment {
     Musl(musl::Arguments),
     /// Arenas against threads, kinds of locks, thread caches
     Parallel(parallel::Arguments),
-    /// Giving memory back: madvise, process_madvise, io_uring
-    Release(release::Arguments),
     /// How many call sites each rung of the ladder tells apart in real programs, and what it costs
     Sites(sites::Arguments),
     /// What each idea costs
@@ -48,7 +45,6 @@ pub fn run(experiment: &Experiment) -> Result<ExitCode, String> {
         Experiment::Look(arguments) => look::run(arguments),
         Experiment::Musl(arguments) => musl::run(arguments),
         Experiment::Parallel(arguments) => parallel::run(arguments),
-        Experiment::Release(arguments) => release::run(arguments),
         Experiment::Sites(arguments) => sites::run(arguments),
         Experiment::Cost { arguments } => step::passed_on(bench().arg("cost").args(arguments)),
         Experiment::Smallbin { arguments } => {
