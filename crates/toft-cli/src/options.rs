@@ -10,7 +10,7 @@ use std::fmt;
 
 use clap::Args;
 use serde_json::json;
-use toft::options::{Kind, Options as Parsed, TABLE};
+use toft::options::{Kind, Options as Parsed, Removed, TABLE};
 
 use crate::style::{self, Style};
 use crate::words::printed;
@@ -126,7 +126,7 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) 
         }
     }
     for (name, nearest) in unknown {
-        let fault = Fault::Unknown(name.clone(), *nearest);
+        let fault = unknown_or_removed(name, *nearest);
         text += &format!("{}\n", style.bad(&fault.to_string()));
     }
     text
@@ -156,6 +156,8 @@ fn valid(name: &str, value: &str) -> bool {
 pub enum Fault {
     /// No option has this name; the option that was probably meant.
     Unknown(String, Option<&'static str>),
+    /// The option was removed.
+    Removed(&'static Removed),
     /// The option cannot have this value: both, and what it can have.
     Value(String, String, String),
 }
@@ -167,6 +169,10 @@ impl fmt::Display for Fault {
                 write!(f, "unknown option {name}; did you mean {meant}?")
             }
             Fault::Unknown(name, None) => write!(f, "unknown option {name}"),
+            Fault::Removed(removed) => {
+                let [verb, instead] = removed.advice();
+                write!(f, "{} was removed; {verb}{instead}", removed.name)
+            }
             Fault::Value(name, value, expected) => write!(f, "{name}={value} is not {expected}"),
         }
     }
@@ -179,9 +185,17 @@ pub fn fault(name: &str, value: &OsStr) -> Option<Fault> {
     }
     let shown = value.to_string_lossy();
     match TABLE.iter().find(|option| option.name == name) {
-        None => Some(Fault::Unknown(name.into(), nearest(name))),
+        None => Some(unknown_or_removed(name, nearest(name))),
         Some(_) if valid(name, &shown) => None,
         Some(option) => Some(Fault::Value(name.into(), shown.into(), expected(&option.kind))),
+    }
+}
+
+/// The fault of a name that no option has.
+fn unknown_or_removed(name: &str, nearest: Option<&'static str>) -> Fault {
+    match Removed::find(name.as_bytes()) {
+        Some(removed) => Fault::Removed(removed),
+        None => Fault::Unknown(name.into(), nearest),
     }
 }
 

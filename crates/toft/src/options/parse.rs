@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::{Entry, LimitTo, TABLE};
+use super::{Entry, LimitTo, Removed, TABLE};
 use core::ffi::CStr;
 
 /// An option found in the environment.
@@ -17,6 +17,8 @@ pub struct Parsed<'a> {
 pub enum Problem {
     /// No option has this name.
     Unknown,
+    /// The option was removed.
+    Removed(&'static Removed),
     /// The value is not one that this option can have.
     BadValue(&'static Entry),
     /// The hardened build is not made weaker.
@@ -35,7 +37,7 @@ pub(super) fn find(variable: &[u8]) -> Result<Option<Parsed<'_>>, Problem> {
     let value = variable.get(equals + 1..).unwrap_or(&[]);
     match TABLE.iter().find(|entry| entry.name.as_bytes() == name) {
         Some(entry) => Ok(Some(Parsed { entry, value })),
-        None => Err(Problem::Unknown),
+        None => Err(Removed::find(name).map_or(Problem::Unknown, Problem::Removed)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Each option has an example that changes something, and values that are refused.
 
-use super::{LimitTo, Options, Problem, SiteMode, TABLE};
+use super::{LimitTo, Options, Problem, REMOVED, SiteMode, TABLE};
 use crate::policy::HARDENED;
 
 #[test]
@@ -99,6 +99,22 @@ fn every_option_has_an_example() {
     for entry in TABLE {
         let names = |text: &&str| text.split_once('=').unwrap().0 == entry.name;
         assert!(EXAMPLES.iter().chain(WEAKER).chain(NEEDLESS).any(names), "{}", entry.name);
+    }
+}
+
+#[test]
+fn removed_names_are_in_no_table_and_change_nothing() {
+    for (i, removed) in REMOVED.iter().enumerate() {
+        assert!(TABLE.iter().all(|entry| entry.name != removed.name), "{}", removed.name);
+        assert!(REMOVED[..i].iter().all(|other| other.name != removed.name), "{}", removed.name);
+        let mut options = Options::DEFAULT;
+        let taken = options.take(format!("{}=1", removed.name).as_bytes());
+        assert!(matches!(taken, Err(Problem::Removed(_))), "{}", removed.name);
+        assert_eq!(options, Options::DEFAULT, "{}", removed.name);
+        // A variable that is named for use is in the table.
+        let used = removed.instead.split('=').next().unwrap();
+        let known = TABLE.iter().any(|entry| entry.name == used);
+        assert!(removed.instead.is_empty() || known, "{}", removed.name);
     }
 }
 

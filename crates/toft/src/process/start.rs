@@ -276,6 +276,10 @@ fn complain(variable: &[u8], problem: Problem) {
         Problem::Unknown => {
             line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
         }
+        Problem::Removed(removed) => {
+            let [verb, instead] = removed.advice();
+            line.text("toft: ").text(removed.name).text(" was removed; ").text(verb).text(instead);
+        }
         // Only the hardened build's.
         Problem::Weaker(_) | Problem::Needless(_) if !HARDENED => {}
         Problem::Needless(_) => {

@@ -1,0 +1,25 @@
+//! Names of options that were removed, and what to use in place of each.
+
+/// An option that was removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Removed {
+    /// The variable's name.
+    pub name: &'static str,
+    /// What to use in its place, as it would be written; empty if nothing replaces it.
+    pub instead: &'static str,
+}
+
+impl Removed {
+    /// Returns the removed option that has a name.
+    pub fn find(name: &[u8]) -> Option<&'static Removed> {
+        REMOVED.iter().find(|removed| removed.name.as_bytes() == name)
+    }
+
+    /// What to do, in two parts: the verb, and what to use.
+    pub fn advice(&self) -> [&'static str; 2] {
+        if self.instead.is_empty() { ["nothing replaces it", ""] } else { ["use ", self.instead] }
+    }
+}
+
+/// Every removed option.
+pub const REMOVED: &[Removed] = &[];
