@@ -10,7 +10,7 @@ use std::fmt;
 
 use clap::Args;
 use serde_json::json;
-use toft::options::{Kind, Options as Parsed, Removed, TABLE};
+use toft::options::{Kind, Options as Parsed, PARTITIONS_MAX, Removed, TABLE};
 
 use crate::style::{self, Style};
 use crate::words::printed;
@@ -137,6 +137,9 @@ fn expected(kind: &Kind) -> String {
         Kind::Number(least, most) => format!("a number from {least} to {most}"),
         Kind::NumberOr(least, most, word) => format!("a number from {least} to {most} or {word}"),
         Kind::Word(words) => words.join(" or "),
+        Kind::Partitions => {
+            format!("a number from 1 to {PARTITIONS_MAX}, exact or exact:NUMBER")
+        }
         Kind::Size => "a size such as 512k, 8m or 1g".into(),
         Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),
         Kind::Flag => "0 or 1".into(),

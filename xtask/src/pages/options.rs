@@ -1,7 +1,7 @@
 //! `docs/options.md`, from the table that the library itself reads.
 
 use std::fmt::Write;
-use toft::options::{Entry, Kind, TABLE};
+use toft::options::{Entry, Kind, PARTITIONS_MAX, TABLE};
 
 /// Where the page is.
 pub const PAGE: &str = "docs/options.md";
@@ -29,6 +29,7 @@ fn values(kind: Kind) -> String {
     match kind {
         Kind::Number(low, high) => format!("{low} to {high}"),
         Kind::NumberOr(low, high, word) => format!("{low} to {high} or `{word}`"),
+        Kind::Partitions => format!("1 to {PARTITIONS_MAX}, `exact` or `exact:NUMBER`"),
         Kind::Size => "bytes, or `64k`, `8m`, `1g`".into(),
         Kind::Word(words) => {
             words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")

@@ -3,12 +3,13 @@
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
-    parse_file, parse_flag, parse_names, parse_number, parse_share, parse_size, parse_word,
+    parse_file, parse_flag, parse_names, parse_number, parse_partitions, parse_share, parse_size,
+    parse_word,
 };
 use super::table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, GUARDED_SLOTS_MAX, HUGE, LEAKS,
-    ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
-    SITES, VERIFY_EXIT, VERIFY_MAX,
+    ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
+    VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
 use crate::policy::{DECAY, HARDENED};
@@ -206,11 +207,9 @@ impl Options {
         let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
         let bad = Err(Problem::BadValue(entry));
         match entry.name {
-            "TOFT_PARTITIONS" => match parse_number(value) {
-                Some(n) if (1..=PARTITIONS_MAX).contains(&n) => {
-                    self.partitions = n.next_power_of_two();
-                }
-                _ => return bad,
+            "TOFT_PARTITIONS" => match parse_partitions(value) {
+                Some(partitions) => (self.sites, self.partitions) = partitions,
+                None => return bad,
             },
             "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
                 Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
@@ -223,12 +222,6 @@ impl Options {
             },
             "TOFT_SLAB_KEEP" => match parse_size(value) {
                 Some(bytes) => self.slab_keep = bytes,
-                None => return bad,
-            },
-            "TOFT_SITES" => match parse_word(value, SITES) {
-                Some(0) => self.sites = SiteMode::Auto,
-                Some(1) => self.sites = SiteMode::Hash,
-                Some(_) => self.sites = SiteMode::Exact,
                 None => return bad,
             },
             "TOFT_WRAPPERS" => match parse_names(value) {

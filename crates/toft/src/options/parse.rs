@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::{Entry, LimitTo, Removed, TABLE};
+use super::{Entry, LimitTo, PARTITIONS_MAX, Removed, SiteMode, TABLE};
 use core::ffi::CStr;
 
 /// An option found in the environment.
@@ -53,6 +53,20 @@ pub fn parse_number(text: &[u8]) -> Option<usize> {
         }
         number.checked_mul(10)?.checked_add(digit as usize)
     })
+}
+
+/// A number of partitions that sites are hashed into, `exact`, or `exact:` and the number of
+/// partitions that there can be. Numbers are rounded up to a power of two; zero is the default one.
+pub fn parse_partitions(text: &[u8]) -> Option<(SiteMode, usize)> {
+    let number = |digits| {
+        let number = parse_number(digits).filter(|n| (1..=PARTITIONS_MAX).contains(n));
+        number.map(usize::next_power_of_two)
+    };
+    match text.strip_prefix(b"exact") {
+        Some(b"") => Some((SiteMode::Exact, 0)),
+        Some(rest) => Some((SiteMode::Exact, number(rest.strip_prefix(b":")?)?)),
+        None => Some((SiteMode::Hash, number(text)?)),
+    }
 }
 
 /// Bytes, with an optional suffix.

@@ -22,4 +22,5 @@ impl Removed {
 }
 
 /// Every removed option.
-pub const REMOVED: &[Removed] = &[];
+pub const REMOVED: &[Removed] =
+    &[Removed { name: "TOFT_SITES", instead: "TOFT_PARTITIONS=exact, or a number to hash sites" }];

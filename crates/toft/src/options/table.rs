@@ -41,7 +41,6 @@ pub(super) const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
 pub(super) const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
 pub(super) const HUGE: &[&str] = &["off", "dense", "kernel"];
 pub(super) const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
-pub(super) const SITES: &[&str] = &["auto", "hash", "exact"];
 pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
 pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
 
@@ -52,6 +51,8 @@ pub enum Kind {
     Number(usize, usize),
     /// Such a number, or a word.
     NumberOr(usize, usize, &'static str),
+    /// A number of partitions, `exact`, or `exact:` and a number.
+    Partitions,
     /// Bytes, with an optional suffix `k`, `m` or `g`.
     Size,
     /// One of these words.
@@ -85,9 +86,9 @@ pub struct Entry {
 pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_PARTITIONS",
-        default: "64",
-        kind: Kind::Number(1, PARTITIONS_MAX),
-        doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. With TOFT_SITES=exact the plots that there can be, 2048 if this is not set",
+        default: if HARDENED { "exact" } else { "64" },
+        kind: Kind::Partitions,
+        doc: "a number: plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. exact: each call site gets its own plot until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the hardened build and with TOFT_WRAPPERS (docs/sites.md)",
     },
     Entry {
         name: "TOFT_ON_MISUSE",
@@ -108,16 +109,10 @@ pub const TABLE: &[Entry] = &[
         doc: "most bytes of empty slabs that stay resident for reuse; never more than an eighth above what slabs ever had in use, and until TOFT_DECAY has passed",
     },
     Entry {
-        name: "TOFT_SITES",
-        default: "auto",
-        kind: Kind::Word(SITES),
-        doc: "whether call sites are hashed into the plots, or each gets its own until all are given out and later ones share; auto: hash, in the hardened build exact unless TOFT_PARTITIONS is set (docs/sites.md)",
-    },
-    Entry {
         name: "TOFT_WRAPPERS",
         default: "none",
         kind: Kind::Names,
-        doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. Turns TOFT_SITES=auto into exact (docs/sites.md)",
+        doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. Each call site gets its own plot then, unless TOFT_PARTITIONS is set (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",
@@ -135,7 +130,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_HINTS",
         default: "none",
         kind: Kind::File,
-        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and TOFT_SITES=hash come before it. Not for the hardened build, in which each call site is apart (docs/hints.md)",
+        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and a number in TOFT_PARTITIONS come before it. Not for the hardened build, in which each call site is apart (docs/hints.md)",
     },
     Entry {
         name: "TOFT_COMPACT",
@@ -273,7 +268,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_LEAKS",
         default: "0",
         kind: Kind::Word(LEAKS),
-        doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; each call site has its own partition then, as with TOFT_SITES=exact (docs/leaks.md)",
+        doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; each call site has its own partition then, as with TOFT_PARTITIONS=exact (docs/leaks.md)",
     },
     Entry {
         name: "TOFT_PROFILE",

@@ -10,9 +10,10 @@ fn every_default_in_the_table_is_the_default_in_force() {
         options.take(format!("{}={}", entry.name, entry.default).as_bytes()).unwrap();
         if entry.name == "TOFT_PARTITIONS" {
             // The requested value is remembered, and the same comes of it.
-            let hashed = Options { sites: SiteMode::Hash, ..Options::DEFAULT };
-            assert_eq!(options.partitions_there_are(), hashed.partitions_there_are());
-            options.partitions = 0;
+            let usual = Options::DEFAULT;
+            assert_eq!(options.partitions_there_are(), usual.partitions_there_are());
+            assert_eq!(options.is_exact(), usual.is_exact());
+            (options.sites, options.partitions) = (SiteMode::Auto, 0);
         }
         assert_eq!(options, Options::DEFAULT, "{}", entry.name);
     }
@@ -21,8 +22,8 @@ fn every_default_in_the_table_is_the_default_in_force() {
 /// One example at least for each option.
 const EXAMPLES: &[&str] = &[
     "TOFT_PARTITIONS=5",
-    "TOFT_SITES=exact",
-    "TOFT_SITES=hash",
+    "TOFT_PARTITIONS=exact",
+    "TOFT_PARTITIONS=exact:5",
     "TOFT_WRAPPERS=xmalloc",
     "TOFT_WRAPPERS=auto",
     "TOFT_LARGE_KEEP=1k",
@@ -127,12 +128,14 @@ fn sites_are_exact_where_that_is_asked_for_or_usual() {
     };
     assert_eq!(of(&[]), if HARDENED { (true, 2048) } else { (false, 64) });
     assert_eq!(of(&["TOFT_PARTITIONS=8"]), (false, 8));
-    assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_SITES=exact"]), (true, 8));
-    assert_eq!(of(&["TOFT_SITES=exact"]), (true, 2048));
-    assert_eq!(of(&["TOFT_SITES=hash"]), (false, 64));
+    assert_eq!(of(&["TOFT_PARTITIONS=exact:8"]), (true, 8));
+    assert_eq!(of(&["TOFT_PARTITIONS=exact:9"]), (true, 16));
+    assert_eq!(of(&["TOFT_PARTITIONS=exact"]), (true, 2048));
+    assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_PARTITIONS=exact"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=auto"]), (true, 2048));
-    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_SITES=hash"]), (false, 64));
+    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=64"]), (false, 64));
+    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=exact:64"]), (true, 64));
 }
 
 #[test]
@@ -164,8 +167,11 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_LARGE_KEEP=1x",
         "TOFT_LARGE_KEEP=99999999999999999999",
         "TOFT_SLAB_KEEP=lots",
-        "TOFT_SITES=yes",
-        "TOFT_SITES=",
+        "TOFT_PARTITIONS=auto",
+        "TOFT_PARTITIONS=exact:",
+        "TOFT_PARTITIONS=exact:0",
+        "TOFT_PARTITIONS=exact:4097",
+        "TOFT_PARTITIONS=exact8",
         "TOFT_WRAPPERS=",
         "TOFT_WRAPPERS=xmalloc,",
         "TOFT_HINTS=",

@@ -9,7 +9,7 @@ use crate::allocator::{
     is_ready, toft_root,
 };
 use crate::guarded::Guarded;
-use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
+use crate::options::{Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, probes, process};
 use crate::policy::HARDENED;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
@@ -302,6 +302,10 @@ fn complain(variable: &[u8], problem: Problem) {
                 crate::options::Kind::NumberOr(low, high, word) => {
                     line.text("a number from ").number(low as u64);
                     line.text(" to ").number(high as u64).text(" or ").text(word);
+                }
+                crate::options::Kind::Partitions => {
+                    line.text("a number from 1 to ").number(PARTITIONS_MAX as u64);
+                    line.text(", exact or exact:NUMBER");
                 }
                 crate::options::Kind::Size => {
                     line.text("a size such as 64k, 8m or 1g");
