@@ -35,8 +35,6 @@ pub struct Options {
     pub in_silence: bool,
     /// Bytes of freed large blocks kept resident.
     pub large_keep: usize,
-    /// Bytes of empty slabs kept resident.
-    pub slab_keep: usize,
     /// Who gives idle memory back.
     pub reclaim: Reclaim,
     /// Milliseconds that free memory must have been idle.
@@ -115,7 +113,6 @@ impl Options {
         warn_only: false,
         in_silence: false,
         large_keep: 32 << 20,
-        slab_keep: 1024 << 30,
         reclaim: Reclaim::Auto,
         decay: DECAY,
         compact: false,
@@ -218,10 +215,6 @@ impl Options {
             },
             "TOFT_LARGE_KEEP" => match parse_size(value) {
                 Some(bytes) => self.large_keep = bytes,
-                None => return bad,
-            },
-            "TOFT_SLAB_KEEP" => match parse_size(value) {
-                Some(bytes) => self.slab_keep = bytes,
                 None => return bad,
             },
             "TOFT_WRAPPERS" => match parse_names(value) {

@@ -22,5 +22,7 @@ impl Removed {
 }
 
 /// Every removed option.
-pub const REMOVED: &[Removed] =
-    &[Removed { name: "TOFT_SITES", instead: "TOFT_PARTITIONS=exact, or a number to hash sites" }];
+pub const REMOVED: &[Removed] = &[
+    Removed { name: "TOFT_SITES", instead: "TOFT_PARTITIONS=exact, or a number to hash sites" },
+    Removed { name: "TOFT_SLAB_KEEP", instead: "" },
+];

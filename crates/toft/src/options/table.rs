@@ -103,12 +103,6 @@ pub const TABLE: &[Entry] = &[
         doc: "most bytes of freed large blocks that stay resident for reuse; never more than 1m and as much as is live",
     },
     Entry {
-        name: "TOFT_SLAB_KEEP",
-        default: "1024g",
-        kind: Kind::Size,
-        doc: "most bytes of empty slabs that stay resident for reuse; never more than an eighth above what slabs ever had in use, and until TOFT_DECAY has passed",
-    },
-    Entry {
         name: "TOFT_WRAPPERS",
         default: "none",
         kind: Kind::Names,

@@ -94,13 +94,6 @@ impl Pool {
         }
     }
 
-    /// A slab has come: what is kept is held to `most` bytes.
-    pub fn hold_to(&self, os: &impl Os, most: usize) {
-        if let Some(excess) = self.state().kept.load(Relaxed).checked_sub(most) {
-            self.drop_some(os, excess, false);
-        }
-    }
-
     /// Gives the pages of kept slabs back until `bytes` went or there are no more; with `unmap`
     /// their address space as well. Returns the number of bytes that went.
     pub fn drop_some(&self, os: &impl Os, bytes: usize, unmap: bool) -> usize {
