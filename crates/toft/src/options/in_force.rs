@@ -7,7 +7,7 @@ use super::parse::{
     parse_word,
 };
 use super::table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, GUARDED_SLOTS_MAX, HUGE, LEAKS,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS,
     ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
     VERIFY_EXIT, VERIFY_MAX,
 };
@@ -73,8 +73,6 @@ pub struct Options {
     pub report_file: Option<FileName>,
     /// One allocation in this number is sampled, or none.
     pub guarded: usize,
-    /// Places for sampled blocks.
-    pub guarded_slots: usize,
     /// Which blocks are filled.
     pub fill: Fill,
     /// Allocations between two verifications, or none.
@@ -132,7 +130,6 @@ impl Options {
         report: Report::Auto,
         report_file: None,
         guarded: 0,
-        guarded_slots: 1024,
         fill: Fill::Off,
         verify: 0,
         verify_exit: false,
@@ -309,10 +306,6 @@ impl Options {
             },
             "TOFT_GUARDED" => match parse_number(value) {
                 Some(n) if n <= GUARDED_MAX => self.guarded = n,
-                _ => return bad,
-            },
-            "TOFT_GUARDED_SLOTS" => match parse_number(value) {
-                Some(n) if (1..=GUARDED_SLOTS_MAX).contains(&n) => self.guarded_slots = n,
                 _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {

@@ -18,7 +18,7 @@ pub use parse::{
 };
 pub use removed::{REMOVED, Removed};
 pub use table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, Entry, GUARDED_MAX, GUARDED_SLOTS_MAX, Kind,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, Entry, GUARDED_MAX, Kind,
     PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, SIGNAL_MAX, TABLE, VERIFY_MAX,
 };
 pub use values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};

@@ -25,4 +25,5 @@ impl Removed {
 pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_SITES", instead: "TOFT_PARTITIONS=exact, or a number to hash sites" },
     Removed { name: "TOFT_SLAB_KEEP", instead: "" },
+    Removed { name: "TOFT_GUARDED_SLOTS", instead: "" },
 ];

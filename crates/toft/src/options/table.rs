@@ -23,9 +23,6 @@ pub const COLD_MAX: usize = 30 * 86_400;
 /// Most allocations that one sampled block may stand for.
 pub const GUARDED_MAX: usize = 1_000_000_000;
 
-/// Most places for sampled blocks.
-pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
-
 /// Most allocations between two verifications.
 pub const VERIFY_MAX: usize = 1_000_000_000;
 /// `TOFT_VERIFY=exit`.
@@ -226,13 +223,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_GUARDED",
         default: "0",
         kind: Kind::Number(0, GUARDED_MAX),
-        doc: "one allocation in about this number, of at most 128 KiB, is put between pages that fault, and a misuse of it is reported with stacks; 0 is none, 1 every one for which there is room (docs/guarded.md)",
-    },
-    Entry {
-        name: "TOFT_GUARDED_SLOTS",
-        default: "1024",
-        kind: Kind::Number(1, GUARDED_SLOTS_MAX),
-        doc: "places for such blocks, live ones and freed ones that wait; each takes two of the process's mappings while it is live",
+        doc: "one allocation in about this number, of at most 128 KiB, is put between pages that fault, and a misuse of it is reported with stacks; at most 1024 such blocks at once; 0 is none, 1 every one for which there is room (docs/guarded.md)",
     },
     Entry {
         name: "TOFT_FILL",

@@ -44,7 +44,6 @@ const EXAMPLES: &[&str] = &[
     "TOFT_REPORT=line",
     "TOFT_REPORT_FILE=/tmp/reports",
     "TOFT_GUARDED=1",
-    "TOFT_GUARDED_SLOTS=1",
     "TOFT_VERIFY=1",
     "TOFT_VERIFY=exit",
     "TOFT_LEAKS=1",
@@ -207,7 +206,6 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_DANGLING=exit",
         "TOFT_UNINIT=-1",
         "TOFT_GUARDED=-1",
-        "TOFT_GUARDED_SLOTS=0",
         "TOFT_REPORT_FILE=",
     ] {
         let problem = options.take(text.as_bytes());

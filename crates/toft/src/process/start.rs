@@ -260,7 +260,7 @@ fn guarded(allocator: &Allocator<Linux>) -> Option<Guarded> {
     }
     let os = allocator.os();
     let random = os.random().ok()?;
-    match Guarded::new(options.guarded_slots, options.sampled(), os.page_size(), random) {
+    match Guarded::new(Guarded::PLACES, options.sampled(), os.page_size(), random) {
         Ok(guarded) => Some(guarded),
         Err(_) => {
             os.report(b"toft: TOFT_GUARDED: there is no address space for the pool; it is off\n");
