@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     /* What tells sites apart comes before it. */
     begin_hints();
     hint("toft-hints 1\nothers together\n");
-    setenv("TOFT_SITES", "hash", 1);
-    refused(hints_name, "TOFT_SITES=hash comes before it");
+    setenv("TOFT_PARTITIONS", "64", 1);
+    refused(hints_name, "a number in TOFT_PARTITIONS comes before it");
     return 0;
 }

@@ -1,6 +1,8 @@
-// TOFT_SITES chooses hashed or exact sites; without it the build and TOFT_PARTITIONS choose.
-// run: hash 64 0
+// TOFT_PARTITIONS chooses hashed or exact sites, and how many partitions there are.
+// run: 64 64 0
+// run: 100 128 0
 // run: exact 2048 1
+// run: exact:100 128 1
 // libc: skip it has no partitions
 // promise: 15
 #include "many_sites.h"
@@ -8,7 +10,7 @@
 int main(int argc, char **argv)
 {
     CHECK(argc == 4);
-    anew_with(argv, "TOFT_SITES", argv[1]);
+    anew_with(argv, "TOFT_PARTITIONS", argv[1]);
     free(at_site(0, 100));
     CHECK(statistic("partitions") == atol(argv[2]));
     CHECK((statistic("own_sites") > 0) == atol(argv[3]));

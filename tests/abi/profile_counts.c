@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     int exact = !strcmp(argv[argc - 1], "exact");
     if (argc == 2) {
         if (exact)
-            setenv("TOFT_SITES", "exact", 1);
+            setenv("TOFT_PARTITIONS", "exact", 1);
         else
             setenv("TOFT_PARTITIONS", "1", 1);
         char *words[] = {"/proc/self/exe", "child", argv[1], NULL};

@@ -3,7 +3,6 @@
 // promise: 22
 // flags: -pthread
 // env: TOFT_GUARDED=1
-// env: TOFT_GUARDED_SLOTS=3000
 // libc: skip it has no such option
 // build: default it refuses the option
 #include "mallinfo2.c"

@@ -1,6 +1,6 @@
 // Where each call site has its own partition, no slot that one has freed is ever handed to another:
 // for every entry point, small, medium and large.
-// env: TOFT_SITES=exact
+// env: TOFT_PARTITIONS=exact
 // run: 64 0
 // run: 1000 0
 // run: 64 1

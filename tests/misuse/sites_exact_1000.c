@@ -1,6 +1,6 @@
 // 1 000 call sites have slabs that no other ever has: while all are live, when others have freed
 // theirs, after a trim, and from another thread.
-// env: TOFT_SITES=exact
+// env: TOFT_PARTITIONS=exact
 // run: 64
 // run: 1000
 // run: 5000

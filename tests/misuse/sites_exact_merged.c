@@ -1,7 +1,6 @@
 // More call sites than partitions: those that come when all are given out share, that is said, and
 // those that came before still have theirs alone.
-// env: TOFT_SITES=exact
-// env: TOFT_PARTITIONS=4096
+// env: TOFT_PARTITIONS=exact:4096
 // run: 4096
 // libc: skip it has no partitions
 // promise: 15

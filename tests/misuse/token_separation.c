@@ -1,6 +1,6 @@
 // Blocks that are asked for at one place with different tokens never share a slot, and those of one
 // token, asked for at different places, do: by each of the calls that take a token.
-// env: TOFT_SITES=exact
+// env: TOFT_PARTITIONS=exact
 // run: 64 0
 // run: 1000 1
 // run: 64 2

@@ -2,8 +2,8 @@
 // env: TOFT_FOO=1
 // env: TOFT_PARTITIONS=abc
 // expect: signal ABRT
-// stderr: {re:toft: unknown option TOFT_FOO|toft: TOFT_PARTITIONS=abc is not a number from 1 to 4096; using 64}
-// stderr: {re:toft: unknown option TOFT_FOO|toft: TOFT_PARTITIONS=abc is not a number from 1 to 4096; using 64}
+// stderr: {re:toft: unknown option TOFT_FOO|toft: TOFT_PARTITIONS=abc is not a number from 1 to 4096, exact or exact:NUMBER; using (64|exact)}
+// stderr: {re:toft: unknown option TOFT_FOO|toft: TOFT_PARTITIONS=abc is not a number from 1 to 4096, exact or exact:NUMBER; using (64|exact)}
 // stderr: toft: double free: free({p}): this 64-byte block is already free (small slab, slot {n}, partition {n}; call site {addr})
 // libc: skip it has no such option
 // promise: 29

@@ -1,5 +1,5 @@
 // The twin: the wrapper is not named, so all its callers are one call site, and share.
-// env: TOFT_SITES=exact
+// env: TOFT_PARTITIONS=exact
 // env: TOFT_WRAPPERS=wrap_framed
 // run: 64 0 0
 // run: 64 2 0

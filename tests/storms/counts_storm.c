@@ -2,7 +2,7 @@
 // purge. With all of that toft_profile says exactly how many blocks that call site has ever had,
 // and how many live; also in a child.
 // flags: -pthread -O1
-// env: TOFT_SITES=exact
+// env: TOFT_PARTITIONS=exact
 // run: 2
 // run: 6
 // timeout: 120

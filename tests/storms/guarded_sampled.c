@@ -1,7 +1,6 @@
 // What guarded_everything.c does, with a sample of the blocks, on the fast paths.
 // flags: -pthread
 // env: TOFT_GUARDED=100
-// env: TOFT_GUARDED_SLOTS=50
 // run: 1
 // run: 4
 // timeout: 120

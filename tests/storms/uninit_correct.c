@@ -3,7 +3,6 @@
 // aligned blocks, threads, forks, all descriptors closed. No alarm, and no thread waits for ever.
 // flags: -pthread
 // env: TOFT_UNINIT=1
-// env: TOFT_GUARDED_SLOTS=500
 // run: 1
 // run: 4
 // timeout: 120

@@ -76,7 +76,7 @@ fn about_machine(rows: &mut Vec<Row>) {
     let (wanted, needed) =
         (["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(), "popcnt");
     #[cfg(not(target_arch = "x86_64"))]
-    let (wanted, needed) = (["atomics", "mte", "mte3", "bti"].as_slice(), "atomics");
+    let (wanted, needed) = (["atomics", "bti"].as_slice(), "atomics");
     let features = system::cpu_features(wanted);
     let (level, meaning) = if features.iter().any(|name| name == needed) {
         (Level::Good, "")
@@ -225,8 +225,8 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "MADV_POPULATE_WRITE",
             probes::madv_populate(),
-            "steadily growing bins prefault several pages at a time (TOFT_READY, TOFT_PREPOPULATE)",
-            "a fault for each page; TOFT_READY and TOFT_PREPOPULATE have no effect",
+            "steadily growing bins prefault several pages at a time (also for TOFT_MAPPINGS)",
+            "a fault for each page; TOFT_MAPPINGS=populate has no effect",
         ),
         (
             "MADV_FREE",
@@ -243,8 +243,8 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "mapping names",
             probes::mapping_names(),
-            "shown in /proc/PID/maps if asked for (TOFT_NAMES, zones)",
-            "TOFT_NAMES has no effect, and zones have no names there",
+            "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)",
+            "TOFT_MAPPINGS=names has no effect, and zones have no names there",
         ),
         (
             "protection keys",

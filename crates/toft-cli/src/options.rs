@@ -10,7 +10,7 @@ use std::fmt;
 
 use clap::Args;
 use serde_json::json;
-use toft::options::{Kind, Options as Parsed, TABLE};
+use toft::options::{Kind, Options as Parsed, PARTITIONS_MAX, Removed, TABLE};
 
 use crate::style::{self, Style};
 use crate::words::printed;
@@ -126,7 +126,7 @@ fn as_table(standings: &[Standing], unknown: &[(String, Option<&'static str>)]) 
         }
     }
     for (name, nearest) in unknown {
-        let fault = Fault::Unknown(name.clone(), *nearest);
+        let fault = unknown_or_removed(name, *nearest);
         text += &format!("{}\n", style.bad(&fault.to_string()));
     }
     text
@@ -137,8 +137,15 @@ fn expected(kind: &Kind) -> String {
         Kind::Number(least, most) => format!("a number from {least} to {most}"),
         Kind::NumberOr(least, most, word) => format!("a number from {least} to {most} or {word}"),
         Kind::Word(words) => words.join(" or "),
+        Kind::Partitions => {
+            format!("a number from 1 to {PARTITIONS_MAX}, exact or exact:NUMBER")
+        }
         Kind::Size => "a size such as 512k, 8m or 1g".into(),
         Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),
+        Kind::List(words) => {
+            format!("{}, or several with commas between them", words.join(" or "))
+        }
+        Kind::Moments => "signal:NUMBER or growth:SIZE, or both with a comma between them".into(),
         Kind::Flag => "0 or 1".into(),
         Kind::Descriptor => "the number of a file descriptor".into(),
         Kind::Names => "names of functions, with commas between them".into(),
@@ -156,6 +163,8 @@ fn valid(name: &str, value: &str) -> bool {
 pub enum Fault {
     /// No option has this name; the option that was probably meant.
     Unknown(String, Option<&'static str>),
+    /// The option was removed.
+    Removed(&'static Removed),
     /// The option cannot have this value: both, and what it can have.
     Value(String, String, String),
 }
@@ -167,6 +176,10 @@ impl fmt::Display for Fault {
                 write!(f, "unknown option {name}; did you mean {meant}?")
             }
             Fault::Unknown(name, None) => write!(f, "unknown option {name}"),
+            Fault::Removed(removed) => {
+                let [verb, instead] = removed.advice();
+                write!(f, "{} was removed; {verb}{instead}", removed.name)
+            }
             Fault::Value(name, value, expected) => write!(f, "{name}={value} is not {expected}"),
         }
     }
@@ -179,9 +192,17 @@ pub fn fault(name: &str, value: &OsStr) -> Option<Fault> {
     }
     let shown = value.to_string_lossy();
     match TABLE.iter().find(|option| option.name == name) {
-        None => Some(Fault::Unknown(name.into(), nearest(name))),
+        None => Some(unknown_or_removed(name, nearest(name))),
         Some(_) if valid(name, &shown) => None,
         Some(option) => Some(Fault::Value(name.into(), shown.into(), expected(&option.kind))),
+    }
+}
+
+/// The fault of a name that no option has.
+fn unknown_or_removed(name: &str, nearest: Option<&'static str>) -> Fault {
+    match Removed::find(name.as_bytes()) {
+        Some(removed) => Fault::Removed(removed),
+        None => Fault::Unknown(name.into(), nearest),
     }
 }
 

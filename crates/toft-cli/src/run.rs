@@ -157,8 +157,8 @@ fn unfit(run: &Run) -> Option<String> {
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let mut left = inherited.filter(|(name, _)| run.env.iter().all(|(set, _)| set != name));
     let bad = left.find_map(|(name, value)| match fault(&name, &value) {
-        // It may be meant for something else.
-        None | Some(Fault::Unknown(..)) => None,
+        // It may be meant for something else. Of a removed option the library says what to use.
+        None | Some(Fault::Unknown(..) | Fault::Removed(_)) => None,
         Some(bad) => Some(format!("{bad}; not started (toft options lists the options)")),
     });
     bad.or_else(|| {

@@ -65,7 +65,7 @@ impl Running {
         let mut command = Command::new(program);
         command
             .env("LD_PRELOAD", library())
-            .env("TOFT_SITES", "exact")
+            .env("TOFT_PARTITIONS", "exact")
             .envs(options.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

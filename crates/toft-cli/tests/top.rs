@@ -241,7 +241,7 @@ fn call_sites_that_share_a_partition_are_marked() {
         ["resting", "small", "growing"].map(|name| text.contains(&format!(" ~{name} at ")))
     };
     assert_eq!(marked(&[("TOFT_PARTITIONS", "1")])[..2], [true, true]);
-    assert_eq!(marked(&[("TOFT_SITES", "exact")]), [false; 3]);
+    assert_eq!(marked(&[("TOFT_PARTITIONS", "exact")]), [false; 3]);
 }
 
 #[test]

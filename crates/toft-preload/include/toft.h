@@ -69,7 +69,7 @@ int toft_verify(void);
 
 /* malloc, calloc, aligned_alloc and realloc with a token: a number that the program passes in place
  * of the call site. Blocks of one token are in one partition, wherever they are allocated. With
- * exact sites (TOFT_SITES=exact), no other token and no call site has that partition, for tokens
+ * exact sites (TOFT_PARTITIONS=exact), no other token and no call site has that partition, for tokens
  * below 2^47. Otherwise the secret hash chooses the partition. free frees such blocks. */
 void *toft_malloc_at(size_t size, uint64_t token);
 void *toft_calloc_at(size_t count, size_t size, uint64_t token);

@@ -78,10 +78,11 @@ fn a_process_that_exits_while_it_is_read_has_no_profile() {
 #[test]
 fn each_slab_s_site_is_the_site_of_its_partition() {
     const NAME: &str = "each_slab_s_site_is_the_site_of_its_partition";
-    if std::env::var_os("TOFT_SITES").is_none() {
+    if std::env::var_os("TOFT_PARTITIONS").is_none() {
         let program = std::env::current_exe().unwrap();
         let mut again = std::process::Command::new(program);
-        let status = again.args([NAME, "--exact"]).env("TOFT_SITES", "exact").status().unwrap();
+        let status =
+            again.args([NAME, "--exact"]).env("TOFT_PARTITIONS", "exact").status().unwrap();
         assert!(status.success());
         let process = Process::open(std::process::id() as i32).unwrap();
         let tables = Tables { root: find(&process).unwrap().root };

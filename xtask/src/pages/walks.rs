@@ -122,8 +122,12 @@ fn not_called<'a>(
         let mut reached: HashSet<&str> = others.filter(|other| other != name).collect();
         let mut found = false;
         for _ in 0..CALLS {
-            let next: HashSet<&str> =
-                reached.iter().filter_map(|n| calls.get(*n)).flatten().map(String::as_str).collect();
+            let next: HashSet<&str> = reached
+                .iter()
+                .filter_map(|n| calls.get(*n))
+                .flatten()
+                .map(String::as_str)
+                .collect();
             found |= next.contains(name.as_str());
             reached.extend(next.iter().filter(|n| calls.contains_key(**n)));
         }

@@ -50,6 +50,9 @@ pub(super) struct Head {
 }
 
 impl Guarded {
+    /// Places of the process's pool. Each takes two mappings while its block is live.
+    pub const PLACES: usize = 1024;
+
     /// No pool: contains no address.
     pub const fn none() -> Guarded {
         Guarded { base: 0, slots: 0, page: 4096, every: 0, own: (0, 0), head: core::ptr::null() }

@@ -3,19 +3,23 @@
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
-    parse_file, parse_flag, parse_names, parse_number, parse_share, parse_size, parse_word,
+    parse_file, parse_flag, parse_list, parse_moments, parse_names, parse_number, parse_partitions,
+    parse_share, parse_size, parse_word,
 };
 use super::table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, GUARDED_SLOTS_MAX, HUGE, LEAKS,
-    ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_MAX, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
-    SITES, VERIFY_EXIT, VERIFY_MAX,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS, MAPPINGS, ON_MISUSE,
+    PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
-use crate::policy::{DECAY, HARDENED};
+use crate::policy::{DECAY, HARDENED, QUARANTINE_BYTES};
 
 /// Below this number of allocations for each sampled block, every call is checked: a claim has up
 /// to as many.
 const CAREFUL_BELOW: usize = 64;
+
+/// Bytes allocated from one allocation that probes report to the next, on average, if no stacks are
+/// kept.
+const PROBE_INTERVAL: usize = 512 << 10;
 
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +38,6 @@ pub struct Options {
     pub in_silence: bool,
     /// Most bytes of freed large blocks kept resident.
     pub large_keep: usize,
-    /// Bytes of empty slabs kept resident.
-    pub slab_keep: usize,
     /// Who gives idle memory back.
     pub reclaim: Reclaim,
     /// Milliseconds that free memory must have been idle.
@@ -48,9 +50,10 @@ pub struct Options {
     pub cold: u32,
     /// Where slabs have huge pages.
     pub huge: Huge,
-    /// Bytes of blocks that a thread has freed and that are not free yet.
+    /// Bytes of blocks that a thread has freed and that are not free yet, at most. No variable sets
+    /// it.
     pub quarantine: usize,
-    /// Whether pages are readied for steady growth.
+    /// Whether pages are readied for steady growth. No variable sets it.
     pub ready: bool,
     /// Whether pages are put under whatever is mapped.
     pub prepopulate: bool,
@@ -58,8 +61,6 @@ pub struct Options {
     pub mlock: bool,
     /// Whether tables have a protection key.
     pub pkey: bool,
-    /// Whether the processor checks the tags of zones.
-    pub mte: bool,
     /// Whether mappings have names.
     pub names: bool,
     /// Whether children do not inherit the library.
@@ -74,8 +75,6 @@ pub struct Options {
     pub report_file: Option<FileName>,
     /// One allocation in this number is sampled, or none.
     pub guarded: usize,
-    /// Places for sampled blocks.
-    pub guarded_slots: usize,
     /// Which blocks are filled.
     pub fill: Fill,
     /// Allocations between two verifications, or none.
@@ -98,8 +97,6 @@ pub struct Options {
     /// Bytes allocated from one allocation of which the stack is kept to the next, on average, or
     /// zero for none.
     pub sample: usize,
-    /// Mean bytes allocated from one allocation sampled for probes to the next; not zero.
-    pub probe_interval: usize,
     /// Whether to write statistics at exit.
     pub stats: bool,
 }
@@ -114,19 +111,17 @@ impl Options {
         warn_only: false,
         in_silence: false,
         large_keep: usize::MAX,
-        slab_keep: 1024 << 30,
         reclaim: Reclaim::Auto,
         decay: DECAY,
         compact: false,
         limit: LimitTo::Nothing,
         cold: 0,
         huge: Huge::Off,
-        quarantine: 3 << 20,
+        quarantine: QUARANTINE_BYTES,
         ready: true,
         prepopulate: false,
         mlock: false,
         pkey: false,
-        mte: false,
         names: false,
         program_only: false,
         deepbind: true,
@@ -134,7 +129,6 @@ impl Options {
         report: Report::Auto,
         report_file: None,
         guarded: 0,
-        guarded_slots: 1024,
         fill: Fill::Off,
         verify: 0,
         verify_exit: false,
@@ -145,7 +139,6 @@ impl Options {
         profile_signal: 0,
         profile_growth: 0,
         sample: 0,
-        probe_interval: 512 << 10,
         stats: false,
     };
 
@@ -191,7 +184,7 @@ impl Options {
     /// Bytes allocated from one allocation that is chosen to the next, on average: for stacks that
     /// are kept and for probes alike, as there is one choice for both.
     pub fn interval(&self) -> usize {
-        if self.sample != 0 { self.sample } else { self.probe_interval }
+        if self.sample != 0 { self.sample } else { PROBE_INTERVAL }
     }
 
     /// Whether something is to be done about what is mapped.
@@ -206,11 +199,9 @@ impl Options {
         let Some(Parsed { entry, value }) = parse::find(variable)? else { return Ok(()) };
         let bad = Err(Problem::BadValue(entry));
         match entry.name {
-            "TOFT_PARTITIONS" => match parse_number(value) {
-                Some(n) if (1..=PARTITIONS_MAX).contains(&n) => {
-                    self.partitions = n.next_power_of_two();
-                }
-                _ => return bad,
+            "TOFT_PARTITIONS" => match parse_partitions(value) {
+                Some(partitions) => (self.sites, self.partitions) = partitions,
+                None => return bad,
             },
             "TOFT_ON_MISUSE" => match parse_word(value, ON_MISUSE) {
                 Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
@@ -219,16 +210,6 @@ impl Options {
             },
             "TOFT_LARGE_KEEP" => match parse_size(value) {
                 Some(bytes) => self.large_keep = bytes,
-                None => return bad,
-            },
-            "TOFT_SLAB_KEEP" => match parse_size(value) {
-                Some(bytes) => self.slab_keep = bytes,
-                None => return bad,
-            },
-            "TOFT_SITES" => match parse_word(value, SITES) {
-                Some(0) => self.sites = SiteMode::Auto,
-                Some(1) => self.sites = SiteMode::Hash,
-                Some(_) => self.sites = SiteMode::Exact,
                 None => return bad,
             },
             "TOFT_WRAPPERS" => match parse_names(value) {
@@ -251,10 +232,6 @@ impl Options {
                 Some(n) if n <= DECAY_MAX => self.decay = n as u32,
                 _ => return bad,
             },
-            "TOFT_QUARANTINE" => match parse_size(value) {
-                Some(bytes) => self.quarantine = bytes,
-                None => return bad,
-            },
             "TOFT_COMPACT" => match parse_flag(value) {
                 Some(true) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(flag) => self.compact = flag,
@@ -274,28 +251,15 @@ impl Options {
                 Some(_) => self.huge = Huge::Kernel,
                 None => return bad,
             },
-            "TOFT_READY" => match parse_flag(value) {
-                Some(flag) => self.ready = flag,
-                None => return bad,
-            },
-            "TOFT_PREPOPULATE" => match parse_flag(value) {
-                Some(flag) => self.prepopulate = flag,
-                None => return bad,
-            },
-            "TOFT_MLOCK" => match parse_flag(value) {
-                Some(flag) => self.mlock = flag,
+            "TOFT_MAPPINGS" => match parse_list(value, MAPPINGS) {
+                Some(words) => {
+                    let has = |word: u32| words & 1 << word != 0;
+                    (self.prepopulate, self.mlock, self.names) = (has(0), has(1), has(2));
+                }
                 None => return bad,
             },
             "TOFT_PKEY" => match parse_flag(value) {
                 Some(flag) => self.pkey = flag,
-                None => return bad,
-            },
-            "TOFT_MTE" => match parse_flag(value) {
-                Some(flag) => self.mte = flag,
-                None => return bad,
-            },
-            "TOFT_NAMES" => match parse_flag(value) {
-                Some(flag) => self.names = flag,
                 None => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {
@@ -323,10 +287,6 @@ impl Options {
             },
             "TOFT_GUARDED" => match parse_number(value) {
                 Some(n) if n <= GUARDED_MAX => self.guarded = n,
-                _ => return bad,
-            },
-            "TOFT_GUARDED_SLOTS" => match parse_number(value) {
-                Some(n) if (1..=GUARDED_SLOTS_MAX).contains(&n) => self.guarded_slots = n,
                 _ => return bad,
             },
             "TOFT_FILL" => match parse_word(value, FILL) {
@@ -360,22 +320,14 @@ impl Options {
                 Some(name) => self.profile = Some(name),
                 None => return bad,
             },
-            "TOFT_PROFILE_SIGNAL" => match parse_number(value) {
-                Some(n) if n <= SIGNAL_MAX => self.profile_signal = n,
-                _ => return bad,
-            },
-            "TOFT_PROFILE_GROWTH" => match parse_size(value) {
-                Some(n) => self.profile_growth = n,
+            "TOFT_PROFILE_AT" => match parse_moments(value) {
+                Some(moments) => (self.profile_signal, self.profile_growth) = moments,
                 None => return bad,
             },
             "TOFT_SAMPLE" => match parse_size(value) {
                 Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(bytes) => self.sample = bytes,
                 None => return bad,
-            },
-            "TOFT_PROBE_INTERVAL" => match parse_size(value) {
-                Some(bytes @ 1..) => self.probe_interval = bytes,
-                _ => return bad,
             },
             _ => match parse_flag(value) {
                 Some(flag) => self.stats = flag,

@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::{Entry, LimitTo, TABLE};
+use super::{Entry, LimitTo, PARTITIONS_MAX, Removed, SIGNAL_MAX, SiteMode, TABLE};
 use core::ffi::CStr;
 
 /// An option found in the environment.
@@ -17,6 +17,8 @@ pub struct Parsed<'a> {
 pub enum Problem {
     /// No option has this name.
     Unknown,
+    /// The option was removed.
+    Removed(&'static Removed),
     /// The value is not one that this option can have.
     BadValue(&'static Entry),
     /// The hardened build is not made weaker.
@@ -35,7 +37,7 @@ pub(super) fn find(variable: &[u8]) -> Result<Option<Parsed<'_>>, Problem> {
     let value = variable.get(equals + 1..).unwrap_or(&[]);
     match TABLE.iter().find(|entry| entry.name.as_bytes() == name) {
         Some(entry) => Ok(Some(Parsed { entry, value })),
-        None => Err(Problem::Unknown),
+        None => Err(Removed::find(name).map_or(Problem::Unknown, Problem::Removed)),
     }
 }
 
@@ -51,6 +53,20 @@ pub fn parse_number(text: &[u8]) -> Option<usize> {
         }
         number.checked_mul(10)?.checked_add(digit as usize)
     })
+}
+
+/// A number of partitions that sites are hashed into, `exact`, or `exact:` and the number of
+/// partitions that there can be. Numbers are rounded up to a power of two; zero is the default one.
+pub fn parse_partitions(text: &[u8]) -> Option<(SiteMode, usize)> {
+    let number = |digits| {
+        let number = parse_number(digits).filter(|n| (1..=PARTITIONS_MAX).contains(n));
+        number.map(usize::next_power_of_two)
+    };
+    match text.strip_prefix(b"exact") {
+        Some(b"") => Some((SiteMode::Exact, 0)),
+        Some(rest) => Some((SiteMode::Exact, number(rest.strip_prefix(b":")?)?)),
+        None => Some((SiteMode::Hash, number(text)?)),
+    }
 }
 
 /// Bytes, with an optional suffix.
@@ -78,6 +94,25 @@ pub fn parse_share(text: &[u8]) -> Option<LimitTo> {
 /// Which of `words` the text is.
 pub fn parse_word(text: &[u8], words: &[&str]) -> Option<usize> {
     words.iter().position(|word| word.as_bytes() == text)
+}
+
+/// Which of `words` are in a list with commas, as bits; at least one.
+pub fn parse_list(text: &[u8], words: &[&str]) -> Option<u32> {
+    text.split(|&byte| byte == b',')
+        .try_fold(0, |bits, word| Some(bits | 1 << parse_word(word, words)?))
+}
+
+/// At which signal and after how many bytes of growth a profile is written: `signal:NUMBER`,
+/// `growth:SIZE`, or both with a comma between them. Zero stands for the one that is not named.
+pub fn parse_moments(text: &[u8]) -> Option<(usize, usize)> {
+    text.split(|&byte| byte == b',').try_fold((0, 0), |(signal, growth), moment| {
+        if let Some(number) = moment.strip_prefix(b"signal:") {
+            let number = parse_number(number).filter(|n| (1..=SIGNAL_MAX).contains(n))?;
+            return Some((number, growth));
+        }
+        let size = parse_size(moment.strip_prefix(b"growth:")?).filter(|&size| size != 0)?;
+        Some((signal, size))
+    })
 }
 
 /// Most bytes in the name of a file.

@@ -23,9 +23,6 @@ pub const COLD_MAX: usize = 30 * 86_400;
 /// Most allocations that one sampled block may stand for.
 pub const GUARDED_MAX: usize = 1_000_000_000;
 
-/// Most places for sampled blocks.
-pub const GUARDED_SLOTS_MAX: usize = 1 << 20;
-
 /// Most allocations between two verifications.
 pub const VERIFY_MAX: usize = 1_000_000_000;
 /// `TOFT_VERIFY=exit`.
@@ -41,7 +38,7 @@ pub(super) const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
 pub(super) const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
 pub(super) const HUGE: &[&str] = &["off", "dense", "kernel"];
 pub(super) const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
-pub(super) const SITES: &[&str] = &["auto", "hash", "exact"];
+pub(super) const MAPPINGS: &[&str] = &["populate", "lock", "names"];
 pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
 pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
 
@@ -52,10 +49,16 @@ pub enum Kind {
     Number(usize, usize),
     /// Such a number, or a word.
     NumberOr(usize, usize, &'static str),
+    /// A number of partitions, `exact`, or `exact:` and a number.
+    Partitions,
     /// Bytes, with an optional suffix `k`, `m` or `g`.
     Size,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Some of these words, with commas between them.
+    List(&'static [&'static str]),
+    /// `signal:NUMBER` and `growth:SIZE`, with a comma between them, or one of the two.
+    Moments,
     /// `1` or `0`.
     Flag,
     /// A file descriptor.
@@ -85,9 +88,9 @@ pub struct Entry {
 pub const TABLE: &[Entry] = &[
     Entry {
         name: "TOFT_PARTITIONS",
-        default: "64",
-        kind: Kind::Number(1, PARTITIONS_MAX),
-        doc: "plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. With TOFT_SITES=exact the plots that there can be, 2048 if this is not set",
+        default: if HARDENED { "exact" } else { "64" },
+        kind: Kind::Partitions,
+        doc: "a number: plots that call sites are hashed into, rounded up to a power of two; 1 is an ordinary allocator. exact: each call site gets its own plot until all 2048, or as many as follow the colon, are given out, and later ones share; the default in the hardened build and with TOFT_WRAPPERS (docs/sites.md)",
     },
     Entry {
         name: "TOFT_ON_MISUSE",
@@ -102,22 +105,10 @@ pub const TABLE: &[Entry] = &[
         doc: "most bytes of freed large blocks that stay resident for reuse; in any case no more than were in use a moment ago, and not for longer than TOFT_DECAY says (docs/memory.md)",
     },
     Entry {
-        name: "TOFT_SLAB_KEEP",
-        default: "1024g",
-        kind: Kind::Size,
-        doc: "most bytes of empty slabs that stay resident for reuse; never more than an eighth above what slabs ever had in use, and until TOFT_DECAY has passed",
-    },
-    Entry {
-        name: "TOFT_SITES",
-        default: "auto",
-        kind: Kind::Word(SITES),
-        doc: "whether call sites are hashed into the plots, or each gets its own until all are given out and later ones share; auto: hash, in the hardened build exact unless TOFT_PARTITIONS is set (docs/sites.md)",
-    },
-    Entry {
         name: "TOFT_WRAPPERS",
         default: "none",
         kind: Kind::Names,
-        doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. Turns TOFT_SITES=auto into exact (docs/sites.md)",
+        doc: "wrappers of malloc, as xmalloc,g_*,rust: the caller of such a function counts as the call site; `*` stands for anything, `rust` for what every Rust program allocates by; with `auto` among them, or alone, short functions through which many callers ask for many sizes are found. Each call site gets its own plot then, unless TOFT_PARTITIONS is set (docs/sites.md)",
     },
     Entry {
         name: "TOFT_RECLAIM",
@@ -135,7 +126,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_HINTS",
         default: "none",
         kind: Kind::File,
-        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and TOFT_SITES=hash come before it. Not for the hardened build, in which each call site is apart (docs/hints.md)",
+        doc: "file of hints that `toft hints` has made of a profile: which call sites have a partition of their own and which share one, by file and offset; TOFT_PROFILE, TOFT_LEAKS and a number in TOFT_PARTITIONS come before it. Not for the hardened build, in which each call site is apart (docs/hints.md)",
     },
     Entry {
         name: "TOFT_COMPACT",
@@ -162,46 +153,16 @@ pub const TABLE: &[Entry] = &[
         doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
     },
     Entry {
-        name: "TOFT_QUARANTINE",
-        default: "3m",
-        kind: Kind::Size,
-        doc: "in the hardened build, most bytes of blocks that a thread has freed and that are not handed out again yet (docs/hardened.md); more than the default changes nothing",
-    },
-    Entry {
-        name: "TOFT_READY",
-        default: "1",
-        kind: Kind::Flag,
-        doc: "whether steady growth gets its pages by few calls in place of a fault for each: at most a sixteenth more than it has filled",
-    },
-    Entry {
-        name: "TOFT_PREPOPULATE",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "put pages under whatever is mapped at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out",
-    },
-    Entry {
-        name: "TOFT_MLOCK",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "lock the pages of blocks in memory once they are touched, so that they never go to swap; a refusal is reported once",
+        name: "TOFT_MAPPINGS",
+        default: "none",
+        kind: Kind::List(MAPPINGS),
+        doc: "what is done for whatever is mapped. populate: it gets its pages at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out. lock: pages of blocks never go to swap once they are touched; a refusal is reported once. names: it has a name in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
     },
     Entry {
         name: "TOFT_PKEY",
         default: "0",
         kind: Kind::Flag,
         doc: "in the hardened build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); without one, a line says so once",
-    },
-    Entry {
-        name: "TOFT_MTE",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "on aarch64, let the processor check the tags of zones that have some, where it can (docs/zones.md); untested",
-    },
-    Entry {
-        name: "TOFT_NAMES",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "name the library's mappings in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
     },
     Entry {
         name: "TOFT_SCOPE",
@@ -237,13 +198,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_GUARDED",
         default: "0",
         kind: Kind::Number(0, GUARDED_MAX),
-        doc: "one allocation in about this number, of at most 128 KiB, is put between pages that fault, and a misuse of it is reported with stacks; 0 is none, 1 every one for which there is room (docs/guarded.md)",
-    },
-    Entry {
-        name: "TOFT_GUARDED_SLOTS",
-        default: "1024",
-        kind: Kind::Number(1, GUARDED_SLOTS_MAX),
-        doc: "places for such blocks, live ones and freed ones that wait; each takes two of the process's mappings while it is live",
+        doc: "one allocation in about this number, of at most 128 KiB, is put between pages that fault, and a misuse of it is reported with stacks; at most 1024 such blocks at once; 0 is none, 1 every one for which there is room (docs/guarded.md)",
     },
     Entry {
         name: "TOFT_FILL",
@@ -273,7 +228,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_LEAKS",
         default: "0",
         kind: Kind::Word(LEAKS),
-        doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; each call site has its own partition then, as with TOFT_SITES=exact (docs/leaks.md)",
+        doc: "report at exit, by call site, blocks that were not freed and cannot be reached any more (1), or all that were not freed; each call site has its own partition then, as with TOFT_PARTITIONS=exact (docs/leaks.md)",
     },
     Entry {
         name: "TOFT_PROFILE",
@@ -282,28 +237,16 @@ pub const TABLE: &[Entry] = &[
         doc: "file into which the live memory is written at exit, by call site, for `toft report`; %p stands for the process's number, without it a child that was forked writes into FILE.PID; each call site has its own partition then (docs/profiles.md)",
     },
     Entry {
-        name: "TOFT_PROFILE_SIGNAL",
-        default: "0",
-        kind: Kind::Number(0, SIGNAL_MAX),
-        doc: "number of a signal at which TOFT_PROFILE is written, too, each time into the next of FILE.1, FILE.2 and so on; 0 is none",
-    },
-    Entry {
-        name: "TOFT_PROFILE_GROWTH",
-        default: "0",
-        kind: Kind::Size,
-        doc: "each time that the heap has grown by so much, TOFT_PROFILE is written as by a signal; 0 is never",
+        name: "TOFT_PROFILE_AT",
+        default: "none",
+        kind: Kind::Moments,
+        doc: "when TOFT_PROFILE is written before the exit, too, each time into the next of FILE.1, FILE.2 and so on. signal:NUMBER: at each such signal. growth:SIZE: each time that the heap has grown by so much. Both with a comma, as signal:12,growth:1g",
     },
     Entry {
         name: "TOFT_SAMPLE",
         default: "0",
         kind: Kind::Size,
-        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; 0 is none; not in the hardened build (docs/samples.md)",
-    },
-    Entry {
-        name: "TOFT_PROBE_INTERVAL",
-        default: "512k",
-        kind: Kind::Size,
-        doc: "bytes that are allocated, on average, from one allocation that the probes of a tracer report to the next; not 0; TOFT_SAMPLE comes first (docs/probes.md)",
+        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; also from one allocation that the probes of a tracer report to the next, 512k for those if this is 0 (docs/probes.md); 0 is none; not in the hardened build (docs/samples.md)",
     },
     Entry {
         name: "TOFT_STATS",

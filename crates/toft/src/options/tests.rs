@@ -1,6 +1,6 @@
 //! Each option has an example that changes something, and values that are refused.
 
-use super::{LimitTo, Options, Problem, SiteMode, TABLE};
+use super::{LimitTo, Options, Problem, REMOVED, SiteMode, TABLE};
 use crate::policy::HARDENED;
 
 #[test]
@@ -10,9 +10,10 @@ fn every_default_in_the_table_is_the_default_in_force() {
         options.take(format!("{}={}", entry.name, entry.default).as_bytes()).unwrap();
         if entry.name == "TOFT_PARTITIONS" {
             // The requested value is remembered, and the same comes of it.
-            let hashed = Options { sites: SiteMode::Hash, ..Options::DEFAULT };
-            assert_eq!(options.partitions_there_are(), hashed.partitions_there_are());
-            options.partitions = 0;
+            let usual = Options::DEFAULT;
+            assert_eq!(options.partitions_there_are(), usual.partitions_there_are());
+            assert_eq!(options.is_exact(), usual.is_exact());
+            (options.sites, options.partitions) = (SiteMode::Auto, 0);
         }
         assert_eq!(options, Options::DEFAULT, "{}", entry.name);
     }
@@ -21,37 +22,32 @@ fn every_default_in_the_table_is_the_default_in_force() {
 /// One example at least for each option.
 const EXAMPLES: &[&str] = &[
     "TOFT_PARTITIONS=5",
-    "TOFT_SITES=exact",
-    "TOFT_SITES=hash",
+    "TOFT_PARTITIONS=exact",
+    "TOFT_PARTITIONS=exact:5",
     "TOFT_WRAPPERS=xmalloc",
     "TOFT_WRAPPERS=auto",
     "TOFT_LARGE_KEEP=1k",
-    "TOFT_SLAB_KEEP=1k",
     "TOFT_RECLAIM=calls",
     "TOFT_DECAY=7",
     "TOFT_LIMIT=80%",
     "TOFT_COLD=60",
     "TOFT_HUGE=dense",
-    "TOFT_QUARANTINE=0",
-    "TOFT_READY=0",
-    "TOFT_PREPOPULATE=1",
-    "TOFT_MLOCK=1",
+    "TOFT_MAPPINGS=populate",
+    "TOFT_MAPPINGS=lock",
+    "TOFT_MAPPINGS=names,lock,populate",
     "TOFT_PKEY=1",
-    "TOFT_MTE=1",
-    "TOFT_NAMES=1",
     "TOFT_SCOPE=program",
     "TOFT_REPORT_FD=7",
     "TOFT_REPORT=line",
     "TOFT_REPORT_FILE=/tmp/reports",
     "TOFT_GUARDED=1",
-    "TOFT_GUARDED_SLOTS=1",
     "TOFT_VERIFY=1",
     "TOFT_VERIFY=exit",
     "TOFT_LEAKS=1",
     "TOFT_PROFILE=/tmp/heap.toft",
-    "TOFT_PROFILE_SIGNAL=12",
-    "TOFT_PROFILE_GROWTH=1g",
-    "TOFT_PROBE_INTERVAL=4k",
+    "TOFT_PROFILE_AT=signal:12",
+    "TOFT_PROFILE_AT=growth:1g",
+    "TOFT_PROFILE_AT=signal:12,growth:1g",
     "TOFT_STATS=1",
     "TOFT_DANGLING=1",
     "TOFT_DANGLING=2",
@@ -103,6 +99,22 @@ fn every_option_has_an_example() {
 }
 
 #[test]
+fn removed_names_are_in_no_table_and_change_nothing() {
+    for (i, removed) in REMOVED.iter().enumerate() {
+        assert!(TABLE.iter().all(|entry| entry.name != removed.name), "{}", removed.name);
+        assert!(REMOVED[..i].iter().all(|other| other.name != removed.name), "{}", removed.name);
+        let mut options = Options::DEFAULT;
+        let taken = options.take(format!("{}=1", removed.name).as_bytes());
+        assert!(matches!(taken, Err(Problem::Removed(_))), "{}", removed.name);
+        assert_eq!(options, Options::DEFAULT, "{}", removed.name);
+        // A variable that is named for use is in the table.
+        let used = removed.instead.split('=').next().unwrap();
+        let known = TABLE.iter().any(|entry| entry.name == used);
+        assert!(removed.instead.is_empty() || known, "{}", removed.name);
+    }
+}
+
+#[test]
 fn sites_are_exact_where_that_is_asked_for_or_usual() {
     let of = |texts: &[&str]| {
         let mut options = Options::DEFAULT;
@@ -111,12 +123,40 @@ fn sites_are_exact_where_that_is_asked_for_or_usual() {
     };
     assert_eq!(of(&[]), if HARDENED { (true, 2048) } else { (false, 64) });
     assert_eq!(of(&["TOFT_PARTITIONS=8"]), (false, 8));
-    assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_SITES=exact"]), (true, 8));
-    assert_eq!(of(&["TOFT_SITES=exact"]), (true, 2048));
-    assert_eq!(of(&["TOFT_SITES=hash"]), (false, 64));
+    assert_eq!(of(&["TOFT_PARTITIONS=exact:8"]), (true, 8));
+    assert_eq!(of(&["TOFT_PARTITIONS=exact:9"]), (true, 16));
+    assert_eq!(of(&["TOFT_PARTITIONS=exact"]), (true, 2048));
+    assert_eq!(of(&["TOFT_PARTITIONS=8", "TOFT_PARTITIONS=exact"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=xmalloc"]), (true, 2048));
     assert_eq!(of(&["TOFT_WRAPPERS=auto"]), (true, 2048));
-    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_SITES=hash"]), (false, 64));
+    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=64"]), (false, 64));
+    assert_eq!(of(&["TOFT_WRAPPERS=xmalloc", "TOFT_PARTITIONS=exact:64"]), (true, 64));
+}
+
+#[test]
+fn mappings_are_a_list() {
+    let of = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_MAPPINGS={text}").as_bytes()).unwrap();
+        (options.prepopulate, options.mlock, options.names)
+    };
+    assert_eq!(of("populate"), (true, false, false));
+    assert_eq!(of("lock"), (false, true, false));
+    assert_eq!(of("names"), (false, false, true));
+    assert_eq!(of("names,populate"), (true, false, true));
+    assert_eq!(of("populate,lock,names,lock"), (true, true, true));
+}
+
+#[test]
+fn profiles_are_written_at_a_signal_and_at_growth() {
+    let of = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_PROFILE_AT={text}").as_bytes()).unwrap();
+        (options.profile_signal, options.profile_growth)
+    };
+    assert_eq!(of("signal:12"), (12, 0));
+    assert_eq!(of("growth:1g"), (0, 1 << 30));
+    assert_eq!(of("growth:64k,signal:64"), (64, 64 << 10));
 }
 
 #[test]
@@ -147,9 +187,11 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_ON_MISUSE=log",
         "TOFT_LARGE_KEEP=1x",
         "TOFT_LARGE_KEEP=99999999999999999999",
-        "TOFT_SLAB_KEEP=lots",
-        "TOFT_SITES=yes",
-        "TOFT_SITES=",
+        "TOFT_PARTITIONS=auto",
+        "TOFT_PARTITIONS=exact:",
+        "TOFT_PARTITIONS=exact:0",
+        "TOFT_PARTITIONS=exact:4097",
+        "TOFT_PARTITIONS=exact8",
         "TOFT_WRAPPERS=",
         "TOFT_WRAPPERS=xmalloc,",
         "TOFT_HINTS=",
@@ -168,26 +210,29 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_COLD=2592001",
         "TOFT_COLD=1m",
         "TOFT_HUGE=always",
-        "TOFT_READY=2",
         "TOFT_DEEPBIND=clear",
-        "TOFT_PREPOPULATE=yes",
-        "TOFT_MLOCK=64m",
-        "TOFT_NAMES=",
+        "TOFT_MAPPINGS=",
+        "TOFT_MAPPINGS=1",
+        "TOFT_MAPPINGS=lock,",
+        "TOFT_MAPPINGS=lock names",
         "TOFT_SCOPE=",
         "TOFT_STATS=2",
         "TOFT_REPORT_FD=-1",
         "TOFT_REPORT=some",
         "TOFT_LEAKS=2",
         "TOFT_PROFILE=",
-        "TOFT_PROFILE_SIGNAL=65",
-        "TOFT_PROFILE_GROWTH=much",
-        "TOFT_PROBE_INTERVAL=0",
+        "TOFT_PROFILE_AT=",
+        "TOFT_PROFILE_AT=12",
+        "TOFT_PROFILE_AT=signal:0",
+        "TOFT_PROFILE_AT=signal:65",
+        "TOFT_PROFILE_AT=growth:0",
+        "TOFT_PROFILE_AT=growth:much",
+        "TOFT_PROFILE_AT=signal:12,",
         "TOFT_FILL=1",
         "TOFT_VERIFY=often",
         "TOFT_DANGLING=exit",
         "TOFT_UNINIT=-1",
         "TOFT_GUARDED=-1",
-        "TOFT_GUARDED_SLOTS=0",
         "TOFT_REPORT_FILE=",
     ] {
         let problem = options.take(text.as_bytes());

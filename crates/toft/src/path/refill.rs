@@ -163,7 +163,6 @@ impl<O: Os> Allocator<O> {
             } else {
                 self.pool.put(slab);
             }
-            self.pool.hold_to(&self.os, self.options.slab_keep);
             if pressure {
                 self.pool.drop_some(&self.os, usize::MAX, true);
             }

@@ -9,7 +9,7 @@ use crate::allocator::{
     is_ready, toft_root,
 };
 use crate::guarded::Guarded;
-use crate::options::{Leaks, Options, PARTITIONS_EXACT, Problem, SiteMode};
+use crate::options::{Leaks, Options, PARTITIONS_EXACT, PARTITIONS_MAX, Problem, SiteMode};
 use crate::os::{Error, Linux, Os, keys, probes, process};
 use crate::policy::HARDENED;
 use crate::process::thread_exit::{arm_exit, exit_key, thread_exits};
@@ -260,7 +260,7 @@ fn guarded(allocator: &Allocator<Linux>) -> Option<Guarded> {
     }
     let os = allocator.os();
     let random = os.random().ok()?;
-    match Guarded::new(options.guarded_slots, options.sampled(), os.page_size(), random) {
+    match Guarded::new(Guarded::PLACES, options.sampled(), os.page_size(), random) {
         Ok(guarded) => Some(guarded),
         Err(_) => {
             os.report(b"toft: TOFT_GUARDED: there is no address space for the pool; it is off\n");
@@ -275,6 +275,10 @@ fn complain(variable: &[u8], problem: Problem) {
     match problem {
         Problem::Unknown => {
             line.text("toft: unknown option ").raw(variable.get(..name_len).unwrap_or(&[]));
+        }
+        Problem::Removed(removed) => {
+            let [verb, instead] = removed.advice();
+            line.text("toft: ").text(removed.name).text(" was removed; ").text(verb).text(instead);
         }
         // Only the hardened build's.
         Problem::Weaker(_) | Problem::Needless(_) if !HARDENED => {}
@@ -299,6 +303,10 @@ fn complain(variable: &[u8], problem: Problem) {
                     line.text("a number from ").number(low as u64);
                     line.text(" to ").number(high as u64).text(" or ").text(word);
                 }
+                crate::options::Kind::Partitions => {
+                    line.text("a number from 1 to ").number(PARTITIONS_MAX as u64);
+                    line.text(", exact or exact:NUMBER");
+                }
                 crate::options::Kind::Size => {
                     line.text("a size such as 64k, 8m or 1g");
                 }
@@ -309,6 +317,15 @@ fn complain(variable: &[u8], problem: Problem) {
                     for (i, word) in words.iter().enumerate() {
                         line.text(if i == 0 { "" } else { " or " }).text(word);
                     }
+                }
+                crate::options::Kind::List(words) => {
+                    for (i, word) in words.iter().enumerate() {
+                        line.text(if i == 0 { "" } else { " or " }).text(word);
+                    }
+                    line.text(", or several with commas between them");
+                }
+                crate::options::Kind::Moments => {
+                    line.text("signal:NUMBER or growth:SIZE, or both with a comma between them");
                 }
                 crate::options::Kind::Flag => {
                     line.text("1 or 0");

@@ -101,13 +101,6 @@ impl Pool {
         }
     }
 
-    /// Drops the pages of kept slabs until at most `most` bytes are kept.
-    pub fn hold_to(&self, os: &impl Os, most: usize) {
-        if let Some(excess) = self.state().kept.load(Relaxed).checked_sub(most) {
-            self.drop_some(os, excess, false);
-        }
-    }
-
     /// Returns the pages of kept slabs to the OS until at least `bytes` bytes are returned or no
     /// kept slab is left. With `unmap` their address space is unmapped as well. Returns the number
     /// of bytes.

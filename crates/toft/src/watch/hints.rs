@@ -23,7 +23,7 @@ pub(crate) fn read(options: &mut Options) -> Hints {
         let why = if told_apart {
             "TOFT_PROFILE and TOFT_LEAKS tell all call sites apart"
         } else {
-            "TOFT_SITES=hash comes before it"
+            "a number in TOFT_PARTITIONS comes before it"
         };
         refuse(name, why);
         return Hints::none();

@@ -49,8 +49,8 @@ impl Rung {
             }
         }
         match self {
-            Rung::Hashed => command.env("TOFT_SITES", "hash"),
-            Rung::Exact => command.env("TOFT_SITES", "exact"),
+            Rung::Hashed => command.env("TOFT_PARTITIONS", "64"),
+            Rung::Exact => command.env("TOFT_PARTITIONS", "exact"),
             Rung::Named => command.env("TOFT_WRAPPERS", program.wrappers),
             Rung::Found | Rung::Frames => command.env("TOFT_WRAPPERS", "auto"),
             Rung::Both => command.env("TOFT_WRAPPERS", format!("auto,{}", program.wrappers)),
