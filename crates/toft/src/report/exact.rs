@@ -220,22 +220,33 @@ mod tests {
         core::hint::black_box(());
     }
 
+    // A frame that the compiler keeps: the test's own may be part of its caller's.
+    #[inline(never)]
+    fn outermost(found: &mut Option<(std::vec::Vec<usize>, usize)>) {
+        outer(found);
+        core::hint::black_box(());
+    }
+
     #[test]
     fn tables_lead_from_frame_to_frame_to_the_thread_s_beginning() {
         let mut found = None;
-        outer(&mut found);
+        outermost(&mut found);
         let (addresses, same) = found.unwrap();
-        let mut names = std::vec::Vec::new();
         let own = module_of(inner as *const () as usize).unwrap();
-        for &address in &addresses {
+        // The linker may give one address several names.
+        let names = addresses.iter().map(|&address| {
+            let mut names = std::string::String::new();
             for_each_function(&own, |name, start, end| {
                 if (start..end).contains(&(address - 1)) {
-                    names.push(std::string::String::from_utf8_lossy(name).into_owned());
+                    names.push_str(&std::string::String::from_utf8_lossy(name));
+                    names.push(' ');
                 }
             });
-        }
+            names
+        });
+        let names: std::vec::Vec<_> = names.collect();
         assert!(names[0].contains("outer"), "{names:?}");
-        assert!(names[1].contains("tables_lead_from_frame"), "{names:?}");
+        assert!(names[1].contains("outermost"), "{names:?}");
         assert!(
             names.iter().any(|name| name.contains("thread_start") || name.contains("Thread")),
             "{names:?}"

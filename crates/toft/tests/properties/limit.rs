@@ -398,9 +398,12 @@ fn threads_at_the_limit_stay_within_it() {
     let births: Vec<&'static Heap> = (0..THREADS).map(|_| birth(&program.allocator)).collect();
     for round in 0..3 {
         let barrier = std::sync::Barrier::new(THREADS);
+        // Bytes that are counted, and resident, when all have been refused. Compared when no thread
+        // waits for another.
+        let full = std::sync::Mutex::new((0, 0));
         std::thread::scope(|scope| {
             for (number, &heap) in births.iter().enumerate() {
-                let (program, barrier) = (&program, &barrier);
+                let (program, barrier, full) = (&program, &barrier, &full);
                 scope.spawn(move || {
                     let size = [200, 9000, 150_000, 50_000][(number + round) % 4];
                     let mut blocks = Vec::new();
@@ -412,9 +415,8 @@ fn threads_at_the_limit_stay_within_it() {
                     // No thread frees before all threads have been refused.
                     if barrier.wait().is_leader() {
                         let counted = program.allocator.counted_bytes();
-                        assert!(counted <= program.limit + METADATA, "{counted}");
-                        let resident = program.fake.resident_bytes() - program.begin;
-                        assert!(resident <= program.limit + METADATA, "{resident}");
+                        *full.lock().unwrap() =
+                            (counted, program.fake.resident_bytes() - program.begin);
                     }
                     barrier.wait();
                     for &address in &blocks {
@@ -424,6 +426,11 @@ fn threads_at_the_limit_stay_within_it() {
                 });
             }
         });
+        let (counted, resident) = *full.lock().unwrap();
+        // The last medium slab of each thread may have been counted as untouched while the thread began
+        // to draw from it.
+        let most = program.limit + METADATA + THREADS * (512 << 10);
+        assert!(counted <= program.limit + METADATA && resident <= most, "{counted} and {resident} of {most}");
         program.hold();
     }
 }
