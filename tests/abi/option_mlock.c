@@ -1,8 +1,8 @@
-// TOFT_MLOCK=1: what blocks lie on is locked, once it is there; without it nothing is.
+// TOFT_MAPPINGS=lock: what blocks lie on is locked, once it is there; without it nothing is.
 // libc: skip it has no such option
 // env: TOFT_RECLAIM=off
-// run: 0
-// run: 1
+// run: none
+// run: lock
 #include "common.h"
 
 enum { N = 2000, SIZE = 1000, LARGE = 8 << 20 };
@@ -19,16 +19,18 @@ static size_t locked(void)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
-    if (!getenv("TOFT_MLOCK")) {
+    if (!getenv("TOFT_MAPPINGS")) {
         struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
         setrlimit(RLIMIT_MEMLOCK, &limit);
         char *p = mmap(NULL, 4 * LARGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(p != MAP_FAILED);
         if (mlock2(p, 4 * LARGE, MLOCK_ONFAULT) != 0)
             return 0; /* an ordinary user may lock little: option_mlock_refused.c */
+        CHECK(munmap(p, 4 * LARGE) == 0);
     }
-    anew_with(argv, "TOFT_MLOCK", argv[1]);
-    int asked = !strcmp(argv[1], "1");
+    int asked = !strcmp(argv[1], "lock");
+    if (asked)
+        anew_with(argv, "TOFT_MAPPINGS", "lock");
     size_t rss = rss_bytes();
     unsigned char *large = malloc(LARGE);
     CHECK(large);

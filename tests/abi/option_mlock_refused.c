@@ -1,8 +1,8 @@
-// TOFT_MLOCK=1 where little may be locked: that is said once, and the program goes on.
+// TOFT_MAPPINGS=lock where little may be locked: that is said once, and the program goes on.
 // libc: skip it has no such option
-// env: TOFT_MLOCK=1
+// env: TOFT_MAPPINGS=lock
 // ulimit: -l 16
-// stderr: toft: TOFT_MLOCK: the system does not lock so much memory; going on without it
+// stderr: toft: TOFT_MAPPINGS=lock: the system does not lock so much memory; going on without it
 #include "common.h"
 #include <sys/prctl.h>
 
@@ -11,9 +11,9 @@ int main(int argc, char **argv)
     if (argc == 1) {
         /* Whoever may lock as much as there is gives that up for good, and has not allocated before. */
         prctl(PR_CAPBSET_DROP, 14 /* CAP_IPC_LOCK */, 0, 0, 0);
-        unsetenv("TOFT_MLOCK");
+        unsetenv("TOFT_MAPPINGS");
         char *const again[] = {argv[0], (char *)"again", NULL};
-        char *env[64] = {(char *)"TOFT_MLOCK=1"};
+        char *env[64] = {(char *)"TOFT_MAPPINGS=lock"};
         int n = 1;
         for (char **e = environ; *e && n < 63; e++)
             env[n++] = *e;

@@ -1,7 +1,7 @@
-// TOFT_NAMES=1: the library's mappings have names, where the kernel gives any; where it does not,
+// TOFT_MAPPINGS=names: the library's mappings have names, where the kernel gives any; where it does not,
 // that is said once.
 // libc: skip it has no such option
-// env: TOFT_NAMES=1
+// env: TOFT_MAPPINGS=names
 // stderr-any: it may say that this kernel gives no names, which is then asserted
 #include "common.h"
 #include <sys/prctl.h>
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
         CHECK(WEXITSTATUS(status) == 0 && !*text);
     } else {
         CHECK(WEXITSTATUS(status) == 3);
-        CHECK(!strcmp(text, "toft: TOFT_NAMES: this kernel gives mappings no names; going on without it\n"));
+        CHECK(!strcmp(text, "toft: TOFT_MAPPINGS=names: this kernel gives mappings no names; going on without it\n"));
     }
     return 0;
 }

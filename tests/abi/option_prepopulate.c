@@ -1,10 +1,10 @@
-// TOFT_PREPOPULATE=1: what is mapped has its pages, so that first touches cost no fault; without it
+// TOFT_MAPPINGS=populate: what is mapped has its pages, so that first touches cost no fault; without it
 // they do.
 // libc: skip it has no such option
 // env: TOFT_READY=0
 // env: TOFT_RECLAIM=off
-// run: 0
-// run: 1
+// run: none
+// run: populate
 #include "common.h"
 
 enum { N = 2000, SIZE = 1000, LARGE = 8 << 20 };
@@ -20,8 +20,9 @@ static long own_faults(void)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
-    anew_with(argv, "TOFT_PREPOPULATE", argv[1]);
-    int asked = !strcmp(argv[1], "1");
+    int asked = !strcmp(argv[1], "populate");
+    if (asked)
+        anew_with(argv, "TOFT_MAPPINGS", "populate");
     size_t rss = rss_bytes();
     unsigned char *large = malloc(LARGE);
     CHECK(large);

@@ -225,8 +225,8 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "MADV_POPULATE_WRITE",
             probes::madv_populate(),
-            "steadily growing bins prefault several pages at a time (TOFT_READY, TOFT_PREPOPULATE)",
-            "a fault for each page; TOFT_READY and TOFT_PREPOPULATE have no effect",
+            "steadily growing bins prefault several pages at a time (TOFT_READY, TOFT_MAPPINGS)",
+            "a fault for each page; TOFT_READY and TOFT_MAPPINGS=populate have no effect",
         ),
         (
             "MADV_FREE",
@@ -243,8 +243,8 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "mapping names",
             probes::mapping_names(),
-            "shown in /proc/PID/maps if asked for (TOFT_NAMES, zones)",
-            "TOFT_NAMES has no effect, and zones have no names there",
+            "shown in /proc/PID/maps if asked for (TOFT_MAPPINGS, zones)",
+            "TOFT_MAPPINGS=names has no effect, and zones have no names there",
         ),
         (
             "protection keys",

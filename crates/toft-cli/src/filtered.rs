@@ -30,8 +30,8 @@ const ASKED_FOR: [(Calls, &str); 6] = [
     (Calls::COLD, "TOFT_COLD"),
     (Calls::SHARING, "TOFT_COMPACT"),
     (Calls::FAULTS, "TOFT_UNINIT"),
-    (Calls::LOCK, "TOFT_MLOCK"),
-    (Calls::NAMES, "TOFT_NAMES"),
+    (Calls::LOCK, "TOFT_MAPPINGS=lock"),
+    (Calls::NAMES, "TOFT_MAPPINGS=names"),
     (Calls::KEYS, "TOFT_PKEY"),
 ];
 

@@ -142,6 +142,9 @@ fn expected(kind: &Kind) -> String {
         }
         Kind::Size => "a size such as 512k, 8m or 1g".into(),
         Kind::Share => "a size such as 512m or 2g, or a share such as 80%".into(),
+        Kind::List(words) => {
+            format!("{}, or several with commas between them", words.join(" or "))
+        }
         Kind::Flag => "0 or 1".into(),
         Kind::Descriptor => "the number of a file descriptor".into(),
         Kind::Names => "names of functions, with commas between them".into(),

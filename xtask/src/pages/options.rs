@@ -31,15 +31,18 @@ fn values(kind: Kind) -> String {
         Kind::NumberOr(low, high, word) => format!("{low} to {high} or `{word}`"),
         Kind::Partitions => format!("1 to {PARTITIONS_MAX}, `exact` or `exact:NUMBER`"),
         Kind::Size => "bytes, or `64k`, `8m`, `1g`".into(),
-        Kind::Word(words) => {
-            words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
-        }
+        Kind::Word(words) => any_of(words),
+        Kind::List(words) => format!("{}, or several with commas", any_of(words)),
         Kind::Share => "bytes, or `512m`, `2g`, or `80%`".into(),
         Kind::Flag => "`0` or `1`".into(),
         Kind::Descriptor => "an open file descriptor".into(),
         Kind::Names => "names of functions, with commas between them".into(),
         Kind::File => "the name of a file".into(),
     }
+}
+
+fn any_of(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What `TOFT_PREPOPULATE`, `TOFT_MLOCK` and `TOFT_NAMES` ask for, done as addresses are mapped:
-//! where none of them is set, that costs a comparison on a path that has just made a system call.
+//! What `TOFT_MAPPINGS` asks for, done as addresses are mapped: where it is not set, that costs a
+//! comparison on a path that has just made a system call.
 //!
 //! The calls are unusual ones: under a filter of system calls nothing of it is done. What the
 //! system refuses is said once on standard error, and the program goes on without it: here, and for
@@ -47,7 +47,7 @@ impl<O: Os> Allocator<O> {
             && let Some(_permit) = self.permit(Calls::LOCK)
             && self.os.lock(address, len).is_err()
         {
-            self.cannot(MLOCK, "TOFT_MLOCK: the system does not lock so much memory");
+            self.cannot(MLOCK, "TOFT_MAPPINGS=lock: the system does not lock so much memory");
         }
         if self.options.prepopulate
             && let Some(_permit) = self.permit(Calls::POPULATE)
@@ -56,7 +56,7 @@ impl<O: Os> Allocator<O> {
             let done = unsafe { self.os.populate(address, len) };
             // Where too few pages are left, the program will find that out when it uses them.
             if let Err(Error::Unsupported) = done {
-                self.cannot(PREPOPULATE, "TOFT_PREPOPULATE: the kernel is older than 5.14");
+                self.cannot(PREPOPULATE, "TOFT_MAPPINGS=populate: the kernel is older than 5.14");
             }
         }
     }
@@ -88,7 +88,7 @@ impl<O: Os> Allocator<O> {
             && let Some(_permit) = self.permit(Calls::NAMES)
             && self.os.name(address, len, name).is_err()
         {
-            self.cannot(NAMES, "TOFT_NAMES: this kernel gives mappings no names");
+            self.cannot(NAMES, "TOFT_MAPPINGS=names: this kernel gives mappings no names");
         }
     }
 

@@ -3,12 +3,12 @@
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
-    parse_file, parse_flag, parse_names, parse_number, parse_partitions, parse_share, parse_size,
+    parse_file, parse_flag, parse_list, parse_names, parse_number, parse_partitions, parse_share, parse_size,
     parse_word,
 };
 use super::table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS,
-    ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
+    MAPPINGS, ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
     VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
@@ -261,12 +261,11 @@ impl Options {
                 Some(flag) => self.ready = flag,
                 None => return bad,
             },
-            "TOFT_PREPOPULATE" => match parse_flag(value) {
-                Some(flag) => self.prepopulate = flag,
-                None => return bad,
-            },
-            "TOFT_MLOCK" => match parse_flag(value) {
-                Some(flag) => self.mlock = flag,
+            "TOFT_MAPPINGS" => match parse_list(value, MAPPINGS) {
+                Some(words) => {
+                    let has = |word: u32| words & 1 << word != 0;
+                    (self.prepopulate, self.mlock, self.names) = (has(0), has(1), has(2));
+                }
                 None => return bad,
             },
             "TOFT_PKEY" => match parse_flag(value) {
@@ -275,10 +274,6 @@ impl Options {
             },
             "TOFT_MTE" => match parse_flag(value) {
                 Some(flag) => self.mte = flag,
-                None => return bad,
-            },
-            "TOFT_NAMES" => match parse_flag(value) {
-                Some(flag) => self.names = flag,
                 None => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {

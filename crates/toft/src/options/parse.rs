@@ -96,6 +96,12 @@ pub fn parse_word(text: &[u8], words: &[&str]) -> Option<usize> {
     words.iter().position(|word| word.as_bytes() == text)
 }
 
+/// Which of `words` are in a list with commas, as bits; at least one.
+pub fn parse_list(text: &[u8], words: &[&str]) -> Option<u32> {
+    text.split(|&byte| byte == b',')
+        .try_fold(0, |bits, word| Some(bits | 1 << parse_word(word, words)?))
+}
+
 /// Most bytes in the name of a file.
 const FILE_NAME: usize = 255;
 

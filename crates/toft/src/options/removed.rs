@@ -26,4 +26,7 @@ pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_SITES", instead: "TOFT_PARTITIONS=exact, or a number to hash sites" },
     Removed { name: "TOFT_SLAB_KEEP", instead: "" },
     Removed { name: "TOFT_GUARDED_SLOTS", instead: "" },
+    Removed { name: "TOFT_PREPOPULATE", instead: "TOFT_MAPPINGS=populate" },
+    Removed { name: "TOFT_MLOCK", instead: "TOFT_MAPPINGS=lock" },
+    Removed { name: "TOFT_NAMES", instead: "TOFT_MAPPINGS=names" },
 ];

@@ -38,6 +38,7 @@ pub(super) const ON_MISUSE: &[&str] = &["abort", "warn", "ignore"];
 pub(super) const RECLAIM: &[&str] = &["auto", "thread", "calls", "off"];
 pub(super) const HUGE: &[&str] = &["off", "dense", "kernel"];
 pub(super) const FILL: &[&str] = &["off", "alloc", "free", "alloc,free"];
+pub(super) const MAPPINGS: &[&str] = &["populate", "lock", "names"];
 pub(super) const LEAKS: &[&str] = &["0", "1", "all"];
 pub(super) const REPORT: &[&str] = &["auto", "line", "full"];
 
@@ -54,6 +55,8 @@ pub enum Kind {
     Size,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Some of these words, with commas between them.
+    List(&'static [&'static str]),
     /// `1` or `0`.
     Flag,
     /// A file descriptor.
@@ -160,16 +163,10 @@ pub const TABLE: &[Entry] = &[
         doc: "whether steady growth gets its pages by few calls in place of a fault for each: at most a sixteenth more than it has filled",
     },
     Entry {
-        name: "TOFT_PREPOPULATE",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "put pages under whatever is mapped at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out",
-    },
-    Entry {
-        name: "TOFT_MLOCK",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "lock the pages of blocks in memory once they are touched, so that they never go to swap; a refusal is reported once",
+        name: "TOFT_MAPPINGS",
+        default: "none",
+        kind: Kind::List(MAPPINGS),
+        doc: "what is done for whatever is mapped. populate: it gets its pages at once, so that no first touch waits for the kernel (Linux 5.14); they do not count for TOFT_LIMIT before they are handed out. lock: pages of blocks never go to swap once they are touched; a refusal is reported once. names: it has a name in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
     },
     Entry {
         name: "TOFT_PKEY",
@@ -182,12 +179,6 @@ pub const TABLE: &[Entry] = &[
         default: "0",
         kind: Kind::Flag,
         doc: "on aarch64, let the processor check the tags of zones that have some, where it can (docs/zones.md); untested",
-    },
-    Entry {
-        name: "TOFT_NAMES",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "name the library's mappings in /proc/PID/maps (Linux 5.17 with CONFIG_ANON_VMA_NAME)",
     },
     Entry {
         name: "TOFT_SCOPE",

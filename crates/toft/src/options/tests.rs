@@ -34,11 +34,11 @@ const EXAMPLES: &[&str] = &[
     "TOFT_HUGE=dense",
     "TOFT_QUARANTINE=0",
     "TOFT_READY=0",
-    "TOFT_PREPOPULATE=1",
-    "TOFT_MLOCK=1",
+    "TOFT_MAPPINGS=populate",
+    "TOFT_MAPPINGS=lock",
+    "TOFT_MAPPINGS=names,lock,populate",
     "TOFT_PKEY=1",
     "TOFT_MTE=1",
-    "TOFT_NAMES=1",
     "TOFT_SCOPE=program",
     "TOFT_REPORT_FD=7",
     "TOFT_REPORT=line",
@@ -137,6 +137,20 @@ fn sites_are_exact_where_that_is_asked_for_or_usual() {
 }
 
 #[test]
+fn mappings_are_a_list() {
+    let of = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_MAPPINGS={text}").as_bytes()).unwrap();
+        (options.prepopulate, options.mlock, options.names)
+    };
+    assert_eq!(of("populate"), (true, false, false));
+    assert_eq!(of("lock"), (false, true, false));
+    assert_eq!(of("names"), (false, false, true));
+    assert_eq!(of("names,populate"), (true, false, true));
+    assert_eq!(of("populate,lock,names,lock"), (true, true, true));
+}
+
+#[test]
 fn limits_are_bytes_or_a_share_of_what_there_is() {
     let limit = |text: &str, there_is: Option<usize>| {
         let mut options = Options::DEFAULT;
@@ -189,9 +203,10 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_HUGE=always",
         "TOFT_READY=2",
         "TOFT_DEEPBIND=clear",
-        "TOFT_PREPOPULATE=yes",
-        "TOFT_MLOCK=64m",
-        "TOFT_NAMES=",
+        "TOFT_MAPPINGS=",
+        "TOFT_MAPPINGS=1",
+        "TOFT_MAPPINGS=lock,",
+        "TOFT_MAPPINGS=lock names",
         "TOFT_SCOPE=",
         "TOFT_STATS=2",
         "TOFT_REPORT_FD=-1",

@@ -318,6 +318,12 @@ fn complain(variable: &[u8], problem: Problem) {
                         line.text(if i == 0 { "" } else { " or " }).text(word);
                     }
                 }
+                crate::options::Kind::List(words) => {
+                    for (i, word) in words.iter().enumerate() {
+                        line.text(if i == 0 { "" } else { " or " }).text(word);
+                    }
+                    line.text(", or several with commas between them");
+                }
                 crate::options::Kind::Flag => {
                     line.text("1 or 0");
                 }

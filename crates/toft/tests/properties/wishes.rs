@@ -1,5 +1,5 @@
-//! `TOFT_PREPOPULATE`, `TOFT_MLOCK`, `TOFT_NAMES`: what is asked of the system for what is mapped,
-//! and what is said where it refuses.
+//! `TOFT_MAPPINGS`: what is asked of the system for what is mapped, and what is said where it
+//! refuses.
 
 use crate::common::plain::birth;
 use crate::common::world::code_address;
@@ -85,9 +85,9 @@ fn what_is_mapped_has_a_name() {
 fn a_refusal_is_said_once_and_changes_nothing() {
     let all = Options { mlock: true, names: true, prepopulate: true, ..OPTIONS };
     for (request, error, said) in [
-        (Request::Lock, Error::NoMemory, "toft: TOFT_MLOCK: "),
-        (Request::Name, Error::Unsupported, "toft: TOFT_NAMES: "),
-        (Request::Populate, Error::Unsupported, "toft: TOFT_PREPOPULATE: "),
+        (Request::Lock, Error::NoMemory, "toft: TOFT_MAPPINGS=lock: "),
+        (Request::Name, Error::Unsupported, "toft: TOFT_MAPPINGS=names: "),
+        (Request::Populate, Error::Unsupported, "toft: TOFT_MAPPINGS=populate: "),
     ] {
         let (fake, blocks) = run(all, Some(Fault::from(0).only(request).with(error)));
         assert_eq!(blocks.len(), 7);
