@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "/tmp/toft-exit-waits.%d", getpid());
     snprintf(numbered, sizeof numbered, "%s.1", name);
     setenv("TOFT_PROFILE", name, 1);
-    setenv("TOFT_PROFILE_SIGNAL", "12", 1);
+    setenv("TOFT_PROFILE_AT", "signal:12", 1);
     setenv("TEST_PIPE", numbered, 1);
     CHECK(mkfifo(numbered, 0600) == 0);
     int status = run_again("child", 2, text, sizeof text);

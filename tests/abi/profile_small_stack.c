@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "/tmp/toft-small-stack.%d", getpid());
     snprintf(numbered, sizeof numbered, "%s.1", name);
     setenv("TOFT_PROFILE", name, 1);
-    setenv("TOFT_PROFILE_SIGNAL", "12", 1);
+    setenv("TOFT_PROFILE_AT", "signal:12", 1);
     int status = run_again("child", 2, text, sizeof text);
     if (status != 0)
         fprintf(stderr, "%s", text);

@@ -26,7 +26,7 @@ Examples:
 
 A program that frees everything before it exits has an empty profile at exit. Take profiles
 while it runs, and pass all of them. The largest figure of each call site counts:
-  toft run --profile heap.toft --env TOFT_PROFILE_GROWTH=8m -- PROGRAM
+  toft run --profile heap.toft --env TOFT_PROFILE_AT=growth:8m -- PROGRAM
   toft hints heap.toft* -o PROGRAM.hints
 
 Existing hints in the file of -o are kept as FILE~. A file that does not contain hints is not overwritten.
@@ -93,7 +93,7 @@ fn make(args: &Make) -> Result<(), String> {
     }
     if profiles.iter().all(|profile| profile.rows.is_empty()) {
         return Err(
-            "nothing was live: take a profile while the program runs (TOFT_PROFILE_GROWTH, or toft heap)".into()
+            "nothing was live: take a profile while the program runs (TOFT_PROFILE_AT=growth:SIZE, or toft heap)".into()
         );
     }
     let hints = Hints::of(&profiles, args.own_from);

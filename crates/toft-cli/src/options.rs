@@ -145,6 +145,7 @@ fn expected(kind: &Kind) -> String {
         Kind::List(words) => {
             format!("{}, or several with commas between them", words.join(" or "))
         }
+        Kind::Moments => "signal:NUMBER or growth:SIZE, or both with a comma between them".into(),
         Kind::Flag => "0 or 1".into(),
         Kind::Descriptor => "the number of a file descriptor".into(),
         Kind::Names => "names of functions, with commas between them".into(),

@@ -110,7 +110,7 @@ fn a_signal_and_growth_write_numbered_ones() {
     let directory = directory();
     let program = holder(directory.path());
     let file = directory.path().join("heap.toft");
-    let output = profiled(&["--env", "TOFT_PROFILE_SIGNAL=12"], &file, &[text(&program), "signal"]);
+    let output = profiled(&["--env", "TOFT_PROFILE_AT=signal:12"], &file, &[text(&program), "signal"]);
     assert_eq!(output.status.code(), Some(7), "the handler goes on: {}", stderr(&output));
     let at_signal = profile(&directory.path().join("heap.toft.1"));
     assert_eq!(
@@ -122,7 +122,7 @@ fn a_signal_and_growth_write_numbered_ones() {
 
     // 100 MB are five times 20 MiB, less what fits in no more.
     let grown = directory.path().join("grown.toft");
-    let output = profiled(&["--env", "TOFT_PROFILE_GROWTH=20m"], &grown, &[text(&program)]);
+    let output = profiled(&["--env", "TOFT_PROFILE_AT=growth:20m"], &grown, &[text(&program)]);
     assert_eq!(output.status.code(), Some(7));
     let count = |number| {
         let path = directory.path().join(format!("grown.toft.{number}"));
@@ -137,9 +137,9 @@ fn a_signal_and_growth_write_numbered_ones() {
     let killed = profiled(&[], &file, &[text(&program), "signal"]);
     assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
     // A signal that no process can handle is reported.
-    let told = profiled(&["--env", "TOFT_PROFILE_SIGNAL=9"], &file, &[text(&program)]);
+    let told = profiled(&["--env", "TOFT_PROFILE_AT=signal:9"], &file, &[text(&program)]);
     assert!(
-        stderr(&told).contains("TOFT_PROFILE_SIGNAL: the kernel does not allow"),
+        stderr(&told).contains("TOFT_PROFILE_AT: the kernel does not allow"),
         "{}",
         stderr(&told)
     );

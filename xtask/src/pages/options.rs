@@ -34,6 +34,7 @@ fn values(kind: Kind) -> String {
         Kind::Word(words) => any_of(words),
         Kind::List(words) => format!("{}, or several with commas", any_of(words)),
         Kind::Share => "bytes, or `512m`, `2g`, or `80%`".into(),
+        Kind::Moments => "`signal:NUMBER` or `growth:SIZE`, or both with a comma".into(),
         Kind::Flag => "`0` or `1`".into(),
         Kind::Descriptor => "an open file descriptor".into(),
         Kind::Names => "names of functions, with commas between them".into(),

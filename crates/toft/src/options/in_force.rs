@@ -3,12 +3,12 @@
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
-    parse_file, parse_flag, parse_list, parse_names, parse_number, parse_partitions, parse_share, parse_size,
+    parse_file, parse_flag, parse_list, parse_moments, parse_names, parse_number, parse_partitions, parse_share, parse_size,
     parse_word,
 };
 use super::table::{
     COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS,
-    MAPPINGS, ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, SIGNAL_MAX,
+    MAPPINGS, ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT,
     VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
@@ -334,12 +334,8 @@ impl Options {
                 Some(name) => self.profile = Some(name),
                 None => return bad,
             },
-            "TOFT_PROFILE_SIGNAL" => match parse_number(value) {
-                Some(n) if n <= SIGNAL_MAX => self.profile_signal = n,
-                _ => return bad,
-            },
-            "TOFT_PROFILE_GROWTH" => match parse_size(value) {
-                Some(n) => self.profile_growth = n,
+            "TOFT_PROFILE_AT" => match parse_moments(value) {
+                Some(moments) => (self.profile_signal, self.profile_growth) = moments,
                 None => return bad,
             },
             "TOFT_SAMPLE" => match parse_size(value) {

@@ -13,7 +13,7 @@ mod values;
 
 pub use in_force::Options;
 pub use parse::{
-    FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_list, parse_names, parse_number,
+    FileName, Names, Parsed, Problem, parse_file, parse_flag, parse_list, parse_moments, parse_names, parse_number,
     parse_partitions, parse_share, parse_size, parse_word,
 };
 pub use removed::{REMOVED, Removed};

@@ -1,6 +1,6 @@
 //! Reading `NAME=value` without allocating.
 
-use super::{Entry, LimitTo, PARTITIONS_MAX, Removed, SiteMode, TABLE};
+use super::{Entry, LimitTo, PARTITIONS_MAX, Removed, SIGNAL_MAX, SiteMode, TABLE};
 use core::ffi::CStr;
 
 /// An option found in the environment.
@@ -100,6 +100,19 @@ pub fn parse_word(text: &[u8], words: &[&str]) -> Option<usize> {
 pub fn parse_list(text: &[u8], words: &[&str]) -> Option<u32> {
     text.split(|&byte| byte == b',')
         .try_fold(0, |bits, word| Some(bits | 1 << parse_word(word, words)?))
+}
+
+/// At which signal and after how many bytes of growth a profile is written: `signal:NUMBER`,
+/// `growth:SIZE`, or both with a comma between them. Zero stands for the one that is not named.
+pub fn parse_moments(text: &[u8]) -> Option<(usize, usize)> {
+    text.split(|&byte| byte == b',').try_fold((0, 0), |(signal, growth), moment| {
+        if let Some(number) = moment.strip_prefix(b"signal:") {
+            let number = parse_number(number).filter(|n| (1..=SIGNAL_MAX).contains(n))?;
+            return Some((number, growth));
+        }
+        let size = parse_size(moment.strip_prefix(b"growth:")?).filter(|&size| size != 0)?;
+        Some((signal, size))
+    })
 }
 
 /// Most bytes in the name of a file.

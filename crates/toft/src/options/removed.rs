@@ -29,4 +29,6 @@ pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_PREPOPULATE", instead: "TOFT_MAPPINGS=populate" },
     Removed { name: "TOFT_MLOCK", instead: "TOFT_MAPPINGS=lock" },
     Removed { name: "TOFT_NAMES", instead: "TOFT_MAPPINGS=names" },
+    Removed { name: "TOFT_PROFILE_SIGNAL", instead: "TOFT_PROFILE_AT=signal:NUMBER" },
+    Removed { name: "TOFT_PROFILE_GROWTH", instead: "TOFT_PROFILE_AT=growth:SIZE" },
 ];

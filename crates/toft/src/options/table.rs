@@ -57,6 +57,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// Some of these words, with commas between them.
     List(&'static [&'static str]),
+    /// `signal:NUMBER` and `growth:SIZE`, with a comma between them, or one of the two.
+    Moments,
     /// `1` or `0`.
     Flag,
     /// A file descriptor.
@@ -253,16 +255,10 @@ pub const TABLE: &[Entry] = &[
         doc: "file into which the live memory is written at exit, by call site, for `toft report`; %p stands for the process's number, without it a child that was forked writes into FILE.PID; each call site has its own partition then (docs/profiles.md)",
     },
     Entry {
-        name: "TOFT_PROFILE_SIGNAL",
-        default: "0",
-        kind: Kind::Number(0, SIGNAL_MAX),
-        doc: "number of a signal at which TOFT_PROFILE is written, too, each time into the next of FILE.1, FILE.2 and so on; 0 is none",
-    },
-    Entry {
-        name: "TOFT_PROFILE_GROWTH",
-        default: "0",
-        kind: Kind::Size,
-        doc: "each time that the heap has grown by so much, TOFT_PROFILE is written as by a signal; 0 is never",
+        name: "TOFT_PROFILE_AT",
+        default: "none",
+        kind: Kind::Moments,
+        doc: "when TOFT_PROFILE is written before the exit, too, each time into the next of FILE.1, FILE.2 and so on. signal:NUMBER: at each such signal. growth:SIZE: each time that the heap has grown by so much. Both with a comma, as signal:12,growth:1g",
     },
     Entry {
         name: "TOFT_SAMPLE",

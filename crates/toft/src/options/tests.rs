@@ -48,8 +48,9 @@ const EXAMPLES: &[&str] = &[
     "TOFT_VERIFY=exit",
     "TOFT_LEAKS=1",
     "TOFT_PROFILE=/tmp/heap.toft",
-    "TOFT_PROFILE_SIGNAL=12",
-    "TOFT_PROFILE_GROWTH=1g",
+    "TOFT_PROFILE_AT=signal:12",
+    "TOFT_PROFILE_AT=growth:1g",
+    "TOFT_PROFILE_AT=signal:12,growth:1g",
     "TOFT_PROBE_INTERVAL=4k",
     "TOFT_STATS=1",
     "TOFT_DANGLING=1",
@@ -151,6 +152,18 @@ fn mappings_are_a_list() {
 }
 
 #[test]
+fn profiles_are_written_at_a_signal_and_at_growth() {
+    let of = |text: &str| {
+        let mut options = Options::DEFAULT;
+        options.take(format!("TOFT_PROFILE_AT={text}").as_bytes()).unwrap();
+        (options.profile_signal, options.profile_growth)
+    };
+    assert_eq!(of("signal:12"), (12, 0));
+    assert_eq!(of("growth:1g"), (0, 1 << 30));
+    assert_eq!(of("growth:64k,signal:64"), (64, 64 << 10));
+}
+
+#[test]
 fn limits_are_bytes_or_a_share_of_what_there_is() {
     let limit = |text: &str, there_is: Option<usize>| {
         let mut options = Options::DEFAULT;
@@ -213,8 +226,13 @@ fn bad_values_and_names_are_told_and_change_nothing() {
         "TOFT_REPORT=some",
         "TOFT_LEAKS=2",
         "TOFT_PROFILE=",
-        "TOFT_PROFILE_SIGNAL=65",
-        "TOFT_PROFILE_GROWTH=much",
+        "TOFT_PROFILE_AT=",
+        "TOFT_PROFILE_AT=12",
+        "TOFT_PROFILE_AT=signal:0",
+        "TOFT_PROFILE_AT=signal:65",
+        "TOFT_PROFILE_AT=growth:0",
+        "TOFT_PROFILE_AT=growth:much",
+        "TOFT_PROFILE_AT=signal:12,",
         "TOFT_PROBE_INTERVAL=0",
         "TOFT_FILL=1",
         "TOFT_VERIFY=often",

@@ -324,6 +324,9 @@ fn complain(variable: &[u8], problem: Problem) {
                     }
                     line.text(", or several with commas between them");
                 }
+                crate::options::Kind::Moments => {
+                    line.text("signal:NUMBER or growth:SIZE, or both with a comma between them");
+                }
                 crate::options::Kind::Flag => {
                     line.text("1 or 0");
                 }

@@ -62,7 +62,7 @@ pub(crate) fn at_start(allocator: &Allocator<Linux>) {
     {
         allocator
             .os()
-            .report(b"toft: TOFT_PROFILE_SIGNAL: the kernel does not allow a handler for it\n");
+            .report(b"toft: TOFT_PROFILE_AT: the kernel does not allow a handler for it\n");
     }
 }
 
