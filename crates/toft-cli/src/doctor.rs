@@ -76,7 +76,7 @@ fn about_machine(rows: &mut Vec<Row>) {
     let (wanted, needed) =
         (["bmi1", "bmi2", "popcnt", "erms", "fsrm", "pku", "la57"].as_slice(), "popcnt");
     #[cfg(not(target_arch = "x86_64"))]
-    let (wanted, needed) = (["atomics", "mte", "mte3", "bti"].as_slice(), "atomics");
+    let (wanted, needed) = (["atomics", "bti"].as_slice(), "atomics");
     let features = system::cpu_features(wanted);
     let (level, meaning) = if features.iter().any(|name| name == needed) {
         (Level::Good, "")

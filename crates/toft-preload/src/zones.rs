@@ -60,7 +60,7 @@ pub unsafe extern "C" fn toft_zone_create_with(
     }
     // SAFETY: (1) the caller's.
     let name = unsafe { name_of(name) };
-    let terms = Terms { name, object, tagged: flags & TAGGED != 0, hardware: false };
+    let terms = Terms { name, object, tagged: flags & TAGGED != 0 };
     calls::create(&terms).map_or(0, Handle::word)
 }
 

@@ -57,8 +57,6 @@ pub struct Options {
     pub mlock: bool,
     /// Whether tables have a protection key.
     pub pkey: bool,
-    /// Whether the processor checks the tags of zones.
-    pub mte: bool,
     /// Whether mappings have names.
     pub names: bool,
     /// Whether children do not inherit the library.
@@ -122,7 +120,6 @@ impl Options {
         prepopulate: false,
         mlock: false,
         pkey: false,
-        mte: false,
         names: false,
         program_only: false,
         deepbind: true,
@@ -270,10 +267,6 @@ impl Options {
             },
             "TOFT_PKEY" => match parse_flag(value) {
                 Some(flag) => self.pkey = flag,
-                None => return bad,
-            },
-            "TOFT_MTE" => match parse_flag(value) {
-                Some(flag) => self.mte = flag,
                 None => return bad,
             },
             "TOFT_SCOPE" => match parse_word(value, &["program", "children"]) {

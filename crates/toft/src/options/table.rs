@@ -177,12 +177,6 @@ pub const TABLE: &[Entry] = &[
         doc: "in the hardened build, let the allocator's tables be written to by its own calls alone, by a protection key of the processor (docs/pkey.md); without one, a line says so once",
     },
     Entry {
-        name: "TOFT_MTE",
-        default: "0",
-        kind: Kind::Flag,
-        doc: "on aarch64, let the processor check the tags of zones that have some, where it can (docs/zones.md); untested",
-    },
-    Entry {
         name: "TOFT_SCOPE",
         default: "children",
         kind: Kind::Word(&["program", "children"]),

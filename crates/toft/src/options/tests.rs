@@ -38,7 +38,6 @@ const EXAMPLES: &[&str] = &[
     "TOFT_MAPPINGS=lock",
     "TOFT_MAPPINGS=names,lock,populate",
     "TOFT_PKEY=1",
-    "TOFT_MTE=1",
     "TOFT_SCOPE=program",
     "TOFT_REPORT_FD=7",
     "TOFT_REPORT=line",

@@ -11,8 +11,6 @@ mod huge;
 pub mod keys;
 mod linux;
 mod mapping_options;
-#[cfg(target_arch = "aarch64")]
-pub mod mte;
 mod page_idleness;
 mod pin;
 pub mod probes;

@@ -106,9 +106,6 @@ impl<'a, O: Os> Zone<'a, O> {
 
     /// A slot that was in use before is handed out again.
     fn ready(&self, address: usize, bytes: usize, zeroed: bool) -> Result<(), Refusal> {
-        if HARDENED || zeroed {
-            self.lay_open(address, bytes);
-        }
         if HARDENED {
             // SAFETY: (1) a slot of a lot that is mapped, taken a moment ago.
             return match unsafe { first_nonzero(address, bytes) } {
@@ -166,7 +163,6 @@ impl<'a, O: Os> Zone<'a, O> {
         let size = lot.size();
         let Some(slot) = slot else { return self.free_large(lot) };
         if HARDENED {
-            self.lay_open(address, size);
             // SAFETY: (1) a live slot, which the program gives back.
             unsafe { wipe(address, size, Long::NONE) };
         }

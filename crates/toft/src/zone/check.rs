@@ -2,7 +2,7 @@
 
 use super::handle::Handle;
 use super::lot::{Kind, LOT_BYTES, Lot};
-use super::record::{HARDWARE, Record, head};
+use super::record::{Record, head};
 use super::window::State;
 use super::zones::{Damage, Refusal, Zones};
 use crate::harden::first_nonzero;
@@ -101,9 +101,7 @@ impl State {
 
     /// In the hardened build free slots are zero.
     fn free_is_clean(&self, record: &Record) -> Result<(), Damage> {
-        // What has tags of the processor's cannot be looked at without them.
-        let looks = HARDENED && record.flags.load(Relaxed) & HARDWARE == 0;
-        let mut number = if looks { head(&record.first) } else { 0 };
+        let mut number = if HARDENED { head(&record.first) } else { 0 };
         while let Some(lot) = self.lot(number) {
             if lot.kind() == Kind::Slots {
                 self.lot_is_clean(lot)?;
@@ -139,7 +137,7 @@ mod tests {
         let fake = Fake::new(Machine::LARGE);
         // SAFETY: (1) pages of zeros for this alone.
         let zones = unsafe { Zones::new(scratch(4096).unwrap(), [0..0, 0..0]) };
-        let terms = Terms { name: Name::new(b""), object: 64, tagged: false, hardware: false };
+        let terms = Terms { name: Name::new(b""), object: 64, tagged: false };
         let zone = zones.create(&fake, 2, &terms).unwrap();
         let show = |_: usize, _: usize, _: &Name| false;
         let block = zones.allocate(&fake, 2, zone, (64, 1, false), &show).unwrap();

@@ -118,8 +118,6 @@ const ENDS: u32 = 2;
 
 /// Pointers into the zone have tags.
 pub(super) const TAGGED: u32 = 1;
-/// The processor checks them.
-pub(super) const HARDWARE: u32 = 2;
 
 impl Record {
     pub(super) fn generation(&self) -> u64 {

@@ -8,7 +8,6 @@
 
 use super::blocks::Zone;
 use super::lot::{GRAIN, Whereabouts};
-use super::record::{HARDWARE, TAGGED};
 use super::window::State;
 use super::zones::{Refusal, Zones};
 use crate::os::Os;
@@ -18,6 +17,9 @@ use crate::sync::Ordering::Relaxed;
 /// Where the tag is in a word.
 pub const TAG_SHIFT: u32 = 56;
 const ADDRESS: u64 = (1 << TAG_SHIFT) - 1;
+
+/// How many tags there are: 1 to 255.
+const TAGS: u8 = u8::MAX;
 
 /// A pointer and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,14 +66,12 @@ impl Zones {
             return refused;
         };
         let Some(state) = self.state() else { return refused };
-        let flags = state.record(zone).map_or(0, |record| record.flags.load(Relaxed));
-        let has_tags = flags & TAGGED != 0;
+        let has_tags = state.record(zone).is_some_and(|record| record.is_tagged());
         let inside = address - begin < bytes;
         if !has_tags || !inside || tagged.tag() == 0 || self.tag_of(address) != tagged.tag() {
             return refused;
         }
-        // The processor wants to see the tag.
-        Ok(if flags & HARDWARE != 0 { tagged.0 as usize } else { address })
+        Ok(address)
     }
 
     /// The tag of an address in a live block of a tagged zone.
@@ -100,28 +100,7 @@ impl<O: Os> Zone<'_, O> {
             return true;
         }
         let (at, len) = self.tag_range(place, bytes);
-        let admitted = !self.has_hardware() || hardware::admit(self.state.address_of(place), bytes);
-        admitted && self.os.map(at, len).is_ok()
-    }
-
-    /// Whether the processor knows the tags of this zone.
-    fn has_hardware(&self) -> bool {
-        self.record.flags.load(Relaxed) & HARDWARE != 0
-    }
-
-    /// The pointer that the program is given to a block: with its tag, if the processor checks it.
-    pub(super) fn pointer_to(&self, address: usize) -> usize {
-        if !self.has_hardware() {
-            return address;
-        }
-        Tagged::new(address, self.state.tag(address).load(Relaxed)).0 as usize
-    }
-
-    /// The library itself is about to read a block, or to clear it, and has pointers without tags.
-    pub(super) fn lay_open(&self, address: usize, bytes: usize) {
-        if self.has_hardware() {
-            hardware::put(address, bytes, 0);
-        }
+        self.os.map(at, len).is_ok()
     }
 
     pub(super) fn unmap_tags(&self, place: usize, bytes: usize) {
@@ -144,14 +123,9 @@ impl<O: Os> Zone<'_, O> {
         if !self.record.is_tagged() {
             return;
         }
-        match self.state.tag(address).load(Relaxed) {
-            0 => {
-                let tag = (self.state.draw() % u64::from(self.tags())) as u8 + 1;
-                self.set_tags(address, bytes, tag);
-            }
-            // The library has laid it open.
-            tag if self.has_hardware() => hardware::put(address, bytes, tag),
-            _ => {}
+        if self.state.tag(address).load(Relaxed) == 0 {
+            let tag = (self.state.draw() % u64::from(TAGS)) as u8 + 1;
+            self.set_tags(address, bytes, tag);
         }
     }
 
@@ -159,53 +133,13 @@ impl<O: Os> Zone<'_, O> {
     pub(super) fn change_tags(&self, address: usize, bytes: usize) {
         if self.record.is_tagged() {
             let tag = self.state.tag(address).load(Relaxed);
-            self.set_tags(address, bytes, tag % self.tags() + 1);
+            self.set_tags(address, bytes, tag % TAGS + 1);
         }
-    }
-
-    /// How many tags there are.
-    fn tags(&self) -> u8 {
-        if self.has_hardware() { 15 } else { 255 }
     }
 
     fn set_tags(&self, address: usize, bytes: usize, tag: u8) {
-        if self.has_hardware() {
-            hardware::put(address, bytes, tag);
-        }
         for grain in (address..address + bytes).step_by(GRAIN) {
             self.state.tag(grain).store(tag, Relaxed);
-        }
-    }
-}
-
-/// The processor's tags, where it may have some. (Untested: see `os/mte.rs`.)
-pub(super) mod hardware {
-    #[cfg(target_arch = "aarch64")]
-    use crate::os::mte;
-
-    /// Whether this processor has tags, and the calling thread may use them.
-    pub(in crate::zone) fn begin() -> bool {
-        #[cfg(target_arch = "aarch64")]
-        return mte::begin();
-        #[cfg(not(target_arch = "aarch64"))]
-        false
-    }
-
-    /// Lets pages have tags.
-    pub(super) fn admit(_address: usize, _bytes: usize) -> bool {
-        #[cfg(target_arch = "aarch64")]
-        return mte::admit(_address, _bytes);
-        #[cfg(not(target_arch = "aarch64"))]
-        false
-    }
-
-    /// Gives a block of a zone whose pages have tags another one.
-    pub(super) fn put(_address: usize, _bytes: usize, _tag: u8) {
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: (1) a block or slot of a zone that is locked; its pages were admitted as they
-        // were mapped, and who uses it with another tag is to fault.
-        unsafe {
-            mte::put(_address, _bytes, _tag);
         }
     }
 }

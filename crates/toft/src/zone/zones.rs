@@ -4,8 +4,7 @@ use super::blocks::Zone;
 use super::handle::{GENERATION_MAX, Handle};
 use super::lock::Mine;
 use super::lot::{GRAIN, LOT_BYTES, Whereabouts};
-use super::record::{Figures, HARDWARE, Name, Record, TAGGED};
-use super::tags::hardware;
+use super::record::{Figures, Name, Record, TAGGED};
 use super::window::State;
 use crate::os::Os;
 use core::ops::Range;
@@ -68,8 +67,6 @@ pub struct Terms {
     pub object: usize,
     /// Whether pointers into it have tags.
     pub tagged: bool,
-    /// Whether the processor is to check those, if it can.
-    pub hardware: bool,
 }
 
 /// All zones of an allocator.
@@ -151,11 +148,7 @@ impl Zones {
                 open.give_record(place, record);
                 continue;
             };
-            let flags = match terms.tagged {
-                true if terms.hardware && hardware::begin() => TAGGED | HARDWARE,
-                true => TAGGED,
-                false => 0,
-            };
+            let flags = if terms.tagged { TAGGED } else { 0 };
             record.begin(&terms.name, terms.object, slot, flags);
             return Ok(handle);
         }
@@ -206,7 +199,7 @@ impl Zones {
         if let Some((address, bytes)) = block.mapped {
             zone.record.show_name(show(address, bytes, &zone.record.name()));
         }
-        Ok(zone.pointer_to(block.address))
+        Ok(block.address)
     }
 
     /// Takes a block of a zone back.

@@ -11,7 +11,7 @@ use toft::os::fake::{Fake, Fault, Machine, PageState};
 use toft::zone::{Handle, LOT_BYTES, Name, Refusal, SLOT_MAX, Tagged, Terms};
 
 fn terms(object: usize, tagged: bool) -> Terms {
-    Terms { name: Name::new(b"test"), object, tagged, hardware: true }
+    Terms { name: Name::new(b"test"), object, tagged }
 }
 
 fn allocator(machine: Machine) -> (Fake, Allocator<Fake>) {

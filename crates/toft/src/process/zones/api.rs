@@ -34,7 +34,6 @@ impl Zone {
             name: Name::new(name.as_bytes()),
             object: 0,
             tagged: false,
-            hardware: false,
         })
     }
 
@@ -50,7 +49,6 @@ impl Zone {
             name: Name::new(name.as_bytes()),
             object,
             tagged: false,
-            hardware: false,
         })
     }
 

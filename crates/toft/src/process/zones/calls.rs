@@ -50,9 +50,9 @@ fn pointer(address: Option<usize>) -> Pointer {
     address.map_or(null_mut(), core::ptr::with_exposed_provenance_mut)
 }
 
-/// Makes a zone. Whether the processor checks its tags is the user's choice (`TOFT_MTE`).
+/// Makes a zone.
 pub fn create(terms: &Terms) -> Option<Handle> {
-    call(|allocator| allocator.zone_create(&Terms { hardware: allocator.options().mte, ..*terms }))
+    call(|allocator| allocator.zone_create(terms))
 }
 
 /// A block of a zone.
