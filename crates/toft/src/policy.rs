@@ -24,6 +24,9 @@ pub const RANDOM_ORDER: bool = HARDENED;
 /// Whether what is freed goes through a quarantine before it is free.
 pub const QUARANTINE: bool = HARDENED;
 
+/// Bytes of blocks that a thread has freed and that are not free yet, at most.
+pub const QUARANTINE_BYTES: usize = 3 << 20;
+
 /// Whether pages of free slots are looked at before they are given back: what was written there
 /// after a free is found when the slot is handed out again, if it is still there.
 pub const CHECK_PAGES: bool = WIPE;

@@ -3,16 +3,15 @@
 
 use super::parse::{self, FileName, Names, Parsed, Problem};
 use super::parse::{
-    parse_file, parse_flag, parse_list, parse_moments, parse_names, parse_number, parse_partitions, parse_share, parse_size,
-    parse_word,
+    parse_file, parse_flag, parse_list, parse_moments, parse_names, parse_number, parse_partitions,
+    parse_share, parse_size, parse_word,
 };
 use super::table::{
-    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS,
-    MAPPINGS, ON_MISUSE, PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT,
-    VERIFY_EXIT, VERIFY_MAX,
+    COLD_MAX, DANGLING_MAX, DECAY_MAX, FILL, GUARDED_MAX, HUGE, LEAKS, MAPPINGS, ON_MISUSE,
+    PARTITIONS_EXACT, PARTITIONS_USUAL, RECLAIM, REPORT, VERIFY_EXIT, VERIFY_MAX,
 };
 use super::values::{Fill, Huge, Leaks, LimitTo, Reclaim, Report, SiteMode};
-use crate::policy::{DECAY, HARDENED};
+use crate::policy::{DECAY, HARDENED, QUARANTINE_BYTES};
 
 /// Below this number of allocations for each sampled block, every call is checked: a claim has up
 /// to as many.
@@ -47,7 +46,8 @@ pub struct Options {
     pub cold: u32,
     /// Where slabs have huge pages.
     pub huge: Huge,
-    /// Bytes of blocks that a thread has freed and that are not free yet.
+    /// Bytes of blocks that a thread has freed and that are not free yet, at most. No variable sets
+    /// it.
     pub quarantine: usize,
     /// Whether pages are readied for steady growth.
     pub ready: bool,
@@ -115,7 +115,7 @@ impl Options {
         limit: LimitTo::Nothing,
         cold: 0,
         huge: Huge::Off,
-        quarantine: 3 << 20,
+        quarantine: QUARANTINE_BYTES,
         ready: true,
         prepopulate: false,
         mlock: false,
@@ -230,10 +230,6 @@ impl Options {
             "TOFT_DECAY" => match parse_number(value) {
                 Some(n) if n <= DECAY_MAX => self.decay = n as u32,
                 _ => return bad,
-            },
-            "TOFT_QUARANTINE" => match parse_size(value) {
-                Some(bytes) => self.quarantine = bytes,
-                None => return bad,
             },
             "TOFT_COMPACT" => match parse_flag(value) {
                 Some(true) if HARDENED => return Err(Problem::Weaker(entry)),

@@ -32,4 +32,5 @@ pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_PROFILE_SIGNAL", instead: "TOFT_PROFILE_AT=signal:NUMBER" },
     Removed { name: "TOFT_PROFILE_GROWTH", instead: "TOFT_PROFILE_AT=growth:SIZE" },
     Removed { name: "TOFT_MTE", instead: "" },
+    Removed { name: "TOFT_QUARANTINE", instead: "" },
 ];

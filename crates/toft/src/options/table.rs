@@ -153,12 +153,6 @@ pub const TABLE: &[Entry] = &[
         doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
     },
     Entry {
-        name: "TOFT_QUARANTINE",
-        default: "3m",
-        kind: Kind::Size,
-        doc: "in the hardened build, most bytes of blocks that a thread has freed and that are not handed out again yet (docs/hardened.md); more than the default changes nothing",
-    },
-    Entry {
         name: "TOFT_READY",
         default: "1",
         kind: Kind::Flag,

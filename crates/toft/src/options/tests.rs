@@ -32,7 +32,6 @@ const EXAMPLES: &[&str] = &[
     "TOFT_LIMIT=80%",
     "TOFT_COLD=60",
     "TOFT_HUGE=dense",
-    "TOFT_QUARANTINE=0",
     "TOFT_READY=0",
     "TOFT_MAPPINGS=populate",
     "TOFT_MAPPINGS=lock",

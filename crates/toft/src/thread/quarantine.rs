@@ -12,7 +12,7 @@
 //! Both are one at least, so no block is free at once. `b` is what 4 KiB hold, 32 at most and one
 //! at least: so often does a free do more than to write a word, and then it does it for so many,
 //! whose slabs are fetched side by side. All places together hold [`Quarantine::BYTES_MOST`] bytes
-//! of blocks, and `TOFT_QUARANTINE` makes them fewer in proportion.
+//! of blocks, and a smaller `Options::quarantine` makes them fewer in proportion.
 //!
 //! An entry is a word of the caller's that is not zero. The holder of the heap uses the places with
 //! its seat, but for the usual way, which writes to an empty place that it has taken by one
