@@ -17,6 +17,10 @@ use crate::policy::{DECAY, HARDENED, QUARANTINE_BYTES};
 /// to as many.
 const CAREFUL_BELOW: usize = 64;
 
+/// Bytes allocated from one allocation that probes report to the next, on average, if no stacks are
+/// kept.
+const PROBE_INTERVAL: usize = 512 << 10;
+
 /// The options in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -93,8 +97,6 @@ pub struct Options {
     /// Bytes allocated from one allocation of which the stack is kept to the next, on average, or
     /// zero for none.
     pub sample: usize,
-    /// Mean bytes allocated from one allocation sampled for probes to the next; not zero.
-    pub probe_interval: usize,
     /// Whether to write statistics at exit.
     pub stats: bool,
 }
@@ -137,7 +139,6 @@ impl Options {
         profile_signal: 0,
         profile_growth: 0,
         sample: 0,
-        probe_interval: 512 << 10,
         stats: false,
     };
 
@@ -183,7 +184,7 @@ impl Options {
     /// Bytes allocated from one allocation that is chosen to the next, on average: for stacks that
     /// are kept and for probes alike, as there is one choice for both.
     pub fn interval(&self) -> usize {
-        if self.sample != 0 { self.sample } else { self.probe_interval }
+        if self.sample != 0 { self.sample } else { PROBE_INTERVAL }
     }
 
     /// Whether something is to be done about what is mapped.
@@ -331,10 +332,6 @@ impl Options {
                 Some(1..) if HARDENED => return Err(Problem::Weaker(entry)),
                 Some(bytes) => self.sample = bytes,
                 None => return bad,
-            },
-            "TOFT_PROBE_INTERVAL" => match parse_size(value) {
-                Some(bytes @ 1..) => self.probe_interval = bytes,
-                _ => return bad,
             },
             _ => match parse_flag(value) {
                 Some(flag) => self.stats = flag,

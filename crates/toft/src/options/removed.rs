@@ -33,4 +33,5 @@ pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_PROFILE_GROWTH", instead: "TOFT_PROFILE_AT=growth:SIZE" },
     Removed { name: "TOFT_MTE", instead: "" },
     Removed { name: "TOFT_QUARANTINE", instead: "" },
+    Removed { name: "TOFT_PROBE_INTERVAL", instead: "TOFT_SAMPLE" },
 ];

@@ -252,13 +252,7 @@ pub const TABLE: &[Entry] = &[
         name: "TOFT_SAMPLE",
         default: "0",
         kind: Kind::Size,
-        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; 0 is none; not in the hardened build (docs/samples.md)",
-    },
-    Entry {
-        name: "TOFT_PROBE_INTERVAL",
-        default: "512k",
-        kind: Kind::Size,
-        doc: "bytes that are allocated, on average, from one allocation that the probes of a tracer report to the next; not 0; TOFT_SAMPLE comes first (docs/probes.md)",
+        doc: "bytes that are allocated, on average, from one allocation of which the whole stack is kept to the next, by frame pointers; profiles have those stacks beside the call sites; also from one allocation that the probes of a tracer report to the next, 512k for those if this is 0 (docs/probes.md); 0 is none; not in the hardened build (docs/samples.md)",
     },
     Entry {
         name: "TOFT_STATS",
