@@ -2,8 +2,8 @@
 //! static: the projects of `tests/linking`, as a user would write them.
 
 use crate::install::{self, Place};
-use crate::tally::{Suite, Tally};
 use crate::place;
+use crate::tally::{Suite, Tally};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

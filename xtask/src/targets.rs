@@ -2,8 +2,8 @@
 //! runs on.
 
 use crate::arena::{Need, had, name};
-use crate::tally::{Suite, Tally};
 use crate::place;
+use crate::tally::{Suite, Tally};
 
 /// One of each kind: another C library, another width, other systems.
 const REFUSED: [&str; 4] = [
