@@ -3,7 +3,6 @@
 // flags: -pthread
 // env: TOFT_COLD=1
 // env: TOFT_HUGE=dense
-// env: TOFT_READY=1
 // libc: skip it has no such options
 // timeout: 60
 // promise: 24

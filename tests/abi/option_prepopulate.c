@@ -1,7 +1,6 @@
 // TOFT_MAPPINGS=populate: what is mapped has its pages, so that first touches cost no fault; without it
 // they do.
 // libc: skip it has no such option
-// env: TOFT_READY=0
 // env: TOFT_RECLAIM=off
 // run: none
 // run: populate

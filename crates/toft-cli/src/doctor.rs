@@ -225,8 +225,8 @@ fn about_options(rows: &mut Vec<Row>) {
         (
             "MADV_POPULATE_WRITE",
             probes::madv_populate(),
-            "steadily growing bins prefault several pages at a time (TOFT_READY, TOFT_MAPPINGS)",
-            "a fault for each page; TOFT_READY and TOFT_MAPPINGS=populate have no effect",
+            "steadily growing bins prefault several pages at a time (also for TOFT_MAPPINGS)",
+            "a fault for each page; TOFT_MAPPINGS=populate has no effect",
         ),
         (
             "MADV_FREE",

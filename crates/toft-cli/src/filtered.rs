@@ -4,7 +4,7 @@
 use toft::os::filter::{FilterState, Words};
 use toft::os::seccomp::{Answers, Calls};
 
-/// A feature: what it calls, what it is, what is lost without, and its variable.
+/// A feature: what it calls, what it is, what is lost without, and its variable, if it has one.
 type Feature = (Calls, &'static str, &'static str, &'static str);
 
 const BACKGROUND: &str = "idle memory stays resident until malloc or free is called";
@@ -19,7 +19,7 @@ const USUAL: [Feature; 7] = [
         "TOFT_RECLAIM",
     ),
     (Calls::CLAIMS, "release of claimed pages", "13 MiB a thread at most", "TOFT_PARTITIONS"),
-    (Calls::POPULATE, "prefault", "a fault for each page", "TOFT_READY"),
+    (Calls::POPULATE, "prefault", "a fault for each page", ""),
     (Calls::HUGE, "huge-page control", "the kernel decides", "TOFT_HUGE"),
     (Calls::BATCH, "batched release", "a system call for each range", "TOFT_RECLAIM"),
     (Calls::REPORT, "full reports", "one line, without stacks of files", "TOFT_REPORT"),
@@ -40,7 +40,10 @@ pub fn off(found: Answers) -> Option<String> {
     let mut parts: Vec<String> = USUAL
         .iter()
         .filter(|(calls, ..)| !found.works.has(*calls))
-        .map(|(_, name, cost, variable)| format!("{name} ({cost}; {variable})"))
+        .map(|(_, name, cost, variable)| match *variable {
+            "" => format!("{name} ({cost})"),
+            variable => format!("{name} ({cost}; {variable})"),
+        })
         .collect();
     let without: Vec<&str> = ASKED_FOR
         .iter()

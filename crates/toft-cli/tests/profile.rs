@@ -110,7 +110,8 @@ fn a_signal_and_growth_write_numbered_ones() {
     let directory = directory();
     let program = holder(directory.path());
     let file = directory.path().join("heap.toft");
-    let output = profiled(&["--env", "TOFT_PROFILE_AT=signal:12"], &file, &[text(&program), "signal"]);
+    let output =
+        profiled(&["--env", "TOFT_PROFILE_AT=signal:12"], &file, &[text(&program), "signal"]);
     assert_eq!(output.status.code(), Some(7), "the handler goes on: {}", stderr(&output));
     let at_signal = profile(&directory.path().join("heap.toft.1"));
     assert_eq!(

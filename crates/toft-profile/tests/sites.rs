@@ -81,7 +81,8 @@ fn each_slab_s_site_is_the_site_of_its_partition() {
     if std::env::var_os("TOFT_PARTITIONS").is_none() {
         let program = std::env::current_exe().unwrap();
         let mut again = std::process::Command::new(program);
-        let status = again.args([NAME, "--exact"]).env("TOFT_PARTITIONS", "exact").status().unwrap();
+        let status =
+            again.args([NAME, "--exact"]).env("TOFT_PARTITIONS", "exact").status().unwrap();
         assert!(status.success());
         let process = Process::open(std::process::id() as i32).unwrap();
         let tables = Tables { root: find(&process).unwrap().root };

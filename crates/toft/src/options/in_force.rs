@@ -53,7 +53,7 @@ pub struct Options {
     /// Bytes of blocks that a thread has freed and that are not free yet, at most. No variable sets
     /// it.
     pub quarantine: usize,
-    /// Whether pages are readied for steady growth.
+    /// Whether pages are readied for steady growth. No variable sets it.
     pub ready: bool,
     /// Whether pages are put under whatever is mapped.
     pub prepopulate: bool,
@@ -249,10 +249,6 @@ impl Options {
                 Some(0) => self.huge = Huge::Off,
                 Some(1) => self.huge = Huge::Dense,
                 Some(_) => self.huge = Huge::Kernel,
-                None => return bad,
-            },
-            "TOFT_READY" => match parse_flag(value) {
-                Some(flag) => self.ready = flag,
                 None => return bad,
             },
             "TOFT_MAPPINGS" => match parse_list(value, MAPPINGS) {

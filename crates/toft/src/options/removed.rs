@@ -34,4 +34,5 @@ pub const REMOVED: &[Removed] = &[
     Removed { name: "TOFT_MTE", instead: "" },
     Removed { name: "TOFT_QUARANTINE", instead: "" },
     Removed { name: "TOFT_PROBE_INTERVAL", instead: "TOFT_SAMPLE" },
+    Removed { name: "TOFT_READY", instead: "" },
 ];

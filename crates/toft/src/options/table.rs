@@ -153,12 +153,6 @@ pub const TABLE: &[Entry] = &[
         doc: "huge pages in slabs: none; only where everything is live and has been for some seconds, large blocks included; or as the kernel sees fit",
     },
     Entry {
-        name: "TOFT_READY",
-        default: "1",
-        kind: Kind::Flag,
-        doc: "whether steady growth gets its pages by few calls in place of a fault for each: at most a sixteenth more than it has filled",
-    },
-    Entry {
         name: "TOFT_MAPPINGS",
         default: "none",
         kind: Kind::List(MAPPINGS),

@@ -30,11 +30,7 @@ pub struct Zone {
 impl Zone {
     /// A zone for blocks of any size; `None` where the system has no memory for it.
     pub fn new(name: &str) -> Option<Zone> {
-        Zone::with(&Terms {
-            name: Name::new(name.as_bytes()),
-            object: 0,
-            tagged: false,
-        })
+        Zone::with(&Terms { name: Name::new(name.as_bytes()), object: 0, tagged: false })
     }
 
     /// A zone for objects of one size only: every slot is one of them.
@@ -45,11 +41,7 @@ impl Zone {
     /// assert!(zone.allocate(layout(48)).is_some() && zone.allocate(layout(49)).is_none());
     /// ```
     pub fn of_objects(name: &str, object: usize) -> Option<Zone> {
-        Zone::with(&Terms {
-            name: Name::new(name.as_bytes()),
-            object,
-            tagged: false,
-        })
+        Zone::with(&Terms { name: Name::new(name.as_bytes()), object, tagged: false })
     }
 
     /// A zone on such terms.
