@@ -26,6 +26,7 @@ int main(int argc, char **argv)
         CHECK(p != MAP_FAILED);
         if (mlock2(p, 4 * LARGE, MLOCK_ONFAULT) != 0)
             return 0; /* an ordinary user may lock little: option_mlock_refused.c */
+        CHECK(munmap(p, 4 * LARGE) == 0);
     }
     int asked = !strcmp(argv[1], "lock");
     if (asked)

@@ -1,5 +1,5 @@
-// TOFT_MAPPINGS=names: the library's mappings have names, where the kernel gives any; where it does not,
-// that is said once.
+// TOFT_MAPPINGS=names: the library's mappings have names, where the kernel gives any; where it does
+// not, that is said once.
 // libc: skip it has no such option
 // env: TOFT_MAPPINGS=names
 // stderr-any: it may say that this kernel gives no names, which is then asserted

@@ -1,5 +1,5 @@
-// TOFT_MAPPINGS=populate: what is mapped has its pages, so that first touches cost no fault; without it
-// they do.
+// TOFT_MAPPINGS=populate: what is mapped has its pages, so that first touches cost no fault.
+// Without the option they do.
 // libc: skip it has no such option
 // env: TOFT_RECLAIM=off
 // run: none

@@ -21,6 +21,7 @@ use names::Names;
 use programs::Program;
 use rungs::Rung;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tables::{Cost, Results, Told};
@@ -47,16 +48,16 @@ pub struct Arguments {
 /// Measures and writes.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let begin = Instant::now();
-    let libraries = rungs::build()?;
+    let library = rungs::build()?;
     let (programs, missing) = programs::all()?;
     let mut results = Results { missing, ..Results::default() };
     // First, while this process is small: what a child uses at its peak is no less than what it was
     // forked from.
-    cost(&programs, &libraries, arguments.runs, &mut results);
+    cost(&programs, &library, arguments.runs, &mut results);
     let mut names = Names::default();
     for program in &programs {
         for rung in Rung::ALL {
-            match told(program, rung, &libraries, &mut names, arguments.sites) {
+            match told(program, rung, &library, &mut names, arguments.sites) {
                 Ok(told) => {
                     eprintln!("{}, {}: {} sites", program.name, rung.name(), told.sites);
                     results.told.insert((program.name, rung), told);
@@ -81,12 +82,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 fn told(
     program: &Program,
     rung: Rung,
-    libraries: &rungs::Libraries,
+    library: &Path,
     names: &mut Names,
     print: bool,
 ) -> Result<Told, String> {
     let mut command = program.command();
-    rung.set(&mut command, libraries, program);
+    rung.set(&mut command, library, program);
     let taken = take::at_end(command, |pid| program.drive(pid))?;
     let mut told = Told { own: taken.own, merged: taken.merged, ..Told::default() };
     let mut by_site: BTreeMap<u64, u64> = BTreeMap::new();
@@ -118,12 +119,12 @@ fn told(
 }
 
 /// Time and peak memory, the rungs in turn.
-fn cost(programs: &[Program], libraries: &rungs::Libraries, runs: usize, results: &mut Results) {
+fn cost(programs: &[Program], library: &Path, runs: usize, results: &mut Results) {
     for program in programs.iter().filter(|program| program.ends_by_itself()) {
         for _ in 0..runs {
             for rung in Rung::ALL {
                 let mut command = program.command();
-                rung.set(&mut command, libraries, program);
+                rung.set(&mut command, library, program);
                 match child::run(command, LIMITS) {
                     Ok(ended) => {
                         let cost: &mut Cost = results.cost.entry((program.name, rung)).or_default();

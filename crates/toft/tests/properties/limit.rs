@@ -430,7 +430,10 @@ fn threads_at_the_limit_stay_within_it() {
         // The last medium slab of each thread may have been counted as untouched while the thread began
         // to draw from it.
         let most = program.limit + METADATA + THREADS * (512 << 10);
-        assert!(counted <= program.limit + METADATA && resident <= most, "{counted} and {resident} of {most}");
+        assert!(
+            counted <= program.limit + METADATA && resident <= most,
+            "{counted} and {resident} of {most}"
+        );
         program.hold();
     }
 }

@@ -22,8 +22,7 @@ pub enum Rung {
 
 impl Rung {
     /// All, in the order of the tables.
-    pub const ALL: [Rung; 5] =
-        [Rung::Hashed, Rung::Exact, Rung::Named, Rung::Found, Rung::Both];
+    pub const ALL: [Rung; 5] = [Rung::Hashed, Rung::Exact, Rung::Named, Rung::Found, Rung::Both];
 
     /// What the tables call it.
     pub fn name(self) -> &'static str {
