@@ -74,7 +74,8 @@ const CALLS: usize = 3;
 /// Functions of a walk that no other of it leads to, at most: what other calls begin with.
 const BEGINNINGS: usize = 3;
 
-/// Which names each function names in its body, by its own name: functions of one name count as one.
+/// Which names each function names in its body, by its own name: functions of one name count as
+/// one.
 fn calls(sources: &[Source]) -> HashMap<String, HashSet<String>> {
     let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
     for source in sources {

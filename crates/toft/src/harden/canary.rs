@@ -8,12 +8,12 @@
 //!            more     0 c c c c c c T  ......  c c c c c c c T      what lies between is not looked at
 //! ```
 //!
-//! `c` and `T` are bytes of a word of the slot (`slab/canary_seeds.rs`), made from two that are random for
-//! each slab. So a slack of one byte has all but 8 random bits (one of 255 values), and one of two
-//! bytes too. One of `n` bytes has 8 more for each up to 56, and at least 56 from 8 bytes on. The
-//! last byte of a slot that is not in use is zero, and of one that is in use it is `T`. The thread
-//! that frees the next slot sees by that one byte if something was written in front of it, without
-//! knowing anything of this slot.
+//! `c` and `T` are bytes of a word of the slot (`slab/canary_seeds.rs`), made from two that are
+//! random for each slab. So a slack of one byte has all but 8 random bits (one of 255 values), and
+//! one of two bytes too. One of `n` bytes has 8 more for each up to 56, and at least 56 from 8
+//! bytes on. The last byte of a slot that is not in use is zero, and of one that is in use it is
+//! `T`. The thread that frees the next slot sees by that one byte if something was written in front
+//! of it, without knowing anything of this slot.
 //!
 //! What the leading zero costs: a zero that is written there is not seen, where the slack is more
 //! than a byte. It changes nothing either.

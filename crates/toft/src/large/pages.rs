@@ -12,9 +12,9 @@ use crate::sync::Ordering::Relaxed;
 /// share one mapping, and the guards are page-table guards where the kernel has them: the number of
 /// mappings that a process may have is limited (65 530 by default).
 const SEPARATE_MAX: usize = 8192;
-/// A block may have resident bytes after the requested size, up to this share of that, as a divisor:
-/// cutting them off costs a call now, and faults later. With 2 in place of 1, blocks of 256 KiB to 4
-/// MiB that are touched take 1.3 times as long.
+/// A block may have resident bytes after the requested size, up to this share of that, as a
+/// divisor: cutting them off costs a call now, and faults later. With 2 in place of 1, blocks of
+/// 256 KiB to 4 MiB that are touched take 1.3 times as long.
 const SLACK: usize = 1;
 /// A mapping that has become too short is made longer than it must be by this share, as a divisor:
 /// address space, so that the next time costs no call.

@@ -211,7 +211,8 @@ impl Blocks {
         self.state().lean.store_changed(u32::from(lean), Relaxed);
     }
 
-    /// Says whether the reclaimer's thread returns what is kept, so that more may wait.
+    /// Notes that the reclaimer's thread returns what is kept, so that more may wait, or that none
+    /// does.
     pub fn set_reclaimed(&self, reclaimed: bool) {
         self.state().reclaimed.store_changed(u32::from(reclaimed), Relaxed);
     }

@@ -219,7 +219,7 @@ impl<O: Os> Allocator<O> {
 
     /// Returns how to find the caller of the function that contains `site`, or `Never` if that
     /// function cannot be a wrapper. A function of unknown length may be one if
-    /// `allow_unknown_length` is set. Returns `Never` without a look-up if the process may have a
+    /// `allow_unknown_length` is set. Returns `Never` without looking anything up if the process may have a
     /// filter of system calls.
     fn way_above(&self, site: usize, allow_unknown_length: bool) -> Way {
         let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };

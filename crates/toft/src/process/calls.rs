@@ -66,9 +66,9 @@ impl Caller for Process {
 }
 
 /// `with_place!(name(arguments) -> body)`: goes on in `path::body` with the stack pointer and the
-/// frame pointer as two arguments more. The functions that lead here end in a call of the next one
-/// and so have no frames, as far as the compiler likes: then the program's return address is on top
-/// of the stack, and every user of the place checks that.
+/// frame pointer as two arguments more. The functions that lead here end in a call of the next one,
+/// so the compiler usually gives them no frames. Then the program's return address is on top of the
+/// stack. Every user of the place checks that.
 macro_rules! with_place {
     ($name:ident($($argument:ident),*) -> $body:ident, $stack:literal, $frame:literal, $arm:literal) => {
         #[unsafe(naked)]

@@ -6,10 +6,10 @@
 //! lie across the border of two units are lent where either says so.
 //!
 //! Who compacts holds *all* free slots of a slab first (`hold_all`, then a barrier and `settle`, as
-//! in `pinning.rs`), so that it becomes no fuller meanwhile. Only a slot that is held can be lent, and
-//! only who compacts changes what is lent: so a slot is lent in no two minds. A slab that shares
-//! has SHARED set in its owner word: it changes hands by no way, and its pages are no sweep's
-//! business.
+//! in `pinning.rs`), so that it becomes no fuller meanwhile. Only a slot that is held can be lent,
+//! and only who compacts changes what is lent: so a slot is lent in no two minds. A slab that
+//! shares has SHARED set in its owner word: it changes hands by no way, and its pages are no
+//! sweep's business.
 
 use super::slab::{FLAGS, GROUP_SLOTS, GROUPS, HOLDING, SHARED, Slab, UNITS};
 use super::slots::{SlotState, valid_bits};

@@ -30,8 +30,8 @@ use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 impl Slab {
     /// Takes slots out of malloc's reach that fill whole pages of which some byte may not be zero.
-    /// Whether there are any; or, where pages of what is `claimed` are to go as well (`keeper/discard.rs`),
-    /// may be. One thread at a time; not the owner's business.
+    /// Whether there are any; or, where pages of what is `claimed` are to go as well
+    /// (`keeper/discard.rs`), may be. One thread at a time; not the owner's business.
     pub fn hold(&self, page: usize, claimed: bool) -> bool {
         self.tidy_at.store(self.freed_so_far(), Relaxed);
         self.unused_at.store(self.claim_mark(), Relaxed);

@@ -20,8 +20,8 @@
 //! remote     LIVE       0      1     freed by another thread; the owner will collect it
 //! ```
 //!
-//! The reclaimer may *hold* free slots for a moment, and remote ones: `pinning.rs`. Where slabs share
-//! pages, a free slot may be *lent*: `page_sharing.rs`.
+//! The reclaimer may *hold* free slots for a moment, and remote ones: `pinning.rs`. Where slabs
+//! share pages, a free slot may be *lent*: `page_sharing.rs`.
 //!
 //! A byte for each slot lets malloc and free say what they do with one plain store, where a bit has
 //! to be read, changed and written; and what one call has stored no other call waits for (decision
@@ -111,8 +111,8 @@ pub struct Slab {
     pub(crate) base: AtomicUsize,
     /// The first call site that drew from this slab.
     pub(super) site_first: [AtomicUsize; 1 - WALLED],
-    /// Of the hardened build: what the canaries of its slots are made from (`canary_seeds.rs`). Set when
-    /// the slab is opened.
+    /// Of the hardened build: what the canaries of its slots are made from (`canary_seeds.rs`). Set
+    /// when the slab is opened.
     pub(super) words: [AtomicU64; 2 * WALLED],
     pub(crate) size: AtomicU32,
     pub(crate) class: AtomicU32,
@@ -195,8 +195,8 @@ pub struct Slab {
     pub(super) tidy_at: AtomicU32,
     /// For each unit the group of units that it shares pages with, or zero. The compacting thread.
     pub(super) shares: [AtomicU16; if HARDENED { 0 } else { UNITS }],
-    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `guard_pages.rs`. Set when
-    /// the slab is opened.
+    /// Pages of 4 KiB among the slots that are walls, in the hardened build: `guard_pages.rs`. Set
+    /// when the slab is opened.
     #[cfg_attr(loom, allow(dead_code))]
     pub(super) walled: [AtomicU32; WALLED],
     /// What the slab looked like when it was last looked at for compaction. The compacting thread.

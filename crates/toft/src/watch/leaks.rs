@@ -1,9 +1,9 @@
 //! Leaks at exit, by call site: `TOFT_LEAKS`.
 //!
 //! A leak is a block that can no longer be freed: when the program ends, no pointer to it or into
-//! it is found in what the program can still reach (`reachability.rs`). With `TOFT_LEAKS=all` it is every
-//! block that was not freed. Each call site has one line, the largest first. The table of sites is
-//! as large as it has to be: there is no site that is left out.
+//! it is found in what the program can still reach (`reachability.rs`). With `TOFT_LEAKS=all` it is
+//! every block that was not freed. Each call site has one line, the largest first. The table of
+//! sites is as large as it has to be: there is no site that is left out.
 
 use crate::allocator::Allocator;
 use crate::large::BlockState;

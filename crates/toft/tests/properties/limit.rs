@@ -427,8 +427,8 @@ fn threads_at_the_limit_stay_within_it() {
             }
         });
         let (counted, resident) = *full.lock().unwrap();
-        // The last medium slab of each thread may have been counted as untouched while the thread began
-        // to draw from it.
+        // The last medium slab of each thread may have been counted as untouched while the thread
+        // began to draw from it.
         let most = program.limit + METADATA + THREADS * (512 << 10);
         assert!(
             counted <= program.limit + METADATA && resident <= most,

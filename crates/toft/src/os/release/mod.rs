@@ -2,8 +2,8 @@
 //!
 //! By `process_madvise` on this process for 64 pieces at a time (`vector`), and where that does not
 //! work, by one `madvise` for each piece (`plain`). The first is an unusual call, which needs a
-//! [`Permit`]. Every kernel and every filter knows the second. io_uring was measured, and is slower:
-//! [experiment][e].
+//! [`Permit`]. Every kernel and every filter knows the second. io_uring was measured, and is
+//! slower: [experiment][e].
 //!
 //! Guarantees of both:
 //! - exactly the bytes that a piece names, which are whole pages, or none;
