@@ -95,9 +95,11 @@ impl<O: Os> Allocator<O> {
                 return None;
             }
             let _permit = self.permit(Calls::REPORT)?;
-            // SAFETY: (1) the place of the return address; the function there has not returned.
             let by_frame = || {
-                position.is_some_and(|position| unsafe { position.place.has_frame(position.limit) })
+                position.is_some_and(|position| {
+                    // SAFETY: (1) the place of the return address; the function there has not returned.
+                    unsafe { position.place.has_frame(position.limit) }
+                })
             };
             self.wrappers.code_of(&self.os, names, site, by_frame)
         };
@@ -219,8 +221,8 @@ impl<O: Os> Allocator<O> {
 
     /// Returns how to find the caller of the function that contains `site`, or `Never` if that
     /// function cannot be a wrapper. A function of unknown length may be one if
-    /// `allow_unknown_length` is set. Returns `Never` without looking anything up if the process may have a
-    /// filter of system calls.
+    /// `allow_unknown_length` is set. Returns `Never` without looking anything up if the process
+    /// may have a filter of system calls.
     fn way_above(&self, site: usize, allow_unknown_length: bool) -> Way {
         let Some(_permit) = self.permit(Calls::REPORT) else { return Way::Never };
         let code = self.watch.code_at(site, || {
