@@ -97,7 +97,8 @@ impl<O: Os> Allocator<O> {
             let _permit = self.permit(Calls::REPORT)?;
             let by_frame = || {
                 position.is_some_and(|position| {
-                    // SAFETY: (1) the place of the return address; the function there has not returned.
+                    // SAFETY: (1) the place of the return address; the function there has not
+                    // returned.
                     unsafe { position.place.has_frame(position.limit) }
                 })
             };
