@@ -70,7 +70,7 @@ fn exists(sources: &[Source], of: &str, name: &str) -> bool {
 }
 
 /// Calls between two functions of a walk, at most.
-const CALLS: usize = 3;
+const CALLS: usize = 4;
 /// Functions of a walk that no other of it leads to, at most: what other calls begin with.
 const BEGINNINGS: usize = 3;
 

@@ -35,25 +35,25 @@ pub trait Caller: Copy {
     /// Starts the allocator and reads its options, if no call has done so yet.
     fn start(&self);
 
-    /// Continues in [`through_from`].
+    /// Continues in `through_from`.
     #[inline]
     fn through(self, index: usize, site: usize) -> Pointer {
         through_from(self, index, site, 0, 0)
     }
 
-    /// Continues in [`refilled_from`].
+    /// Continues in `refilled_from`.
     #[inline]
     fn refilled(self, address: usize, site: usize, index: usize) -> Pointer {
         refilled_from(self, address, site, index, 0, 0)
     }
 
-    /// Continues in [`slower_from`].
+    /// Continues in `slower_from`.
     #[inline]
     fn slower(self, index: usize, site: usize) -> Pointer {
         slower_from(self, index, site, 0, 0)
     }
 
-    /// Continues in [`large_from`].
+    /// Continues in `large_from`.
     #[inline]
     fn large(self, size: usize, site: usize) -> Pointer {
         large_from(self, size, site, 0, 0)
