@@ -305,17 +305,17 @@ fn nothing_is_told_to_nobody(library: &Path) -> Result<(), String> {
                  base = [l for l in open('/proc/%d/maps' % gdb.selected_inferior().pid) if 'libtoft' in l][0]\n\
                  gdb.execute('set $base = 0x' + base.split('-')[0])\nend\n";
     let stop = "break *$place\ncommands\nsilent\nprintf \"alloc: %lx\\n\", $rdi\ncontinue\nend\n";
-    let [said, _] = in_gdb(library, "nobody", None, &format!("{place}{stop}continue"))?;
+    let [said, _] = in_gdb(library, "unasked", None, &format!("{place}{stop}continue"))?;
     if !said.contains("exited normally") || said.contains("alloc: ") {
-        return Err(format!("nobody had asked\n{said}"));
+        return Err(format!("no tracer had asked\n{said}"));
     }
     let raised = format!("{place}{stop}set {{short}}($base + {at_alloc:#x}) = 1\ncontinue");
-    let [said, _] = in_gdb(library, "somebody", None, &raised)?;
+    let [said, _] = in_gdb(library, "asked", None, &raised)?;
     // Some ten are chosen, of which one is of 3 MiB.
     if said.contains("exited normally") && !numbers(&said, "alloc: ").is_empty() {
         return Ok(());
     }
-    Err(format!("somebody had asked\n{said}"))
+    Err(format!("a tracer had asked\n{said}"))
 }
 
 /// A second free of a block that was told is named as any other's. Every block is told here.

@@ -11,7 +11,7 @@ use core::sync::atomic::AtomicPtr;
 /// Everything in this library that is ever written after it is loaded, on separate pages, so that
 /// they can be made read-only when the start is done.
 #[repr(C, align(4096))]
-#[allow(missing_debug_implementations, reason = "nobody is to look at it but by its own functions")]
+#[allow(missing_debug_implementations, reason = "its fields are read by its own functions only")]
 pub struct Global {
     pub(crate) allocator: UnsafeCell<Allocator<Linux>>,
     /// The addresses of all parts, for readers from outside. As the allocator.
@@ -22,8 +22,8 @@ pub struct Global {
     pub(crate) exit_key: AtomicU32,
     /// Not zero where wrappers of malloc are looked through. Written during the start.
     pub(crate) looks_through: AtomicUsize,
-    /// The program's own `operator delete`, or null: `replaced.rs`. Written while the library is
-    /// loaded.
+    /// The program's own `operator delete`, or null (`process/program_delete.rs`). Written while
+    /// the library is loaded.
     pub(crate) delete: AtomicPtr<c_void>,
 }
 

@@ -134,6 +134,50 @@ fn law_2_no_metadata_is_next_to_data() {
     assert_eq!(fake.take_reports(), [] as [String; 0]);
 }
 
+/// While the reclaimer's thread runs, free large blocks keep what was live in this period and the
+/// last. The child of a fork has no such thread.
+#[test]
+#[cfg_attr(
+    feature = "hardened",
+    ignore = "the hardened build keeps no pages of freed large blocks"
+)]
+fn law_4_what_was_in_use_is_kept_while_it_is_reclaimed() {
+    const MIB: usize = 1 << 20;
+    let (fake, allocator) = allocator(Options::DEFAULT);
+    let heap = birth(&allocator);
+    let large = allocator.large();
+    let take = || {
+        let address = allocator.allocate(heap, 4 * MIB, code_address(3)).unwrap();
+        bytes_of(address, 4 * MIB).fill(1);
+        address
+    };
+    let free = |address, reclaimed| {
+        large.set_reclaimed(reclaimed);
+        allocator.free(heap, address, Call::Free);
+    };
+    let kept_mib = || large.kept_bytes() / MIB;
+    let _stays = take();
+    for (reclaimed, kept) in [(false, 5), (true, 12)] {
+        for address in [(); 3].map(|()| take()) {
+            free(address, reclaimed);
+        }
+        assert_eq!(kept_mib(), kept, "{reclaimed}");
+    }
+    // Two periods later nothing of it is recent.
+    large.decay_all(&fake, 0);
+    large.decay_all(&fake, 0);
+    assert_eq!(kept_mib(), 0);
+    let [first, second, third] = [(); 3].map(|()| take());
+    free(first, true);
+    free(second, true);
+    assert_eq!(kept_mib(), 8);
+    large.set_reclaimed(true);
+    allocator.after_fork_in_child(heap);
+    allocator.free(heap, third, Call::Free);
+    assert_eq!(kept_mib(), 5);
+    allocator.check().unwrap();
+}
+
 /// Free large blocks that are kept resident make room before they would make the process larger
 /// than its live blocks ever made it, by an eighth at most, and their pages serve any request that
 /// needs some.
