@@ -27,6 +27,8 @@ pub(crate) struct Counters {
     looked_at: AtomicUsize,
     /// Blocks that were freed for good, and their bytes. Any thread.
     gone: [AtomicUsize; 2],
+    /// Bytes of blocks that fit in the quarantines of threads that use shared heaps. Any thread.
+    own_quarantines: AtomicUsize,
     /// What is remembered of the profiles that were written.
     written: Written,
 }
@@ -47,6 +49,11 @@ impl<O: Os> Allocator<O> {
     /// Blocks that were freed for good, and their bytes.
     pub fn gone(&self) -> &[AtomicUsize; 2] {
         &self.counters().gone
+    }
+
+    /// Bytes of blocks that fit in the quarantines of threads that use shared heaps.
+    pub(crate) fn own_quarantines(&self) -> &AtomicUsize {
+        &self.counters().own_quarantines
     }
 
     /// What is remembered of the profiles that were written.

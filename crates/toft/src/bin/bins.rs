@@ -373,6 +373,11 @@ impl Bins {
         }
     }
 
+    /// Returns true if a bin has a slab. Holder only.
+    pub fn has_slab(self, index: usize) -> bool {
+        self.bin(index).slab.load(Relaxed) != 0
+    }
+
     /// Empties a bin, before its list is rebuilt.
     pub fn clear(self, index: usize) {
         self.set_current(index, 0);

@@ -222,7 +222,9 @@ impl<O: Os> Allocator<O> {
             if pending {
                 rest = REST_LEAST;
             }
+            let left = self.clear_out_exited();
             let mut swept = self.sweep(self.to_sweep()).unwrap_or_default();
+            swept.more |= left;
             let rests = !swept.more && swept.bytes == 0;
             swept.more |=
                 passes.are_due(rests) && passes.note(self.compact_beside(Which::Idle, None));

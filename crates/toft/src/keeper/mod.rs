@@ -5,6 +5,7 @@
 //! | `sweep.rs` | returns pages of free slots to the OS |
 //! | `maintenance.rs` | the reclaimer's thread: when a sweep is due |
 //! | `discard.rs` | pages of slots that were never handed out, or that are pinned |
+//! | `exited_threads.rs` | what exited threads leave behind |
 //! | `compact/` | slabs that share pages |
 //! | `unshare.rs` | pages apart again before a fork |
 //! | `limit.rs` | `TOFT_LIMIT` |
@@ -16,6 +17,7 @@
 
 pub(crate) mod compact;
 mod discard;
+mod exited_threads;
 mod huge_pages;
 pub(crate) mod limit;
 mod maintenance;

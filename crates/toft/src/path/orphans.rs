@@ -1,9 +1,11 @@
 //! Heaps without a thread: a new thread acquires them, a call borrows them, and a scan visits them.
 
 use crate::allocator::Allocator;
-use crate::os::{Error, Os};
+use crate::bin::{BIN_WORDS, ROW_WORDS};
+use crate::os::{Error, Os, probes};
 use crate::report::Call;
-use crate::thread::{Heap, Seat};
+use crate::slab::SMALL_CLASSES;
+use crate::thread::{Heap, HeapState, Seat};
 
 impl<O: Os> Allocator<O> {
     /// Returns a heap for a new thread: an orphan if there is one, else a new heap.
@@ -21,9 +23,54 @@ impl<O: Os> Allocator<O> {
         Some(result)
     }
 
-    /// Runs `body` with heap `number` and its seat, if that heap is an orphan.
+    /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap that
+    /// no thread uses now.
     pub(crate) fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
-        self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
+        if self.heaps.who(number) != HeapState::Shared {
+            return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
+        }
+        if let Some(drawn) = self.heaps.draw_number(number) {
+            body(drawn.heap, &self.seat_left(drawn.heap));
+        }
+    }
+
+    /// Whether the next slot of bin `index` should come from a shared heap, because the thread of
+    /// `heap` rarely uses that bin.
+    pub(super) fn draws(&self, heap: &Heap, index: usize) -> bool {
+        // Shared slabs have small slots: a medium slab takes only the pages of its blocks. A probe
+        // follows the claims of each thread.
+        index % ROW_WORDS / BIN_WORDS < SMALL_CLASSES
+            && !probes::wants_allocations()
+            && heap.should_draw(index, || self.os.ticks())
+    }
+
+    /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the shared
+    /// heaps are in use.
+    pub(super) fn shared_slot(&self, heap: &Heap, index: usize) -> Option<usize> {
+        let drawn = self.heaps.draw(&self.os, index / ROW_WORDS, Some(heap.number))?;
+        let (shared, seat) = (drawn.heap, self.seat_left(drawn.heap));
+        let address = shared.pop(index).or_else(|| {
+            self.tend(shared, &seat);
+            // All blocks of the slab are freed by other threads. Only this slab is collected here,
+            // because other threads need the heap.
+            let slab = shared.bins().current(index);
+            if slab.slots() != 0 {
+                slab.collect(|slot| self.freed_twice(slab, slot, Call::RemoteFree));
+            }
+            self.listed_or_freed(shared, &seat, index)
+        });
+        self.arm_reserved(shared.bins().current(index));
+        address
+    }
+
+    /// Gives the current slab of bin `index`, from which one slot was taken, to a shared heap. It
+    /// was not opened there, because that takes system calls, and other threads need the heap. The
+    /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
+    pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: usize) {
+        self.arm_reserved(heap.bins().current(index));
+        if let Some(drawn) = self.heaps.draw(&self.os, index / ROW_WORDS, Some(heap.number)) {
+            drawn.heap.take_over(&self.seat_left(drawn.heap), heap, index);
+        }
     }
 
     /// Returns the seat of a heap that the caller holds and whose thread has exited. If the seat is

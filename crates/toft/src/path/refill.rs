@@ -44,22 +44,49 @@ impl<O: Os> Allocator<O> {
 
     /// Returns a slot from the cheapest source that has one for the bin.
     fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
-        let bins = heap.bins();
         // A borrowed heap may have claimed slots already.
-        if let Some(address) = bins.pop(index) {
+        if let Some(address) = heap.bins().pop(index) {
             return Some(address);
         }
-        let slabs_filled = bins.current(index).row_behind();
+        let slabs_filled = heap.bins().current(index).row_behind();
         self.tend(heap, seat);
-        // 1. free slots of this bin's slabs
+        // 1. free slots of this bin's slabs, and slots that other threads have freed
+        if let Some(address) = self.listed_or_freed(heap, seat, index) {
+            return Some(address);
+        }
+        // 2. a slot of a shared heap, for a bin that this thread rarely uses
+        let shares = self.draws(heap, index);
+        if shares && let Some(address) = self.shared_slot(heap, index) {
+            return Some(address);
+        }
+        let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
+        if shares {
+            self.share_slab(heap, seat, index);
+        }
+        Some(address)
+    }
+
+    /// Returns a slot that is free in a slab of the bin, or that another thread has freed.
+    pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
+        let bins = heap.bins();
         let wake = |slab: &Slab| self.wake(slab);
-        if bins.advance(index, wake) {
+        if bins.advance(index, wake) || self.collect(heap, seat) && bins.advance(index, wake) {
             return bins.pop(index);
         }
-        // 2. slots that other threads have freed
-        if self.collect(heap, seat) && bins.advance(index, wake) {
-            return bins.pop(index);
-        }
+        None
+    }
+
+    /// Returns a slot of a slab that the bin did not have before.
+    fn slot_of_another_slab(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        index: usize,
+        site: usize,
+        slabs_filled: u8,
+    ) -> Option<usize> {
+        let bins = heap.bins();
+        let wake = |slab: &Slab| self.wake(slab);
         // 3. slots and slabs of orphans
         let taken = self.heaps.search_orphans(|orphan| {
             let orphan_seat = self.seat_left(orphan);

@@ -164,7 +164,7 @@ impl Slab {
         let found = if self.owner.load(Relaxed) & PENDING == 0 {
             self.next_free(random)
         } else {
-            self.next_free_and_not_remote()
+            self.next_free_and_not_remote(random)
         };
         let Some((group, free)) = found else { return false };
         let size = self.slot_size.load(Relaxed) as usize;
@@ -190,15 +190,22 @@ impl Slab {
 
     #[inline(always)]
     fn next_free(&self, random: u64) -> Option<(usize, u64)> {
+        let (after, used) = self.groups_to_search(random);
+        let found = self.first_free(after, used).or_else(|| self.first_free(0, GROUPS))?;
+        // The pages of a slab without live slots may be unmapped.
+        self.is_awake().then_some(found)
+    }
+
+    /// The group at which a search begins, and the end of those that were used.
+    #[inline(always)]
+    fn groups_to_search(&self, random: u64) -> (usize, usize) {
         let used = (self.fresh.load(Relaxed) as usize).div_ceil(GROUP_SLOTS);
         let after = if RANDOM_ORDER {
             (used * (random >> 32) as usize) >> 32
         } else {
             self.claimed_group() + 1
         };
-        let found = self.first_free(after, used).or_else(|| self.first_free(0, GROUPS))?;
-        // The pages of a slab without live slots may be unmapped.
-        self.is_awake().then_some(found)
+        (after, used)
     }
 
     #[inline(always)]
@@ -217,8 +224,9 @@ impl Slab {
     /// out again before `collect` has named it.
     #[cold]
     #[inline(never)]
-    fn next_free_and_not_remote(&self) -> Option<(usize, u64)> {
-        let found = (0..GROUPS).find_map(|group| {
+    fn next_free_and_not_remote(&self, random: u64) -> Option<(usize, u64)> {
+        let (after, used) = self.groups_to_search(random);
+        let found = (after..used).chain(0..GROUPS).find_map(|group| {
             // Looked at once: what is free now may be held a moment later.
             let free = self.free_bits(group) & !self.remote_bits(group);
             (free != 0).then_some((group, free))

@@ -28,40 +28,41 @@ pub fn repair_after_fork(
     mut for_each_slab: impl FnMut(&mut dyn FnMut(&Slab)),
 ) {
     let mine_number = (!mine.is_nobodys()).then_some(mine.number);
+    // A fork from a signal handler that interrupted this very thread's change: that change goes on
+    // in the child when the handler returns, so its heaps are left alone. They are its own and the
+    // shared one that it uses.
+    let keep = mine_number.filter(|_| mine.is_torn());
     heaps.orphan_all_but(mine_number);
-    let others = || heaps.all().filter(|heap| Some(heap.number) != mine_number);
+    heaps.leave_all_shared(keep);
+    let is_others = |heap: &Heap| Some(heap.number) != mine_number && !heaps.is_drawn(heap);
+    let others = || heaps.all().filter(|heap| is_others(heap));
     if !torn && !others().any(Heap::is_torn) {
         return;
     }
-    // A fork from a signal handler that interrupted this very thread's change: that change goes on
-    // in the child when the handler returns, so its heap is left alone.
-    let keep = mine_number.filter(|_| mine.is_torn());
-    for heap in heaps.all().filter(|heap| Some(heap.number) != keep) {
+    let is_kept = |heap: &Heap| Some(heap.number) == keep || heaps.is_drawn(heap);
+    for heap in heaps.all().filter(|heap| !is_kept(heap)) {
         heap.inbox.reset();
-        if heap.is_torn() && Some(heap.number) != mine_number {
+        if heap.is_torn() && is_others(heap) {
             heap.forget_lists(heaps.partitions());
         }
     }
-    for_each_slab(&mut |slab| repair_slab(heaps, mine_number, keep, slab));
-    for heap in heaps.all() {
-        if Some(heap.number) != mine_number {
-            heap.clear_torn();
+    for_each_slab(&mut |slab| {
+        let owner = slab.owner.load(Relaxed) & !FLAGS;
+        if let Some(heap) = heaps.heap_at(owner).filter(|heap| !is_kept(heap)) {
+            repair_slab(heap, is_others(heap), slab);
         }
-    }
+    });
+    others().for_each(Heap::clear_torn);
 }
 
-fn repair_slab(heaps: &Heaps, mine: Option<u32>, keep: Option<u32>, slab: &Slab) {
-    let owner = slab.owner.load(Relaxed) & !FLAGS;
-    let Some(heap) = heaps.heap_at(owner) else { return };
-    if Some(heap.number) == keep {
-        return;
-    }
+/// Repairs a slab of a heap that nobody uses in the child.
+fn repair_slab(heap: &Heap, is_others: bool, slab: &Slab) {
     // The stacks were reset above, so whatever was pending is collected here. A slot that is not
     // live was freed twice by threads that are gone: no thread is left to tell.
     slab.link.store(LINK_OPEN, Relaxed);
     slab.clear_owner_flag(PENDING);
     let relist = slab.collect(|_| {}) != Spent::Nothing && !slab.is_listed();
-    if heap.is_torn() && Some(heap.number) != mine {
+    if heap.is_torn() && is_others {
         heap.list_torn(slab);
     } else if relist {
         heap.bins().list(Heap::bin_of(slab), slab);

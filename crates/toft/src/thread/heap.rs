@@ -6,7 +6,8 @@
 //! then    the head of the bins, and the bins: partitions x 64, zero at first
 //! ```
 
-use super::{Leaving, Quarantine};
+use super::shared::SHARE_FROM;
+use super::{Demand, Leaving, Quarantine};
 use crate::bin::{BIN_WORDS, Bins, BinsHead, Distance, ROW_WORDS, Taken};
 use crate::harden::touch;
 use crate::policy::HARDENED;
@@ -48,6 +49,13 @@ pub struct Heap {
     /// Address of the control block of the thread that had the heap last: whose it is, for those
     /// who look from outside. Written at birth and adoption.
     thread_block: AtomicUsize,
+    /// What the reclaimer knows of the exit of the heap's thread: [`EXITED`], [`SEEN`] or 0. Written
+    /// by the thread that makes an orphan of the heap, and by the reclaimer while it holds the heap.
+    exit: AtomicU32,
+    /// Not zero in a shared heap. Written at birth, before other threads find the heap.
+    shared: AtomicU32,
+    /// Slots lately drawn from shared heaps. Holder only.
+    demand: Demand,
     /// Address of what its thread remembers of call sites, in exact mode; else zero. Written once,
     /// at birth.
     sites: usize,
@@ -66,6 +74,10 @@ const ROW_BYTES: usize = ROW_WORDS * size_of::<usize>();
 const CUT_OFF: u32 = 1;
 const LOOKED_AT: u32 = 2;
 
+/// Of a heap whose thread has exited: since the last sweep, or before it.
+const EXITED: u32 = 1;
+const SEEN: u32 = 2;
+
 /// Number of an unowned heap.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
@@ -83,6 +95,9 @@ impl Heap {
             tended_at: AtomicU32::new(0),
             tend_next: AtomicU32::new(0),
             thread_block: AtomicUsize::new(0),
+            exit: AtomicU32::new(0),
+            shared: AtomicU32::new(0),
+            demand: Demand::new(),
             sites: 0,
             bins: BinsHead::new(),
         }
@@ -144,7 +159,7 @@ impl Heap {
     /// Remembers the partition of a site. Holder only.
     pub(crate) fn remember(&self, site: usize, number: usize) {
         if let Some(cache) = self.cache() {
-            if HARDENED && (number + 1) * ROW_WORDS <= self.hash.bins() {
+            if HARDENED && !self.shares() && (number + 1) * ROW_WORDS <= self.hash.bins() {
                 // malloc is about to look into a bin of this row, and to fill it.
                 let row = self.address() + size_of::<Heap>() + number * ROW_BYTES;
                 // SAFETY: (1) the bins of a row of this heap, which its holder alone writes to;
@@ -163,7 +178,9 @@ impl Heap {
             // SAFETY: (1) after the heap's bins, not in use yet; both are of words.
             unsafe {
                 touch(self.sites, Cache::BYTES);
-                touch(self.quarantine().address(), Quarantine::ROWS);
+                if !self.shares() {
+                    touch(self.quarantine().address(), Quarantine::ROWS);
+                }
             }
         }
     }
@@ -252,6 +269,61 @@ impl Heap {
     /// The thread's number, if it is remembered.
     pub(crate) fn thread(&self) -> Option<u32> {
         Some(self.thread.load(Relaxed)).filter(|&number| number != 0)
+    }
+
+    /// Notes that the heap's thread has exited.
+    pub(super) fn note_exit(&self) {
+        self.exit.store(EXITED, Relaxed);
+    }
+
+    /// Whether the heap was not cleared out since its thread exited. Any thread; a hint.
+    pub(crate) fn is_left(&self) -> bool {
+        self.exit.load(Relaxed) != 0
+    }
+
+    /// Returns true if an earlier call has seen the exit of the heap's thread, and the heap was not
+    /// used since: then it is time to clear it out. Who holds the orphan.
+    pub(crate) fn is_long_left(&self) -> bool {
+        let exit = self.exit.load(Relaxed);
+        self.exit.store(if exit == EXITED { SEEN } else { 0 }, Relaxed);
+        exit == SEEN
+    }
+
+    /// Whether all threads draw from this heap.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Relaxed) != 0
+    }
+
+    pub(super) fn become_shared(&self) {
+        self.shared.store(1, Relaxed);
+    }
+
+    pub(super) fn become_unshared(&self) {
+        self.shared.store(0, Relaxed);
+    }
+
+    /// Whether the heap's thread uses shared heaps.
+    #[inline]
+    fn shares(&self) -> bool {
+        self.number >= SHARE_FROM && !self.is_shared() && !self.is_nobodys()
+    }
+
+    /// Counts a slot that bin `index` needs at tick `now`. Returns true if the slot should come
+    /// from a shared heap. Holder only.
+    pub(crate) fn should_draw(&self, index: usize, now: impl FnOnce() -> u32) -> bool {
+        self.shares() && self.demand.is_low(index, now())
+    }
+
+    /// Whether a freed block of a class may wait elsewhere, because this heap's quarantine has no
+    /// places for the class and its thread uses shared heaps. Holder only.
+    pub(crate) fn may_wait_elsewhere(&self, class: usize) -> bool {
+        self.shares() && !self.quarantine().has_line(class)
+    }
+
+    /// Counts a block of a class that is freed at tick `now`. Returns true if the thread rarely
+    /// frees such blocks. Holder only.
+    pub(crate) fn rarely_frees(&self, class: usize, now: u32) -> bool {
+        self.demand.is_low(Demand::of_frees(class), now)
     }
 
     /// Whether this is one of the two constant heaps, which own nothing.

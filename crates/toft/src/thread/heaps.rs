@@ -10,12 +10,15 @@
 //! exchange,
 //! so exactly one thread becomes the holder.
 //!
+//! Shared heaps are in state SHARED for ever (`shared.rs`).
+//!
 //! A thread takes a number before it maps that heap's pages, which no other heap shares. So a
 //! mapping that it finds there is foreign, and no thread waits for another one's. A number whose
 //! heap could not be mapped is VACANT, and is tried again first.
 
+use super::shared::Places;
 use super::{Heap, Quarantine};
-use crate::bin::ROW_WORDS;
+use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::harden::PAGE_LEAST;
 use crate::keyed::Secret;
 use crate::os::{Error, Os};
@@ -40,6 +43,8 @@ pub enum HeapState {
     Held = 3,
     /// A number without a heap.
     Vacant = 4,
+    /// No thread's, and for all of them to draw from (`shared.rs`).
+    Shared = 5,
 }
 
 /// Lives in the metadata tables, zero at first.
@@ -60,6 +65,7 @@ struct State {
     /// never cleared. SeqCst: a birth arms the key and then reads this; the thread that sets it
     /// then deletes the key. So either the birth sees it, or what it armed is deleted.
     keyless: AtomicU32,
+    shared: Places,
 }
 
 /// Where heaps are found from outside the process, next to where the first one lies.
@@ -158,6 +164,10 @@ impl Heaps {
         unsafe { &*self.state }
     }
 
+    pub(super) fn shared(&self) -> &Places {
+        &self.state().shared
+    }
+
     fn state_of(&self, number: u32) -> &AtomicU8 {
         // SAFETY: `new` duty 2, and `birth` maps the byte before it counts the heap.
         unsafe { &*core::ptr::with_exposed_provenance(self.states + number as usize) }
@@ -205,7 +215,8 @@ impl Heaps {
             1 => HeapState::Live,
             2 => HeapState::Orphan,
             3 => HeapState::Held,
-            _ => HeapState::Vacant,
+            4 => HeapState::Vacant,
+            _ => HeapState::Shared,
         }
     }
 
@@ -293,10 +304,16 @@ impl Heaps {
         }
     }
 
+    /// Makes a new heap a shared one.
+    pub(super) fn set_shared(&self, heap: &Heap) {
+        self.state_of(heap.number).store(HeapState::Shared as u8, Release);
+    }
+
     /// Makes an orphan of a heap whose thread has exited. Clears the thread's number:
     /// `orphan_the_dead` would take the heap from its next owner by it.
     pub fn orphan(&self, heap: &Heap) {
         heap.set_thread(0);
+        heap.note_exit();
         self.state_of(heap.number).store(HeapState::Orphan as u8, Release);
         self.state().orphans.fetch_add(1, Relaxed);
     }
@@ -369,16 +386,58 @@ impl Heaps {
         }
     }
 
+    /// Gives back the pages of an orphan that hold nothing: bins without a slab, a quarantine that
+    /// is not in use, and what its thread remembered of call sites. They are zero afterwards, which
+    /// says the same. `discard` is told the start and the bytes of each range. Who holds the orphan.
+    pub(crate) fn discard_unused(
+        &self,
+        heap: &Heap,
+        page: usize,
+        mut discard: impl FnMut(usize, usize),
+    ) {
+        const WORD: usize = size_of::<usize>();
+        let bins = heap.address() + size_of::<Heap>();
+        let quarantine = bins + self.partitions * ROW_WORDS * WORD;
+        let used = bins + self.partitions() * ROW_WORDS * WORD;
+        let mut start = bins.next_multiple_of(page);
+        let mut at = start;
+        while at + page <= quarantine && at < used {
+            let first = (at - bins) / WORD;
+            let mut indices = (first..first + page / WORD).step_by(BIN_WORDS);
+            if indices.any(|index| heap.bins().has_slab(index)) {
+                if at > start {
+                    discard(start, at - start);
+                }
+                start = at + page;
+            }
+            at += page;
+        }
+        if at > start {
+            discard(start, at - start);
+        }
+        if HARDENED && !heap.quarantine().is_used() {
+            let start = quarantine.next_multiple_of(page);
+            let end = (quarantine + Quarantine::BYTES) & !(page - 1);
+            discard(start, end.saturating_sub(start));
+        }
+        if self.sites.is_exact() {
+            let end = heap.address() + self.stride;
+            let start = self.cache_of(heap.address()).next_multiple_of(page);
+            discard(start, end - start);
+        }
+    }
+
     /// In the child of a fork: finishes what a thread that is no more had set out to map.
     pub(crate) fn repair(&self, os: &impl Os) {
         self.state().states.repair(os, self.states);
     }
 
-    /// In the child of a fork: every heap but `mine` is an orphan, whatever its thread was doing.
+    /// In the child of a fork: every heap but `mine` and the shared ones is an orphan, whatever its
+    /// thread was doing.
     pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
         let mut orphans = 0;
         for number in 0..self.count() {
-            if !self.is_there(number) {
+            if !self.is_there(number) || self.who(number) == HeapState::Shared {
                 continue;
             }
             if Some(number) == mine {

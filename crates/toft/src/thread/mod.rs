@@ -4,16 +4,19 @@
 //! *orphan*: the next thread to be born takes the whole of it. Until then threads that would need a
 //! new slab take slabs with room out of it. Nothing is flushed, moved or lost.
 
+mod demand;
 mod fork;
 mod heap;
 mod heaps;
 mod maintenance;
 mod quarantine;
 mod repair;
+mod shared;
 mod slabs;
 mod tls;
 
 pub use crate::sync::Seat;
+pub(crate) use demand::Demand;
 pub use fork::repair_after_fork;
 pub use heap::Heap;
 pub use heaps::{HeapPlaces, HeapState, Heaps};

@@ -23,7 +23,7 @@
 
 use crate::harden::Dice;
 use crate::policy::QUARANTINE;
-use crate::slab::CLASSES;
+use crate::slab::{CLASSES, Class};
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat, compiler_fence};
 pub(crate) use leaving::Leaving;
@@ -60,6 +60,8 @@ struct Row {
 pub(crate) struct Quarantine {
     /// Not zero while another thread empties it. Any thread, by exchange.
     shut: AtomicU32,
+    /// Not zero since a class got its places. Holder of the heap.
+    used: AtomicU32,
     rows: [Row; CLASSES],
     /// Entries, or zero. Holder of the heap; or who has shut it.
     places: [AtomicUsize; LAYOUT.1],
@@ -113,6 +115,39 @@ impl Quarantine {
     pub(crate) unsafe fn at(address: usize) -> &'static Quarantine {
         // SAFETY: duty 1; zero bytes are one.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
+    }
+
+    /// Whether a class has its places. Holder of the heap.
+    pub(crate) fn has_line(&self, class: usize) -> bool {
+        self.rows.get(class).is_some_and(|row| row.end.load(Relaxed) != 0)
+    }
+
+    /// Bytes of blocks that wait at the places of a class, at most.
+    pub(crate) fn bytes_of(class: usize, share: usize) -> usize {
+        let places = |shape: &shape::Shape| {
+            let places = shape.random as usize + shape.line as usize + shape.together as usize;
+            places * share / WHOLE
+        };
+        SHAPES.get(class).map_or(0, places) * Class::size_of(class)
+    }
+
+    /// Whether any class has its places. Any thread; a hint.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used.load(Relaxed) != 0
+    }
+
+    /// Gives up the places of all classes, which are empty; names each class that had some. Holder
+    /// of the heap, who has shut it and whose thread has ended.
+    pub(crate) fn close(&self, mut each: impl FnMut(usize)) {
+        for (class, row) in self.rows.iter().enumerate() {
+            if row.end.load(Relaxed) != 0 {
+                row.end.store(0, Relaxed);
+                row.next.store(0, Relaxed);
+                row.stop.store(0, Relaxed);
+                each(class);
+            }
+        }
+        self.used.store(0, Relaxed);
     }
 
     /// Lets something stand in line, where nothing has to leave for it. The usual way of a free,
@@ -226,6 +261,7 @@ impl Quarantine {
         let of = |places: u16| places as usize * share / WHOLE;
         let (first, random) = (shape.first as usize, of(shape.random));
         let (line, together) = (of(shape.line), of(shape.together).max(1));
+        self.used.store(1, Relaxed);
         if line == 0 {
             let throw = |random| first + dice.below(random);
             let left = if random == 0 { entry } else { self.replace(throw(random), entry) };

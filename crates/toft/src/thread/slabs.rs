@@ -53,6 +53,28 @@ impl Heap {
         true
     }
 
+    /// Lets go of the empty slabs on all lists of an orphan that the caller holds. Names each, which
+    /// is unowned then.
+    pub fn part_with_empty(
+        &self,
+        _seat: &Seat,
+        partitions: usize,
+        mut each: impl FnMut(&'static Slab),
+    ) {
+        let goes = |slab: &Slab| {
+            slab.is_empty()
+                && slab.remote_slots() == 0
+                && !slab.is_being_held()
+                && slab.change_owner(self.address(), 0)
+        };
+        for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
+            while let Some(slab) = self.bins().remove(index, goes) {
+                slab.retire();
+                each(slab);
+            }
+        }
+    }
+
     /// Lists a slab that has enough free slots again.
     pub fn relist(&self, _seat: &Seat, slab: &Slab) {
         self.bins().list(Heap::bin_of(slab), slab);

@@ -28,11 +28,17 @@ use crate::policy::{CANARY, CHECK_SIZES, QUARANTINE, SLAB_BYTES, WIPE};
 use crate::remote::{Marked, announce, mark_remote};
 use crate::report::Call;
 use crate::slab::{Class, Put, SLOTS_MAX, Slab};
+use crate::sync::Ordering::Relaxed;
 use crate::sync::spin_until;
-use crate::thread::{Heap, HeapState, Leaving, Seat};
+use crate::thread::{Heap, HeapState, Leaving, Quarantine, Seat};
 use crate::watch::damage::Damage;
 
 const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
+
+/// Bytes of blocks that the quarantines of threads may hold together, at most, apart from those of
+/// the first threads: so many, or this part of the bytes of slabs in use, whichever is more.
+const OWN_MOST: usize = 8 << 20;
+const OWN_SHARE: usize = 32;
 
 /// Quarantines that are emptied behind one barrier.
 const BATCH: u32 = 64;
@@ -159,10 +165,35 @@ impl<O: Os> Allocator<O> {
         let mut put = |holder: &Heap| {
             holder.exchange((class, entry), self.quarantine_share, &mut leaving, leaves)
         };
-        if !put(heap) && !self.wait_elsewhere(&mut put) {
+        let waits = heap.may_wait_elsewhere(class) && self.wait_shared(heap, class, &mut put)
+            || put(heap)
+            || self.wait_elsewhere(&mut put);
+        if !waits {
             leaving.set(entry);
         }
         leaving.each(|entry| self.release_entry(heap, None, entry));
+    }
+
+    /// `wait` in a shared heap, if the thread of `heap` rarely frees blocks of this class, or the
+    /// quarantines of threads have places enough. Returns false otherwise, and if the shared heaps
+    /// are in use; then the heap's own quarantine gets places for the class.
+    #[cold]
+    #[inline(never)]
+    fn wait_shared(&self, heap: &Heap, class: usize, put: &mut dyn FnMut(&Heap) -> bool) -> bool {
+        // A fork must find this heap torn meanwhile.
+        let Some(_seat) = heap.sit() else { return false };
+        let bytes = Quarantine::bytes_of(class, self.quarantine_share);
+        let own = self.own_quarantines();
+        let in_use = self.pool.bytes().saturating_sub(self.pool.kept_bytes());
+        let most = OWN_MOST.max(in_use / OWN_SHARE);
+        let shares = heap.rarely_frees(class, self.os.ticks())
+            || own.load(Relaxed).saturating_add(bytes) > most;
+        if shares && let Some(drawn) = self.heaps.draw(&self.os, class, Some(heap.number)) {
+            drop(self.seat_left(drawn.heap));
+            return put(drawn.heap);
+        }
+        own.fetch_add(bytes, Relaxed);
+        false
     }
 
     /// `wait` in another heap.
@@ -318,6 +349,39 @@ impl<O: Os> Allocator<O> {
                 spin_until(|| self.empty_own(heap, seat));
             }
         }
+    }
+
+    /// Moves what waits in the quarantine of an orphan to those of the shared heaps, which are
+    /// fewer. The blocks go on waiting there. Who holds the orphan.
+    pub(crate) fn move_quarantine(&self, orphan: &Heap, seat: &Seat) {
+        if !QUARANTINE {
+            return;
+        }
+        let quarantine = orphan.quarantine();
+        if !quarantine.is_used() || !quarantine.shut() {
+            return;
+        }
+        quarantine.empty(|entry| self.wait_on(orphan, seat, entry));
+        quarantine.close(|class| {
+            let bytes = Quarantine::bytes_of(class, self.quarantine_share);
+            self.own_quarantines().fetch_sub(bytes, Relaxed);
+        });
+        quarantine.open();
+    }
+
+    /// Lets an entry of a quarantine wait in that of a shared heap.
+    fn wait_on(&self, orphan: &Heap, seat: &Seat, entry: usize) {
+        let class = slab_of(entry).class_number();
+        let mut leaving = Leaving::nothing();
+        let waits = self.heaps.draw(&self.os, class, None).is_some_and(|drawn| {
+            drop(self.seat_left(drawn.heap));
+            let share = self.quarantine_share;
+            drawn.heap.exchange((class, entry), share, &mut leaving, |_| false)
+        });
+        if !waits {
+            leaving.set(entry);
+        }
+        leaving.each(|entry| self.release_entry(orphan, Some(seat), entry));
     }
 
     /// The quarantines of running threads, of some numbers: shut, a barrier, and then those are

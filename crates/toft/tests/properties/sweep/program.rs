@@ -63,6 +63,8 @@ impl Program {
     }
 
     pub fn resident(&self) -> usize {
+        // A sweep reads bins. Their pages are read here first, so that they count before and after.
+        assert_eq!(self.allocator.check(), Ok(()));
         self.fake.resident_bytes()
     }
 

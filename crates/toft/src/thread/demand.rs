@@ -1,0 +1,88 @@
+//! How often a heap lately took a slot from a shared heap, by bin.
+//!
+//! A slab of a thread costs at least a page and a descriptor. A bin earns one by demand: from the
+//! [`EARNED`]th slot in about a second on, the thread gets slabs of its own for it.
+//!
+//! Several bins share a count, so a bin can earn its slab earlier than that, and never later.
+
+use crate::bin::BIN_WORDS;
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU8, AtomicU32};
+
+/// Slots that a bin draws before it earns a slab.
+pub const EARNED: u8 = 32;
+/// Ticks after which all counts begin at zero again: about a second.
+const WINDOW: u32 = 40;
+/// The number of counts: a power of two.
+const COUNTS: usize = 1024;
+const SHIFT: u32 = u64::BITS - COUNTS.ilog2();
+/// 2^64 divided by the golden ratio: neighbouring bins get counts that are far apart.
+const SCATTER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The counts of one heap. Holder only.
+#[derive(Debug)]
+pub struct Demand {
+    /// The tick at which all counts were zero.
+    since: AtomicU32,
+    counts: [AtomicU8; COUNTS],
+}
+
+impl Demand {
+    /// No demand.
+    pub const fn new() -> Demand {
+        Demand { since: AtomicU32::new(0), counts: [const { AtomicU8::new(0) }; COUNTS] }
+    }
+
+    /// The index under which frees of a class are counted: beyond those of all bins.
+    pub fn of_frees(class: usize) -> usize {
+        usize::MAX / 2 - class * BIN_WORDS
+    }
+
+    /// Counts one more slot for bin `index` at tick `now`. Returns true if the bin has not earned a
+    /// slab, so that the slot should come from a shared heap.
+    pub fn is_low(&self, index: usize, now: u32) -> bool {
+        if now.wrapping_sub(self.since.load(Relaxed)) >= WINDOW {
+            self.since.store(now, Relaxed);
+            self.counts.iter().for_each(|count| count.store(0, Relaxed));
+        }
+        let number = ((index / BIN_WORDS) as u64).wrapping_mul(SCATTER) >> SHIFT;
+        let Some(count) = self.counts.get(number as usize) else { return false };
+        let slots = count.load(Relaxed);
+        if slots >= EARNED {
+            return false;
+        }
+        count.store(slots + 1, Relaxed);
+        true
+    }
+}
+
+impl Default for Demand {
+    fn default() -> Demand {
+        Demand::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bin_earns_a_slab_by_demand() {
+        let demand = Demand::new();
+        assert!((0..EARNED).all(|_| demand.is_low(64, 1)));
+        assert!(!demand.is_low(64, 1), "earned");
+        assert!(demand.is_low(66, 1), "another bin");
+        assert!(!demand.is_low(64, WINDOW - 1), "still earned");
+        assert!(demand.is_low(64, WINDOW), "a second later");
+    }
+
+    #[test]
+    fn bins_of_one_partition_have_separate_counts() {
+        extern crate std;
+        let demand = Demand::new();
+        let low = (0..64).filter(|bin| demand.is_low(bin * BIN_WORDS, 1)).count();
+        assert_eq!(low, 64);
+        let counted = demand.counts.iter().filter(|count| count.load(Relaxed) != 0).count();
+        assert!(counted > 60, "{counted}");
+    }
+}

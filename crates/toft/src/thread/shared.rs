@@ -1,0 +1,167 @@
+//! Shared heaps: heaps without a thread, from which every thread takes single slots for the bins
+//! that it rarely uses.
+//!
+//! ```text
+//! places[32] --> number of a heap in state Shared
+//!                drawer: 0, or who uses the heap now
+//! ```
+//!
+//! Slots come from the place of their partition. In the hardened build freed blocks wait at the
+//! place of their class.
+//!
+//! A shared heap is used by one thread at a time. The thread takes it by one compare and exchange
+//! and never waits: if the heap is in use, it tries the next place, and then its own heap. All
+//! other threads free into a shared heap's slabs as into those of any other thread.
+//!
+//! A thread can end while it uses a shared heap, by `pthread_exit` in a signal handler. The next
+//! thread that finds its number there and its heap an orphan takes the shared heap over. The heap's
+//! seat is taken then, so it is mended first (`repair.rs`).
+
+use super::Heap;
+use super::heaps::{HeapState, Heaps};
+use crate::os::Os;
+use crate::sync::AtomicU32;
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// The number of places: threads that draw for different partitions rarely meet.
+const PLACES: usize = 32;
+/// Places that one call tries.
+const TRIES: usize = 8;
+/// The first heap that draws from shared heaps. A process with few threads keeps all slots in
+/// slabs of their own: shared heaps would add to them.
+pub const SHARE_FROM: u32 = 3;
+/// The drawer that is not a thread with a heap, such as the reclaimer's.
+const KEEPER: u32 = u32::MAX;
+
+/// Where one shared heap is found.
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Place {
+    /// The heap's number and 1, or 0 if there is none. Written once, by any thread.
+    number: AtomicU32,
+    /// The number and 1 of the heap whose thread uses the shared heap, [`KEEPER`], or 0. Any
+    /// thread, by compare and exchange from 0. Who leaves stores 0.
+    drawer: AtomicU32,
+}
+
+/// All shared heaps; lives in the metadata tables, zero at first.
+#[derive(Debug)]
+pub(super) struct Places([Place; PLACES]);
+
+/// The use of a shared heap, while it lasts.
+#[derive(Debug)]
+pub(crate) struct Drawn<'a> {
+    place: &'a Place,
+    /// The heap.
+    pub(crate) heap: &'static Heap,
+}
+
+impl Drop for Drawn<'_> {
+    fn drop(&mut self) {
+        // leave shared heap: pairs with `Place::take`. The next user sees all that this one did.
+        self.place.drawer.store(0, Release);
+    }
+}
+
+impl Place {
+    /// Makes `to` the user in place of `from`; returns true if it was.
+    fn take(&self, from: u32, to: u32) -> bool {
+        if self.drawer.load(Relaxed) != from {
+            return false;
+        }
+        // pairs: leave shared heap.
+        self.drawer.compare_exchange(from, to, Acquire, Relaxed).is_ok()
+    }
+}
+
+impl Heaps {
+    /// Takes a shared heap for the thread of heap `drawer`, or for the reclaimer's: that of a place
+    /// or one of the next. Returns `None` if those that it tries are in use, or there is no memory
+    /// for one.
+    pub(crate) fn draw(
+        &self,
+        os: &impl Os,
+        place: usize,
+        drawer: Option<u32>,
+    ) -> Option<Drawn<'_>> {
+        let me = drawer.map_or(KEEPER, |number| number + 1);
+        (place..place + TRIES).find_map(|place| {
+            let place = self.shared().0.get(place % PLACES)?;
+            let heap = self.heap_of(os, place)?;
+            (place.take(0, me) || self.take_over_from_the_dead(place, me))
+                .then(|| Drawn { place, heap })
+        })
+    }
+
+    /// Takes the shared heap with a number, unless a thread uses it.
+    pub(crate) fn draw_number(&self, number: u32) -> Option<Drawn<'_>> {
+        let place = self.place_of(number)?;
+        place.take(0, KEEPER).then(|| Drawn { place, heap: self.heap(number) })
+    }
+
+    /// The number of shared heaps.
+    pub fn shared_count(&self) -> u32 {
+        self.shared().0.iter().filter(|place| place.number.load(Relaxed) != 0).count() as u32
+    }
+
+    fn place_of(&self, number: u32) -> Option<&Place> {
+        self.shared().0.iter().find(|place| place.number.load(Acquire) == number + 1)
+    }
+
+    /// The heap of a place, which is born now if there is none.
+    fn heap_of(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
+        match place.number.load(Acquire) {
+            0 => self.bear_shared(os, place),
+            number => Some(self.heap(number - 1)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn bear_shared(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
+        let heap = self.birth(os).ok()?;
+        heap.become_shared();
+        self.set_shared(heap);
+        match place.number.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
+            Ok(_) => Some(heap),
+            Err(other) => {
+                // Another thread was first. A thread that is born may have this heap.
+                heap.become_unshared();
+                self.orphan(heap);
+                Some(self.heap(other - 1))
+            }
+        }
+    }
+
+    /// Takes a shared heap whose user has ended. Returns false if the user's thread runs.
+    #[cold]
+    #[inline(never)]
+    fn take_over_from_the_dead(&self, place: &Place, me: u32) -> bool {
+        let drawer = place.drawer.load(Relaxed);
+        if drawer == 0 || drawer == KEEPER || self.who(drawer - 1) != HeapState::Orphan {
+            return false;
+        }
+        // While this thread holds the heap that the drawer's thread has left, no other thread can
+        // adopt that heap and use the shared heap under the same number.
+        let mut taken = false;
+        self.with_orphan(drawer - 1, |_| taken = place.take(drawer, me));
+        taken
+    }
+
+    /// In the child of a fork: no thread uses a shared heap, except the forking one if a signal
+    /// handler that forks has interrupted it there (`mine`).
+    pub(super) fn leave_all_shared(&self, mine: Option<u32>) {
+        for place in &self.shared().0 {
+            let drawer = place.drawer.load(Relaxed);
+            if drawer != 0 && Some(drawer.wrapping_sub(1)) != mine {
+                place.drawer.store(0, Relaxed);
+            }
+        }
+    }
+
+    /// Whether a shared heap is in use.
+    pub(super) fn is_drawn(&self, heap: &Heap) -> bool {
+        heap.is_shared()
+            && self.place_of(heap.number).is_some_and(|place| place.drawer.load(Relaxed) != 0)
+    }
+}
