@@ -224,6 +224,9 @@ fn thread_table(page: &mut String, rss: &Rss, style: Style) {
 
 fn whose(rss: &Rss, thread: &Thread, holder: Option<i32>) -> String {
     let task = holder.and_then(|number| rss.tasks.iter().find(|task| task.number == number));
+    if thread.shared {
+        return format!("heap {}: shared by threads", thread.heap);
+    }
     match (thread.running, task) {
         (true, Some(task)) => format!("{} ({}), heap {}", task.number, task.name, thread.heap),
         (true, None) => format!("heap {}", thread.heap),

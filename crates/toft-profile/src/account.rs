@@ -68,6 +68,8 @@ pub struct Thread {
     pub heap: usize,
     /// Whether a running thread has it; else its thread has ended.
     pub running: bool,
+    /// Whether threads share the heap.
+    pub shared: bool,
     /// Address of the thread's control block.
     pub thread_block: u64,
     /// Its slabs.
@@ -179,6 +181,7 @@ pub fn account(memory: &impl Memory, tables: &Tables) -> Result<Account, Error> 
             .map(|(heap, of)| Thread {
                 heap,
                 running: of.live,
+                shared: of.shared,
                 thread_block: of.thread_block,
                 ..Thread::default()
             })

@@ -57,7 +57,7 @@ impl Figures {
     pub(crate) fn add_heap(&mut self, heap: &HeapOf) {
         if heap.live {
             self.threads += 1;
-        } else {
+        } else if !heap.shared {
             self.ended_threads += 1;
         }
     }

@@ -19,6 +19,9 @@ pub struct Owner {
 impl Owner {
     /// `1234 (worker), sleeps`, or what else is known.
     pub fn words(&self) -> String {
+        if self.heap.shared {
+            return format!("heap {}, shared by threads", self.heap.heap);
+        }
         match (self.heap.running, &self.task) {
             (true, Some(task)) => {
                 format!("{} ({}), {}", task.number, task.name, task.doing())

@@ -233,6 +233,8 @@ pub struct Block {
 pub struct HeapOf {
     /// Whether a running thread has it.
     pub live: bool,
+    /// Whether threads share it.
+    pub shared: bool,
     /// Address of that thread's control block.
     pub thread_block: u64,
 }
@@ -392,7 +394,12 @@ impl Tables {
         let heap = |(number, state): (u64, &u8)| {
             let at = root.heaps + number * root.heap_stride + root.heap_thread_block;
             let thread_block = read_word(memory, at).unwrap_or(0);
-            HeapOf { live: u64::from(*state) == root.heap_live, thread_block }
+            let state = u64::from(*state);
+            HeapOf {
+                live: state == root.heap_live,
+                shared: state == root.heap_shared,
+                thread_block,
+            }
         };
         (0..).zip(&states[..got]).map(heap).collect()
     }

@@ -49,6 +49,7 @@ fn root() -> Root {
         heap_stride: 2 * PAGE,
         heap_states: TABLES + 128,
         heap_live: 1,
+        heap_shared: 5,
         heap_count: TABLES + 64,
         heap_thread_block: 24,
         slab_bytes: 512,

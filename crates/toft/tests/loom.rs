@@ -13,7 +13,7 @@ use std::sync::Arc;
 use toft::large::{Kept, Places};
 use toft::remote::{Inbox, Marked, announce, mark_remote};
 use toft::slab::{Class, PENDING, Slab};
-use toft::sync::{AtomicU8, AtomicU32, Ordering};
+use toft::sync::{AtomicU8, AtomicU32, Ordering, User};
 
 /// Two heaps, as far as others see them, and two slabs of two slots that are all live; the first
 /// heap owns both.
@@ -342,4 +342,31 @@ fn no_waiting_block_is_overlooked() {
         let found: Vec<usize> = waiting.places.all().map(Kept::unit).collect();
         assert_eq!(found, if put { vec![2] } else { vec![] }, "overlooked");
     });
+}
+
+/// A shared heap has one user at a time, and each sees what the ones before it did. A thread that
+/// ended in the middle is followed by one other thread.
+#[test]
+fn a_shared_heap_has_one_user() {
+    for dead in [0, 7] {
+        loom::model(move || {
+            let shared = Arc::new((User::new(), UnsafeCell::new(0)));
+            core::mem::forget((dead != 0).then(|| shared.0.take(dead)));
+            let threads = [1, 2].map(|me| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let used = shared.0.take(me).or_else(|| shared.0.take_from(dead, me));
+                    if used.is_some() {
+                        // The model checker reports two of these at the same time.
+                        shared.1.with_mut(|count| unsafe { *count += 1 });
+                    }
+                    u32::from(used.is_some())
+                })
+            });
+            let uses: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert!(uses >= 1, "nobody could use it");
+            let _last = shared.0.take(3).expect("all have left");
+            shared.1.with(|count| assert_eq!(unsafe { *count }, uses));
+        });
+    }
 }

@@ -97,7 +97,7 @@ fn object(profile: &Profile, owners: &[Owner]) -> Value {
     let owner = |owner: &Owner| {
         let Owner { heap, task } = owner;
         json!({
-            "heap": heap.heap, "running": heap.running,
+            "heap": heap.heap, "running": heap.running, "shared": heap.shared,
             "thread": task.as_ref().map(|task| task.number),
             "name": task.as_ref().map(|task| &task.name),
             "state": task.as_ref().map(|task| task.state.to_string()),

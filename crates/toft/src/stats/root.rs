@@ -278,6 +278,8 @@ root! {
     filter_safe,
     /// And for each that does what it should, 32 bits.
     filter_works,
+    /// The state of a heap that threads share.
+    heap_shared,
 }
 
 impl Root {
@@ -379,6 +381,7 @@ impl Root {
             filter_probe: filter[3] as u64,
             filter_safe: filter[4] as u64,
             filter_works: filter[5] as u64,
+            heap_shared: HeapState::Shared as u64,
         }
     }
 }
@@ -392,7 +395,7 @@ mod tests {
         let count = Root::NAMES.len();
         assert_eq!(size_of::<Root>(), count * 8);
         let root = Root::from_words(0..count as u64).unwrap();
-        assert_eq!((root.ready, root.page_size, root.filter_works), (0, 1, count as u64 - 1));
+        assert_eq!((root.ready, root.page_size, root.heap_shared), (0, 1, count as u64 - 1));
         assert_eq!(Root::from_words(0..count as u64 - 1), None);
         assert_eq!(Root::from_words(core::iter::repeat_n(0, count)), Some(Root::NONE));
     }

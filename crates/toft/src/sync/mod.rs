@@ -5,8 +5,10 @@
 
 mod seat;
 pub mod stack;
+mod user;
 
 pub use seat::{Busy, Seat};
+pub use user::{Use, User};
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{

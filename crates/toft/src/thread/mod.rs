@@ -21,6 +21,7 @@ pub use fork::repair_after_fork;
 pub use heap::Heap;
 pub use heaps::{HeapPlaces, HeapState, Heaps};
 pub(crate) use quarantine::{Leaving, Quarantine};
+pub use shared::SHARE_FROM;
 pub use tls::{
     CAREFUL_HEAP, EMPTY_HEAP, EXITED_HEAP, current_heap, set_current_heap, thread_block,
 };

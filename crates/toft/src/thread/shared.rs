@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! places[32] --> number of a heap in state Shared
-//!                drawer: 0, or who uses the heap now
+//!                user: 0, or who uses the heap now
 //! ```
 //!
 //! Slots come from the place of their partition. In the hardened build freed blocks wait at the
@@ -20,8 +20,8 @@
 use super::Heap;
 use super::heaps::{HeapState, Heaps};
 use crate::os::Os;
-use crate::sync::AtomicU32;
-use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::sync::{AtomicU32, Use, User};
 
 /// The number of places: threads that draw for different partitions rarely meet.
 const PLACES: usize = 32;
@@ -30,7 +30,7 @@ const TRIES: usize = 8;
 /// The first heap that draws from shared heaps. A process with few threads keeps all slots in
 /// slabs of their own: shared heaps would add to them.
 pub const SHARE_FROM: u32 = 3;
-/// The drawer that is not a thread with a heap, such as the reclaimer's.
+/// The user that is a thread without a heap, such as the reclaimer's.
 const KEEPER: u32 = u32::MAX;
 
 /// Where one shared heap is found.
@@ -39,9 +39,8 @@ const KEEPER: u32 = u32::MAX;
 struct Place {
     /// The heap's number and 1, or 0 if there is none. Written once, by any thread.
     number: AtomicU32,
-    /// The number and 1 of the heap whose thread uses the shared heap, [`KEEPER`], or 0. Any
-    /// thread, by compare and exchange from 0. Who leaves stores 0.
-    drawer: AtomicU32,
+    /// The number and 1 of the heap whose thread uses the shared heap, [`KEEPER`], or 0.
+    user: User,
 }
 
 /// All shared heaps; lives in the metadata tables, zero at first.
@@ -51,52 +50,29 @@ pub(super) struct Places([Place; PLACES]);
 /// The use of a shared heap, while it lasts.
 #[derive(Debug)]
 pub(crate) struct Drawn<'a> {
-    place: &'a Place,
+    _used: Use<'a>,
     /// The heap.
     pub(crate) heap: &'static Heap,
 }
 
-impl Drop for Drawn<'_> {
-    fn drop(&mut self) {
-        // leave shared heap: pairs with `Place::take`. The next user sees all that this one did.
-        self.place.drawer.store(0, Release);
-    }
-}
-
-impl Place {
-    /// Makes `to` the user in place of `from`; returns true if it was.
-    fn take(&self, from: u32, to: u32) -> bool {
-        if self.drawer.load(Relaxed) != from {
-            return false;
-        }
-        // pairs: leave shared heap.
-        self.drawer.compare_exchange(from, to, Acquire, Relaxed).is_ok()
-    }
-}
-
 impl Heaps {
-    /// Takes a shared heap for the thread of heap `drawer`, or for the reclaimer's: that of a place
+    /// Takes a shared heap for the thread of heap `user`, or for the reclaimer's: that of a place
     /// or one of the next. Returns `None` if those that it tries are in use, or there is no memory
     /// for one.
-    pub(crate) fn draw(
-        &self,
-        os: &impl Os,
-        place: usize,
-        drawer: Option<u32>,
-    ) -> Option<Drawn<'_>> {
-        let me = drawer.map_or(KEEPER, |number| number + 1);
+    pub(crate) fn draw(&self, os: &impl Os, place: usize, user: Option<u32>) -> Option<Drawn<'_>> {
+        let me = user.map_or(KEEPER, |number| number + 1);
         (place..place + TRIES).find_map(|place| {
             let place = self.shared().0.get(place % PLACES)?;
             let heap = self.heap_of(os, place)?;
-            (place.take(0, me) || self.take_over_from_the_dead(place, me))
-                .then(|| Drawn { place, heap })
+            let used = place.user.take(me).or_else(|| self.take_from_the_dead(place, me))?;
+            Some(Drawn { _used: used, heap })
         })
     }
 
     /// Takes the shared heap with a number, unless a thread uses it.
     pub(crate) fn draw_number(&self, number: u32) -> Option<Drawn<'_>> {
         let place = self.place_of(number)?;
-        place.take(0, KEEPER).then(|| Drawn { place, heap: self.heap(number) })
+        Some(Drawn { _used: place.user.take(KEEPER)?, heap: self.heap(number) })
     }
 
     /// The number of shared heaps.
@@ -133,35 +109,34 @@ impl Heaps {
         }
     }
 
-    /// Takes a shared heap whose user has ended. Returns false if the user's thread runs.
+    /// Takes a shared heap whose user has ended. Returns `None` if the user's thread runs.
     #[cold]
     #[inline(never)]
-    fn take_over_from_the_dead(&self, place: &Place, me: u32) -> bool {
-        let drawer = place.drawer.load(Relaxed);
-        if drawer == 0 || drawer == KEEPER || self.who(drawer - 1) != HeapState::Orphan {
-            return false;
+    fn take_from_the_dead<'a>(&self, place: &'a Place, me: u32) -> Option<Use<'a>> {
+        let user = place.user.now();
+        if user == 0 || user == KEEPER || self.who(user - 1) != HeapState::Orphan {
+            return None;
         }
-        // While this thread holds the heap that the drawer's thread has left, no other thread can
+        // While this thread holds the heap that the user's thread has left, no other thread can
         // adopt that heap and use the shared heap under the same number.
-        let mut taken = false;
-        self.with_orphan(drawer - 1, |_| taken = place.take(drawer, me));
-        taken
+        let mut used = None;
+        self.with_orphan(user - 1, |_| used = place.user.take_from(user, me));
+        used
     }
 
     /// In the child of a fork: no thread uses a shared heap, except the forking one if a signal
     /// handler that forks has interrupted it there (`mine`).
     pub(super) fn leave_all_shared(&self, mine: Option<u32>) {
         for place in &self.shared().0 {
-            let drawer = place.drawer.load(Relaxed);
-            if drawer != 0 && Some(drawer.wrapping_sub(1)) != mine {
-                place.drawer.store(0, Relaxed);
+            let user = place.user.now();
+            if user != 0 && Some(user - 1) != mine {
+                place.user.clear();
             }
         }
     }
 
     /// Whether a shared heap is in use.
     pub(super) fn is_drawn(&self, heap: &Heap) -> bool {
-        heap.is_shared()
-            && self.place_of(heap.number).is_some_and(|place| place.drawer.load(Relaxed) != 0)
+        heap.is_shared() && self.place_of(heap.number).is_some_and(|place| place.user.now() != 0)
     }
 }

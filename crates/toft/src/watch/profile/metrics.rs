@@ -101,7 +101,8 @@ impl<O: Os> Allocator<O> {
             partitions: self.options.partitions as u64,
             ..Metrics::default()
         };
-        m.ended_threads = u64::from(self.heaps.count()).saturating_sub(m.threads);
+        let threads = self.heaps.count() - self.heaps.shared_count();
+        m.ended_threads = u64::from(threads).saturating_sub(m.threads);
         self.for_each_slab(|slab| {
             m.descriptors += 1;
             let (bytes, live) = (slab.slots() * slab.size(), slab.live_slots());

@@ -18,7 +18,7 @@ use toft::path::Resized;
 use toft::report::Call;
 use toft::slab::{MEDIUM_MAX, SMALL_MAX};
 use toft::stats::snapshot;
-use toft::thread::{EXITED_HEAP, Heap};
+use toft::thread::{EXITED_HEAP, Heap, SHARE_FROM};
 
 /// Bytes that the program may have at once: the fake's memory is real memory.
 const LIVE_MAX: usize = 192 << 20;
@@ -30,6 +30,8 @@ pub struct World {
     pub fake: Fake,
     pub shadow: Shadow,
     heaps: Vec<&'static Heap>,
+    /// Threads that do nothing.
+    idle: usize,
     /// Partitions of slabs and bytes of their slots, by their first address.
     slabs: HashMap<usize, (usize, usize)>,
     /// Whether requests of a reasonable size must be met.
@@ -60,6 +62,7 @@ impl World {
             fake,
             shadow: Shadow::default(),
             heaps: Vec::new(),
+            idle: 0,
             slabs: HashMap::new(),
             must_succeed: true,
             undisturbed: true,
@@ -88,6 +91,13 @@ impl World {
     }
 
     fn birth(&mut self) {
+        if self.heaps.len() == 1 {
+            // Other threads that do nothing: those that are born from now on use shared heaps.
+            let idle = (self.idle..SHARE_FROM as usize)
+                .take_while(|_| self.allocator.acquire_heap().is_ok());
+            self.idle += idle.count();
+            assert!(self.idle == SHARE_FROM as usize || !self.must_succeed);
+        }
         match self.allocator.acquire_heap() {
             Ok(heap) => {
                 assert!(!self.heaps.iter().any(|other| core::ptr::eq(*other, heap)));
@@ -378,6 +388,7 @@ impl World {
         assert_eq!(self.fake.shared_bytes(), 0, "a child that shares pages with its parent");
         self.allocator.after_fork_in_child(mine);
         self.heaps.retain(|heap| core::ptr::eq(*heap, mine));
+        self.idle = 0;
     }
 
     /// Compares everything: the allocator's own invariants, its figures, and all contents.
@@ -391,7 +402,7 @@ impl World {
         let (blocks, bytes) = self.shadow.counted();
         assert_eq!(figures.live_blocks, blocks, "live blocks");
         assert_eq!(figures.live_bytes(), bytes, "live bytes");
-        assert_eq!(figures.threads, self.heaps.len(), "threads");
+        assert_eq!(figures.threads, self.heaps.len() + self.idle, "threads");
         if self.undisturbed {
             assert_eq!(self.fake.collisions(), 0, "nothing is in the way of any mapping");
         }
