@@ -206,6 +206,7 @@ impl<O: Os> Allocator<O> {
     /// calling one, which has `heap`, also what it has claimed. Returns the bytes of pages.
     pub fn purge(&self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
+        self.reclaimer.trims().note_purge(self.os.ticks());
         self.empty_quarantines(heap, None);
         if let Some(heap) = heap
             && let Some(seat) = heap.sit()

@@ -80,9 +80,55 @@ struct State {
     looking: AtomicU32,
     /// The descriptor that notes writes, plus one. The thread that looks.
     watch: AtomicU32,
+    trims: Trims,
     /// Sweeps that have ended, and bytes that they have given back.
     sweeps: AtomicUsize,
     given: AtomicUsize,
+}
+
+/// What trims know of each other: `keeper/trim.rs`. Any thread; what two do at once is a purge or a
+/// count too many.
+#[derive(Debug)]
+pub struct Trims {
+    /// Not zero after the first purge.
+    purges: AtomicU32,
+    /// The tick of the last purge.
+    purged_at: AtomicU32,
+    /// What the processor's counter was at the end of the last count, and what the count took.
+    counted_at: AtomicU64,
+    cost: AtomicU64,
+}
+
+impl Trims {
+    /// Whether nothing was purged yet.
+    pub fn are_first(&self) -> bool {
+        self.purges.load(Relaxed) == 0
+    }
+
+    /// The tick of the last purge.
+    pub fn purged_at(&self) -> u32 {
+        self.purged_at.load(Relaxed)
+    }
+
+    /// A purge begins.
+    pub fn note_purge(&self, tick: u32) {
+        self.purges.store(1, Relaxed);
+        self.purged_at.store(tick, Relaxed);
+    }
+
+    /// Whether `patience` times as long as the last count took has passed since then.
+    pub fn may_count(&self, now: u64, patience: u64) -> bool {
+        let passed = now.wrapping_sub(self.counted_at.load(Relaxed));
+        passed >= self.cost.load(Relaxed).saturating_mul(patience)
+    }
+
+    /// Notes a count. One that the system has interrupted takes long: it counts for at most twice
+    /// the last one. So the first counts of a process follow each other closely.
+    pub fn note_count(&self, begun: u64, now: u64) {
+        let most = self.cost.load(Relaxed).max(1) * 2;
+        self.cost.store(now.wrapping_sub(begun).min(most), Relaxed);
+        self.counted_at.store(now, Relaxed);
+    }
 }
 
 /// The reclaimer.
@@ -219,6 +265,11 @@ impl Reclaimer {
     /// Sets that.
     pub fn set_blind(&self, blind: bool) {
         self.state().blind.store(blind.into(), Relaxed);
+    }
+
+    /// What trims know of each other.
+    pub fn trims(&self) -> &Trims {
+        &self.state().trims
     }
 
     /// The tick at which the process was forked off; zero, where it was not.

@@ -1,6 +1,6 @@
 //! Giving back the pages of free slots, while others of the slab are live.
 
-use super::slab::Slab;
+use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
@@ -45,6 +45,18 @@ impl Slab {
     pub fn activity_ever(&self) -> u32 {
         // Of what malloc and free have done in turn the sum of both would tell nothing.
         self.freed_so_far() ^ (self.allocations() as u32).rotate_left(16)
+    }
+
+    /// Bytes of free slots that may not be zero, at most as many as were freed since the slab's
+    /// pages were last given back. A hint. By any thread.
+    pub fn freed_since_tidy(&self) -> usize {
+        let frees = self.freed_so_far().wrapping_sub(self.tidy_at.load(Relaxed)) as usize;
+        if frees == 0 {
+            return 0;
+        }
+        let groups = self.slots().div_ceil(GROUP_SLOTS).min(GROUPS);
+        let dirty: u32 = (0..groups).map(|group| self.dirty_bits(group).count_ones()).sum();
+        frees.min(dirty as usize + self.remote_slots() as usize) * self.size()
     }
 
     /// As `frees_so_far`, with what other threads have freed and the owner has not counted yet.
