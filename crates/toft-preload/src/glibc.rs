@@ -39,7 +39,7 @@ pub struct MallInfo2 {
     uordblks: usize,
     /// Bytes free in slabs.
     fordblks: usize,
-    /// Bytes that `malloc_trim` would give back now.
+    /// Bytes of empty slabs and free large blocks that have pages: a purge returns at least these.
     keepcost: usize,
 }
 

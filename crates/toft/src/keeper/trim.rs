@@ -3,12 +3,12 @@
 //! A purge scans every slab, and what it returns is often faulted in again at once. So a trim
 //! purges only in these cases:
 //!
-//! 1. nothing was purged yet, or the last purge was a second ago;
-//! 2. empty slabs and free large blocks are a quarter of the program's memory;
-//! 3. these and what was freed in other slabs since their pages were last returned are a quarter.
+//! 1. Nothing was purged yet, or the last purge was about a second ago.
+//! 2. Empty slabs and free large blocks are a quarter of the program's memory.
+//! 3. These, and what was freed in other slabs since their pages were last returned, are a quarter.
 //!
-//! The third needs a count over all slabs, which takes tens of nanoseconds a slab. It is made again
-//! only when the program has run 16 times as long as the last count took.
+//! The third case needs a count over all slabs, which takes tens of nanoseconds for each. The
+//! program runs 16 times as long as the last count took before the next one is made.
 
 use crate::allocator::Allocator;
 use crate::os::Os;
@@ -18,9 +18,9 @@ use crate::sync::Ordering::Relaxed;
 /// Ticks after which a trim purges whatever was freed: about a second.
 const TICKS: u32 = 40;
 /// The share of memory that must be free, as a divisor. A program that frees and allocates in turn
-/// has less in its slabs: one that is a quarter free is drawn from again (decision 0003).
+/// stays below it: malloc draws from a slab that is a quarter free (decision 0003).
 const SHARE: usize = 4;
-/// Free bytes that are worth a purge within the second, at least.
+/// Free bytes for which a trim purges within the second, at least.
 const LEAST: usize = 256 << 10;
 /// The program runs at least so many times as long as it counts.
 const PATIENCE: u64 = 16;
@@ -35,13 +35,16 @@ impl<O: Os> Allocator<O> {
         let kept = self.pool.kept_bytes() + self.large.kept_bytes();
         let all = self.pool.bytes() + self.large.live_bytes() + self.large.kept_bytes();
         let enough = (all / SHARE).max(LEAST);
+        if kept >= enough {
+            return true;
+        }
         let begun = self.os.counter();
-        kept >= enough
-            || trims.may_count(begun, PATIENCE) && {
-                let freed = self.freed_bytes();
-                trims.note_count(begun, self.os.counter());
-                kept + freed >= enough
-            }
+        if !trims.may_count(begun, PATIENCE) {
+            return false;
+        }
+        let freed = self.freed_bytes();
+        trims.note_count(begun, self.os.counter());
+        kept + freed >= enough
     }
 
     /// Bytes of slots of owned slabs that were freed since the slab's pages were last returned, and

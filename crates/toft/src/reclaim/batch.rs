@@ -86,21 +86,21 @@ struct State {
     given: AtomicUsize,
 }
 
-/// What trims know of each other: `keeper/trim.rs`. Any thread; what two do at once is a purge or a
-/// count too many.
+/// When the last purge and the last count for a trim were made: `keeper/trim.rs`. Any thread; two
+/// at once make a purge or a count too many.
 #[derive(Debug)]
 pub struct Trims {
     /// Not zero after the first purge.
     purges: AtomicU32,
     /// The tick of the last purge.
     purged_at: AtomicU32,
-    /// What the processor's counter was at the end of the last count, and what the count took.
+    /// The processor's counter at the end of the last count, and the time that the count took.
     counted_at: AtomicU64,
     cost: AtomicU64,
 }
 
 impl Trims {
-    /// Whether nothing was purged yet.
+    /// Returns true if nothing was purged yet.
     pub fn are_first(&self) -> bool {
         self.purges.load(Relaxed) == 0
     }
@@ -110,20 +110,20 @@ impl Trims {
         self.purged_at.load(Relaxed)
     }
 
-    /// A purge begins.
+    /// Notes that a purge begins.
     pub fn note_purge(&self, tick: u32) {
         self.purges.store(1, Relaxed);
         self.purged_at.store(tick, Relaxed);
     }
 
-    /// Whether `patience` times as long as the last count took has passed since then.
+    /// Returns true if `patience` times the time of the last count has passed since then.
     pub fn may_count(&self, now: u64, patience: u64) -> bool {
         let passed = now.wrapping_sub(self.counted_at.load(Relaxed));
         passed >= self.cost.load(Relaxed).saturating_mul(patience)
     }
 
-    /// Notes a count. One that the system has interrupted takes long: it counts for at most twice
-    /// the last one. So the first counts of a process follow each other closely.
+    /// Notes a count. Its time is taken for at most twice that of the last one, because the system
+    /// may have interrupted it. So the first counts of a process follow each other closely.
     pub fn note_count(&self, begun: u64, now: u64) {
         let most = self.cost.load(Relaxed).max(1) * 2;
         self.cost.store(now.wrapping_sub(begun).min(most), Relaxed);
@@ -267,7 +267,7 @@ impl Reclaimer {
         self.state().blind.store(blind.into(), Relaxed);
     }
 
-    /// What trims know of each other.
+    /// When the last purge and the last count for a trim were made.
     pub fn trims(&self) -> &Trims {
         &self.state().trims
     }
@@ -364,5 +364,46 @@ impl Turn<'_> {
     /// Counts bytes that were given back.
     pub fn count(&self, bytes: usize) {
         self.0.given.fetch_add(bytes, Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn none() -> Trims {
+        Trims {
+            purges: AtomicU32::new(0),
+            purged_at: AtomicU32::new(0),
+            counted_at: AtomicU64::new(0),
+            cost: AtomicU64::new(0),
+        }
+    }
+
+    /// The program runs 16 times as long as it counts.
+    #[test]
+    fn counts_are_rare() {
+        let trims = none();
+        let (mut now, mut counting) = (1000, 0);
+        for _ in 0..10_000 {
+            now += 10;
+            if trims.may_count(now, 16) {
+                counting += 50;
+                now += 50;
+                trims.note_count(now - 50, now);
+            }
+        }
+        assert!((4_000..8_000).contains(&counting), "{counting} of {now}");
+    }
+
+    /// The system interrupts a count for a long time.
+    #[test]
+    fn an_interrupted_count_delays_the_next_one_little() {
+        let trims = none();
+        for begun in (0..100_000).step_by(1000) {
+            trims.note_count(begun, begun + 50);
+        }
+        trims.note_count(100_000, 900_000);
+        assert!(!trims.may_count(901_599, 16) && trims.may_count(901_600, 16));
     }
 }
