@@ -95,8 +95,13 @@ static void after_a_while(const struct kind *k)
     for (size_t i = 0; i < k->blocks; i += 16)
         free(block[i]);
     CHECK(malloc_trim(0) == 0);
-    sleep(2);
-    CHECK(malloc_trim(0) == 1);
+    /* On a busy machine the purge took long, and the next one waits for longer. */
+    int returned = 0;
+    for (int i = 0; i < 60 && !returned; i++) {
+        sleep(1);
+        returned = malloc_trim(0);
+    }
+    CHECK(returned);
     for (size_t i = 0; i < k->blocks; i++)
         if (i % 16)
             free(block[i]);

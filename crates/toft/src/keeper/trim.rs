@@ -3,7 +3,7 @@
 //! A purge scans every slab, and what it returns is often faulted in again at once. So a trim
 //! purges only in these cases:
 //!
-//! 1. Nothing was purged yet, or the last purge was about a second ago.
+//! 1. Nothing was purged yet; or the last purge was a second ago, and 32 times as long as it took.
 //! 2. Empty slabs and free large blocks are a quarter of the program's memory.
 //! 3. These, and what was freed in other slabs since their pages were last returned, are a quarter.
 //!
@@ -20,16 +20,20 @@ const TICKS: u32 = 40;
 /// The share of memory that must be free, as a divisor. A program that frees and allocates in turn
 /// stays below it: malloc draws from a slab that is a quarter free (decision 0003).
 const SHARE: usize = 4;
-/// Free bytes for which a trim purges within the second, at least.
+/// The program runs at least so many times as long as it purges little: what it has to fault in
+/// again takes as long as the purge.
+const PURGE_PATIENCE: u64 = 32;
+/// Free bytes for which a trim purges earlier, at least.
 const LEAST: usize = 256 << 10;
 /// The program runs at least so many times as long as it counts.
-const PATIENCE: u64 = 16;
+const COUNT_PATIENCE: u64 = 16;
 
 impl<O: Os> Allocator<O> {
     /// Returns true if a trim is to purge.
     pub fn is_trim_due(&self) -> bool {
         let trims = self.reclaimer.trims();
-        if trims.are_first() || self.os.ticks().wrapping_sub(trims.purged_at()) >= TICKS {
+        let now = self.os.counter();
+        if trims.are_first() || trims.are_late(self.os.ticks(), TICKS, now, PURGE_PATIENCE) {
             return true;
         }
         let kept = self.pool.kept_bytes() + self.large.kept_bytes();
@@ -38,12 +42,11 @@ impl<O: Os> Allocator<O> {
         if kept >= enough {
             return true;
         }
-        let begun = self.os.counter();
-        if !trims.may_count(begun, PATIENCE) {
+        if !trims.may_count(now, COUNT_PATIENCE) {
             return false;
         }
         let freed = self.freed_bytes();
-        trims.note_count(begun, self.os.counter());
+        trims.note_count(now, self.os.counter());
         kept + freed >= enough
     }
 

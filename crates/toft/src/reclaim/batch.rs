@@ -94,6 +94,9 @@ pub struct Trims {
     purges: AtomicU32,
     /// The tick of the last purge.
     purged_at: AtomicU32,
+    /// The processor's counter at the end of the last purge, and the time that the purge took.
+    purged_until: AtomicU64,
+    purge_cost: AtomicU64,
     /// The processor's counter at the end of the last count, and the time that the count took.
     counted_at: AtomicU64,
     cost: AtomicU64,
@@ -105,15 +108,19 @@ impl Trims {
         self.purges.load(Relaxed) == 0
     }
 
-    /// The tick of the last purge.
-    pub fn purged_at(&self) -> u32 {
-        self.purged_at.load(Relaxed)
+    /// Returns true if the last purge was `ticks` ago, and `patience` times as long as it took.
+    pub fn are_late(&self, tick: u32, ticks: u32, now: u64, patience: u64) -> bool {
+        let passed = now.wrapping_sub(self.purged_until.load(Relaxed));
+        tick.wrapping_sub(self.purged_at.load(Relaxed)) >= ticks
+            && passed >= self.purge_cost.load(Relaxed).saturating_mul(patience)
     }
 
-    /// Notes that a purge begins.
-    pub fn note_purge(&self, tick: u32) {
-        self.purges.store(1, Relaxed);
+    /// Notes a purge.
+    pub fn note_purge(&self, tick: u32, begun: u64, now: u64) {
         self.purged_at.store(tick, Relaxed);
+        self.purged_until.store(now, Relaxed);
+        self.purge_cost.store(now.wrapping_sub(begun), Relaxed);
+        self.purges.store(1, Relaxed);
     }
 
     /// Returns true if `patience` times the time of the last count has passed since then.
@@ -375,9 +382,22 @@ mod tests {
         Trims {
             purges: AtomicU32::new(0),
             purged_at: AtomicU32::new(0),
+            purged_until: AtomicU64::new(0),
+            purge_cost: AtomicU64::new(0),
             counted_at: AtomicU64::new(0),
             cost: AtomicU64::new(0),
         }
+    }
+
+    /// A purge that took long is followed by a longer pause.
+    #[test]
+    fn purges_are_rare() {
+        let trims = none();
+        assert!(trims.are_first());
+        trims.note_purge(100, 1000, 1500);
+        assert!(!trims.are_first());
+        assert!(!trims.are_late(139, 40, 1_000_000, 32));
+        assert!(!trims.are_late(140, 40, 17_499, 32) && trims.are_late(140, 40, 17_500, 32));
     }
 
     /// The program runs 16 times as long as it counts.
