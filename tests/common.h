@@ -49,6 +49,20 @@ void *pvalloc(size_t);
 void cfree(void *);
 #endif
 
+#ifdef __cplusplus
+extern "C"
+#endif
+size_t toft_purge(void) __attribute__((weak));
+
+/* Returns all free memory to the OS. malloc_trim does so only if enough was freed. */
+HELPER void purge_all(void)
+{
+    if (toft_purge)
+        toft_purge();
+    else
+        malloc_trim(0);
+}
+
 /* musl has no names of errors. */
 HELPER const char *error_name(int error)
 {

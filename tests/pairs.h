@@ -42,7 +42,7 @@ HELPER size_t pair(int a, int b, size_t size)
             if (phase == 0 ? i % 2 : phase == 1 && i % 2 == 0)
                 free(from_a[i]);
         if (phase == 2)
-            malloc_trim(0);
+            purge_all();
         for (int i = 0; i < N; i++)
             from_b[i] = ask(b, size);
         reused += shared();

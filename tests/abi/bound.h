@@ -124,7 +124,7 @@ HELPER void purge_without_descriptors(void)
     CHECK(!getrlimit(RLIMIT_NOFILE, &all));
     none = (struct rlimit){0, all.rlim_max};
     CHECK(!setrlimit(RLIMIT_NOFILE, &none));
-    malloc_trim(0);
+    purge_all();
     CHECK(!setrlimit(RLIMIT_NOFILE, &all));
 }
 
@@ -136,7 +136,7 @@ HELPER void bound_begin(void)
     lock_swap(LOCK_SH);
     free(launder(malloc(1)));
     /* Whether there is a filter of system calls is found out once, by reading a file. */
-    malloc_trim(0);
+    purge_all();
     resident();
     resident_at_first = resident();
 }

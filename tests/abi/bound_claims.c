@@ -79,14 +79,14 @@ int main(void)
                      half_driven(with, b.claims));
     struct bound without = b;
     without.claims = 0;
-    malloc_trim(0);
+    purge_all();
     within("threads still sleep", without);
     enough = 1;
     pthread_barrier_wait(&start);
     for (int i = 0; i < THREADS; i++)
         join(thread[i]);
     b.claims = 0;
-    malloc_trim(0);
+    purge_all();
     comes_within("threads have ended", b);
     return 0;
 }

@@ -15,10 +15,10 @@ int main(void)
     b.kept = 0;
     b.claims = 0;
     driven("freed a moment ago", b, b.dirty);
-    malloc_trim(0);
+    purge_all();
     within("asked for", all_gone);
     wake_up();
-    malloc_trim(0);
+    purge_all();
     all_gone.claims = 0;
     within("asked for, and the threads have ended", all_gone);
     return 0;

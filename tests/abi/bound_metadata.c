@@ -43,7 +43,7 @@ int main(void)
     within("tiny blocks", b);
     for (int i = 0; i < TINY; i++)
         free(block[i]);
-    malloc_trim(0);
+    purge_all();
     b.live = 0;
     within("tiny blocks, freed", b);
     driven("tiny blocks, freed", b, b.metadata);
@@ -58,7 +58,7 @@ int main(void)
     within("large blocks", b);
     for (int i = 0; i < LARGE; i++)
         free(block[i]);
-    malloc_trim(0);
+    purge_all();
     b.live = 0;
     within("large blocks, freed", b);
     struct bound of_large = b;
@@ -71,7 +71,7 @@ int main(void)
     pthread_barrier_wait(&all_there);
     for (int i = 0; i < THREADS; i++)
         join(thread[i]);
-    malloc_trim(0);
+    purge_all();
     before = b.metadata;
     b.threads = THREADS;
     b.metadata += THREADS * heap_of(PARTITIONS) + THREADS * (size_t)PARTITIONS * 512 + PARTITIONS * 2 * page_size();
@@ -82,7 +82,7 @@ int main(void)
     /* 4. Later threads, one at a time: nothing more. */
     for (int i = 0; i < 4 * THREADS; i++)
         join(spawn(touch_bins, NULL));
-    malloc_trim(0);
+    purge_all();
     within("later threads", b);
     return 0;
 }

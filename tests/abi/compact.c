@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     thin_out();
     long sparse = pss() - start, sparse_rss = rss() - start_rss;
     size_t saved = compact();
-    malloc_trim(0);
+    purge_all();
     long after = pss() - start, after_rss = rss() - start_rss;
     announce_number("sparse", (size_t)sparse);
     announce_number("after", (size_t)after);
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
         fill_up();
         thin_out();
         /* Compacts, and gives back what is free besides. */
-        malloc_trim(0);
+        purge_all();
         verify();
         long now = pss() - start;
         if (round == 2)
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     compact();
     CHECK(views() == 0);
     CHECK(kilobytes("/proc/self/status", "RssShmem:") == 0);
-    malloc_trim(0);
+    purge_all();
     announce_number("left", (size_t)(pss() - start));
     CHECK(pss() - start < 4096);
     return 0;

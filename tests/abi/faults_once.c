@@ -31,7 +31,7 @@ static double faults_a_page(size_t bytes, size_t written)
     double each = (double)(faults() - before) / (count * pages);
     for (int i = 0; i < count; i++)
         free(block[i]);
-    malloc_trim(0);
+    purge_all();
     return each;
 }
 

@@ -47,7 +47,7 @@ static double faults_a_page(size_t bytes)
     for (int i = 0; i < count; i++)
         if (i % 64)
             free(block[i]);
-    malloc_trim(0);
+    purge_all();
     return each;
 }
 

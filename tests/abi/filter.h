@@ -105,7 +105,7 @@ static void one_round(size_t seed)
             free(block[i]);
             block[i] = NULL;
         }
-    malloc_trim(0);
+    purge_all();
     for (int i = 0; i < BLOCKS; i++)
         free(block[i]);
     free(block);
@@ -148,15 +148,15 @@ HELPER void storm(void)
 {
     let_them(1);
     one_round(101);
-    malloc_trim(0);
+    purge_all();
     struct timespec second = {1, 0};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &second, NULL);
-    malloc_trim(0);
+    purge_all();
     let_them(2);
     one_round(102);
     for (int i = 0; i < WORKERS; i++)
         join(workers[i]);
-    malloc_trim(0);
+    purge_all();
 }
 
 #endif

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
                 CHECK(((volatile char *)gone[i])[k] == 0);
     CHECK(verify() == 0);
     join(spawn(successor, NULL));
-    malloc_trim(0);
+    purge_all();
     try(1000);
     pid_t child = fork();
     CHECK(child >= 0);

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
             free(block[i]);
             block[i] = NULL;
         }
-    malloc_trim(0);
+    purge_all();
     size_t left = rss_bytes();
     CHECK(left < rss - (size_t)N * SIZE / 4 * 3);
     for (int tenths = 0; tenths < 50; tenths++) {

@@ -5,7 +5,7 @@
 // env: TOFT_PARTITIONS=1
 // env: TOFT_RECLAIM=calls
 // timeout: 120
-// libc: skip asks for a malloc_trim that reaches sleeping threads
+// libc: skip asks for a purge that reaches sleeping threads
 // build: default reckons with the default build's slots
 #include "claims.h"
 
@@ -17,6 +17,6 @@ static size_t grown_with_claims(void)
 
 static void give_back(const char *stage, struct bound b)
 {
-    malloc_trim(0);
+    purge_all();
     within(stage, b);
 }

@@ -41,7 +41,7 @@ int main(void)
     qsort(first, N, sizeof first[0], by_address);
     for (int i = 0; i < N; i++)
         free((void *)first[i]);
-    malloc_trim(0);
+    purge_all();
     static const size_t sizes[] = {16, 48, 80, 200, 1000, 5000, 60000, 300000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int i = 0; i < (sizes[s] > 50000 ? 200 : 5000); i++)

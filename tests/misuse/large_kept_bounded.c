@@ -1,6 +1,6 @@
 // build: hardened walls
 // What is kept of freed large blocks is bounded: no more than a mebibyte and what is live, all
-// together no more than an eighth above what was ever live. Nothing is kept after malloc_trim or
+// together no more than an eighth above what was ever live. Nothing is kept after a purge or
 // when the time has passed. Of blocks that were not touched nothing is kept or brought into memory.
 // promise: 14
 // env: TOFT_RECLAIM=off
@@ -60,7 +60,7 @@ int main(void)
         free(block[i]);
     // Asked for.
     size_t kept = rss_bytes();
-    malloc_trim(0);
+    purge_all();
     size_t live = (size_t)N / 2 * EACH;
     CHECK(kept > rss + live + 4 * SLACK);
     CHECK(rss_bytes() < rss + live + SLACK);

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
             if (phase == 0 ? i % 2 : phase == 1 && i % 2 == 0)
                 free((void *)first[i]);
         if (phase == 2)
-            malloc_trim(0);
+            purge_all();
         attempts(ATTEMPTS / 3 + 1, others, &count, &size, 1);
         attempts(ATTEMPTS / 3 + 1, &own, &one, others_sizes, 5);
     }

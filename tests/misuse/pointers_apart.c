@@ -80,7 +80,7 @@ static void *work(void *arg)
                     block[kind][i] = NULL;
                 }
         if (round == ROUNDS / 2)
-            malloc_trim(0);
+            purge_all();
     }
     for (size_t i = 0; i < blocks; i++)
         for (int kind = 0; kind < KINDS; kind++) {

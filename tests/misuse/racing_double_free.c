@@ -46,7 +46,7 @@ static void race(void)
         CHECK((p[i] = malloc(size)));
     for (int i = 0; i < n; i++)
         free(p[i]);
-    malloc_trim(0);
+    purge_all();
 }
 
 int main(int argc, char **argv)

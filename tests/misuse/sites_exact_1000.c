@@ -53,7 +53,7 @@ static void *rounds(void *unused)
             for (int n = 0; n < EACH; n++)
                 free(blocks[i][n]);
         if (round % 2)
-            malloc_trim(0);
+            purge_all();
     }
     return NULL;
 }

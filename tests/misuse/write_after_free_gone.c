@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < N; i++)
         free(block[i]);
-    malloc_trim(0);
+    purge_all();
     announce("p", block[N / 2]);
     announce_number("place", place);
     announce_number("size", size);

@@ -32,8 +32,8 @@ int main(int argc, char **argv)
     CORRECT(p[3] = 1;)
     join(spawn(freer, p));
     MISUSE(((unsigned char *)launder(p))[3] = 1;)
-    /* What that thread had in quarantine goes with a trim. */
-    malloc_trim(0);
+    /* What that thread had in quarantine goes with a purge. */
+    purge_all();
     for (int i = 0; i < 100000; i++)
         free(launder(allocate(size)));
     return END;

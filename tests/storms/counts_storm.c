@@ -43,7 +43,7 @@ static void *worker(void *arg)
                 block[k] = __atomic_exchange_n(&mail[rng_below(&r, MAILS)], block[k], __ATOMIC_ACQ_REL);
         }
         if (rng_below(&r, 4) == 0)
-            malloc_trim(0);
+            purge_all();
     }
     for (size_t k = 0; k < BLOCKS; k++)
         give(block[k]);

@@ -35,7 +35,7 @@ int main(void)
             }
             for (int i = 0; i < 10; i++)
                 free(p[i]);
-            malloc_trim(0);
+            purge_all();
         }
     }
     pthread_attr_t attr;

@@ -52,7 +52,7 @@ static void *worker(void *arg)
         }
         free(__atomic_exchange_n(&shelf[i], p, __ATOMIC_ACQ_REL));
     }
-    malloc_trim(0);
+    purge_all();
     return NULL;
 }
 

@@ -20,7 +20,7 @@ static void *thread(void *arg)
         CHECK((many[i] = malloc(30000)));
     for (int i = 0; i < 100; i++)
         free(many[i]);
-    malloc_trim(0);
+    purge_all();
     return arg;
 }
 

@@ -54,7 +54,7 @@ static void *worker(void *arg)
         if (rng_below(&r, 5000) == 0)
             join(spawn(short_life, NULL));
         if (rng_below(&r, 20000) == 0)
-            malloc_trim(0);
+            purge_all();
     }
     for (int i = 0; i < BLOCKS; i++)
         free(block[i]);

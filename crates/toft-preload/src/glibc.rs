@@ -39,7 +39,7 @@ pub struct MallInfo2 {
     uordblks: usize,
     /// Bytes free in slabs.
     fordblks: usize,
-    /// Bytes that `malloc_trim` would give back now.
+    /// Bytes of empty slabs and free large blocks that have pages: a purge returns at least these.
     keepcost: usize,
 }
 
@@ -86,13 +86,14 @@ pub extern "C" fn mallinfo() -> MallInfo {
     }
 }
 
-/// Gives back everything that the whole process can give back; 1 when anything was.
+/// Returns free memory of the whole process to the OS, if enough was freed since the last purge: it
+/// may be called often. Returns 1 if any was returned, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
-    c_int::from(process::purge() != 0)
+    c_int::from(process::trim() != 0)
 }
 
-/// As [`malloc_trim`], but returns the number of bytes of pages that were given back.
+/// Returns all free memory of the whole process to the OS; returns the number of bytes of pages.
 #[unsafe(no_mangle)]
 pub extern "C" fn toft_purge() -> usize {
     process::purge()

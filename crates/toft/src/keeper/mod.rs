@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `sweep.rs` | returns pages of free slots to the OS |
+//! | `trim.rs` | `malloc_trim`: a purge if enough was freed |
 //! | `maintenance.rs` | the reclaimer's thread: when a sweep is due |
 //! | `discard.rs` | pages of slots that were never handed out, or that are pinned |
 //! | `exited_threads.rs` | what exited threads leave behind |
@@ -27,6 +28,7 @@ mod page_idleness;
 mod prefault;
 mod relief;
 mod sweep;
+mod trim;
 mod unshare;
 
 pub use compact::Compacted;

@@ -205,6 +205,13 @@ impl<O: Os> Allocator<O> {
     /// Gives back everything that all threads can give back, whatever they are doing. Of the
     /// calling one, which has `heap`, also what it has claimed. Returns the bytes of pages.
     pub fn purge(&self, heap: Option<&Heap>) -> usize {
+        let begun = self.os.counter();
+        let bytes = self.purge_now(heap);
+        self.reclaimer.trims().note_purge(self.os.ticks(), begun, self.os.counter());
+        bytes
+    }
+
+    fn purge_now(&self, heap: Option<&Heap>) -> usize {
         let mut bytes = 0;
         self.empty_quarantines(heap, None);
         if let Some(heap) = heap

@@ -221,6 +221,10 @@ unsafe impl Os for Linux {
         process::ticks()
     }
 
+    fn counter(&self) -> u64 {
+        process::counter()
+    }
+
     fn process(&self) -> u32 {
         process::pid() as u32
     }

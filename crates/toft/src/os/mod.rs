@@ -172,6 +172,9 @@ pub unsafe trait Os: Warmth + Huge + Pin + Wishes {
     /// system call.
     fn ticks(&self) -> u32;
 
+    /// The processor's counter: time in units of less than 50 nanoseconds. Costs no system call.
+    fn counter(&self) -> u64;
+
     /// The number of the process.
     fn process(&self) -> u32;
 

@@ -68,6 +68,7 @@ mod closed {
 
     door! {
         fn purge() -> usize;
+        fn trim() -> usize;
         fn compact() -> usize;
         fn page_out_cold() -> usize;
         fn instance() -> Option<&'static Allocator<Linux>>;
@@ -94,5 +95,5 @@ pub use closed::{
     aligned_at, at_exit, at_start, before_filter, calloc_at, check_range, compact, dangling,
     deepbind_is_cleared, filter_refused, free, free_for, free_permanently, free_sized_for,
     give_exit_key, instance, linked_at_exit, linked_at_start, malloc_at, misuses, page_out_cold,
-    purge, realloc_at, site_behind, usable_size, verify, watch_filters,
+    purge, realloc_at, site_behind, trim, usable_size, verify, watch_filters,
 };

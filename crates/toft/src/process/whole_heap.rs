@@ -19,6 +19,11 @@ pub fn purge() -> usize {
     })
 }
 
+/// Purges if enough was freed since the last purge; returns the bytes of pages.
+pub fn trim() -> usize {
+    if heap_or_start().is_some() && allocator().is_trim_due() { purge() } else { 0 }
+}
+
 /// Lets sparse slabs share pages, where `TOFT_COMPACT` allows it; returns the bytes of pages saved,
 /// by calculation.
 pub fn compact() -> usize {

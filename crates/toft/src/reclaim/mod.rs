@@ -22,7 +22,7 @@ mod pressure;
 mod room;
 mod sort;
 
-pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};
+pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Trims, Turn};
 pub use group_pressure::is_tight;
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};

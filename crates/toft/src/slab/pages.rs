@@ -1,6 +1,6 @@
 //! Giving back the pages of free slots, while others of the slab are live.
 
-use super::slab::Slab;
+use super::slab::{GROUP_SLOTS, GROUPS, Slab};
 use super::states::{DIRTY, DIRTY_FRESH, SOILED, TAKEN, ZERO_CLEAN, ZERO_FRESH};
 use crate::policy::HARDENED;
 use crate::sync::Ordering::Relaxed;
@@ -45,6 +45,18 @@ impl Slab {
     pub fn activity_ever(&self) -> u32 {
         // Of what malloc and free have done in turn the sum of both would tell nothing.
         self.freed_so_far() ^ (self.allocations() as u32).rotate_left(16)
+    }
+
+    /// Returns the bytes of free slots that may not be zero, at most as many slots as were freed
+    /// since the slab's pages were last returned. A hint. By any thread.
+    pub fn freed_since_tidy(&self) -> usize {
+        let frees = self.freed_so_far().wrapping_sub(self.tidy_at.load(Relaxed)) as usize;
+        if frees == 0 {
+            return 0;
+        }
+        let groups = self.slots().div_ceil(GROUP_SLOTS).min(GROUPS);
+        let dirty: u32 = (0..groups).map(|group| self.dirty_bits(group).count_ones()).sum();
+        frees.min(dirty as usize + self.remote_slots()) * self.size()
     }
 
     /// As `frees_so_far`, with what other threads have freed and the owner has not counted yet.
@@ -236,6 +248,26 @@ mod tests {
         assert_eq!(gone(&[7]), [(3, 1)]);
         assert_eq!(gone(&[0, 8, 10, 11, 12, 9]), [(0, 1), (4, 2)]);
         assert_eq!(gone(&[14]), []);
+    }
+
+    /// A slot that is freed and allocated in turn counts once, and nothing counts that has gone.
+    #[test]
+    fn what_was_freed_since_the_pages_went_is_counted() {
+        let slab = full();
+        slab.give_back_pages(PAGE, |_, _| true);
+        assert_eq!(slab.freed_since_tidy(), 0);
+        for _ in 0..3 {
+            free(&slab, 4);
+            slab.state_of(4).store(LIVE, Relaxed);
+        }
+        assert_eq!(slab.freed_since_tidy(), 0);
+        free(&slab, 4);
+        free(&slab, 9);
+        assert_eq!(slab.freed_since_tidy(), 2 * 2048);
+        slab.give_back_pages(PAGE, |_, _| true);
+        assert_eq!(slab.freed_since_tidy(), 0);
+        free(&slab, 5);
+        assert_eq!(slab.freed_since_tidy(), 2048, "what stayed dirty on its page counts no more");
     }
 
     /// A sweep has found nothing to give back, and then pages come that no free has brought.

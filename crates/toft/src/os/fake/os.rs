@@ -165,6 +165,10 @@ unsafe impl Os for Fake {
         self.state().ticks
     }
 
+    fn counter(&self) -> u64 {
+        self.state().ticks.into()
+    }
+
     fn process(&self) -> u32 {
         self.state().process
     }

@@ -164,19 +164,34 @@ pub fn own_thread() -> u32 {
 pub fn ticks() -> u32 {
     // Of 1.7 to 6.7 GHz; no x86-64 processor's counter is far from that.
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction.
-    let ticks = unsafe { core::arch::x86_64::_rdtsc() } >> 26;
+    let ticks = counter() >> 26;
     #[cfg(target_arch = "aarch64")]
     let ticks = {
-        let (count, frequency): (u64, u64);
-        // SAFETY: Linux lets programs read both registers.
+        let frequency: u64;
+        // SAFETY: Linux lets programs read the register.
         unsafe {
-            core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack));
             core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack));
         }
-        count / (frequency >> 6).max(1)
+        counter() / (frequency >> 6).max(1)
     };
     ticks as u32
+}
+
+/// The processor's own counter, which counts at a steady rate.
+pub fn counter() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction.
+    let count = unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(target_arch = "aarch64")]
+    let count = {
+        let count: u64;
+        // SAFETY: Linux lets programs read the register.
+        unsafe {
+            core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack));
+        }
+        count
+    };
+    count
 }
 
 /// Seconds since 1970.
