@@ -20,6 +20,7 @@ const SMALL: &[(&str, &str, std::ops::RangeInclusive<u64>)] = &[
     ("mstress", "threads=2 rounds=2 scale=10", 9000..=9000),
     ("xmalloc", "threads=4 batches=20", 81_940..=81_940),
     ("leak", "count=5 blocks=20", 5..=5),
+    ("many-threads", "threads=5 keep=20", 400..=400),
     ("batch", "blocks=100 repeat=3 order=2", 300..=300),
     ("batch", "blocks=100 repeat=3 entry=1", 300..=300),
     ("batch", "blocks=100 repeat=3 entry=2", 300..=300),

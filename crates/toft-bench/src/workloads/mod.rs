@@ -23,6 +23,7 @@ pub mod live;
 pub mod local;
 pub mod malloc_tcache;
 pub mod malloc_thread;
+pub mod many_threads;
 pub mod micro;
 pub mod mstress;
 pub mod octiles;
@@ -100,6 +101,7 @@ pub const ALL: &[Workload] = &[
     mstress::WORKLOAD,
     xmalloc::WORKLOAD,
     leak::WORKLOAD,
+    many_threads::WORKLOAD,
     batch::WORKLOAD,
     large::WORKLOAD,
     large::MALLOC_LARGE,
