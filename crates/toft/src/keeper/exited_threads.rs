@@ -59,3 +59,71 @@ impl<O: Os> Allocator<O> {
         });
     }
 }
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine};
+
+    const SITE: usize = 0x5000;
+
+    #[test]
+    fn an_exited_threads_heap_is_cleared_out_and_serves_the_next() {
+        let options = Options { warn_only: true, quarantine: 0, ..Options::DEFAULT };
+        let fake = Fake::new(Machine::LARGE);
+        let allocator = Allocator::new(fake.clone(), options, false).unwrap();
+        allocator.filter().watch();
+        let heap = allocator.acquire_heap().unwrap();
+        let sizes = || (16..=2048).step_by(16);
+        let allocate = |size| allocator.allocate(heap, size, SITE + size / 256).unwrap();
+        let stays = allocate(700);
+        let blocks: Vec<usize> = sizes().map(allocate).collect();
+        for block in blocks {
+            allocator.free(heap, block, Call::Free);
+        }
+        allocator.heaps.orphan(heap);
+        let owned = || {
+            let mut owned = 0;
+            allocator.for_each_slab(|slab| owned += usize::from(heap.owns(slab)));
+            owned
+        };
+        let (before, resident) = (owned(), fake.resident_bytes());
+        assert!(allocator.clear_out_exited(), "the exit was seen, and there is more to do");
+        assert_eq!(owned(), before, "the next thread may come soon");
+        assert!(!allocator.clear_out_exited());
+        assert!(owned() < before / 4, "{} of {before} slabs are still the heap's", owned());
+        assert!(fake.resident_bytes() < resident, "the heap's pages stayed");
+        assert_eq!(allocator.check(), Ok(()));
+        assert!(!heap.is_left());
+        // The next thread has it, with the block that is live there.
+        assert!(core::ptr::eq(allocator.acquire_heap().unwrap(), heap));
+        for size in sizes() {
+            assert_ne!(allocator.allocate(heap, size, SITE).unwrap(), stays);
+        }
+        allocator.free(heap, stays, Call::Free);
+        assert_eq!(allocator.check(), Ok(()));
+        assert!(fake.take_reports().is_empty());
+    }
+
+    #[cfg(feature = "hardened")]
+    #[test]
+    fn what_waits_in_its_quarantine_waits_on_in_a_shared_heaps() {
+        let options = Options { warn_only: true, ..Options::DEFAULT };
+        let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
+        allocator.filter().watch();
+        let heap = allocator.acquire_heap().unwrap();
+        let block = allocator.allocate(heap, 100, SITE).unwrap();
+        allocator.free(heap, block, Call::Free);
+        let waits = |heap: &Heap| heap.quarantine().waiting().count();
+        assert_eq!(waits(heap), 1);
+        allocator.heaps.orphan(heap);
+        allocator.clear_out_exited();
+        allocator.clear_out_exited();
+        assert_eq!(waits(heap), 0);
+        assert!(!heap.quarantine().is_used());
+        let shared = allocator.heaps.all().filter(|heap| heap.is_shared());
+        assert_eq!(shared.map(waits).sum::<usize>(), 1, "it is free already, or lost");
+        assert_eq!(allocator.check(), Ok(()));
+    }
+}

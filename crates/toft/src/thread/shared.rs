@@ -140,3 +140,88 @@ impl Heaps {
         heap.is_shared() && self.place_of(heap.number).is_some_and(|place| place.user.now() != 0)
     }
 }
+
+#[cfg(all(test, feature = "fake-os"))]
+mod tests {
+    use super::*;
+    use crate::Allocator;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine};
+
+    /// An allocator, and a heap that shares.
+    fn world() -> (Allocator<Fake>, &'static Heap) {
+        let options = Options { warn_only: true, ..Options::DEFAULT };
+        let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
+        allocator.filter().watch();
+        let heap = (0..=SHARE_FROM).map(|_| allocator.acquire_heap().unwrap()).last().unwrap();
+        (allocator, heap)
+    }
+
+    fn take(allocator: &Allocator<Fake>, heap: &Heap) -> usize {
+        let block = allocator.allocate(heap, 100, 0x5000).unwrap();
+        assert_eq!(allocator.check(), Ok(()));
+        block
+    }
+
+    /// The number of the shared heap that has a block, or `None`.
+    fn owner(allocator: &Allocator<Fake>, block: usize) -> Option<u32> {
+        let shared = allocator.heaps.all().filter(|heap| heap.is_shared());
+        let mut owners = shared.filter(|heap| {
+            let slab = allocator.small.slab_at(block).unwrap();
+            heap.owns(slab)
+        });
+        owners.next().map(|heap| heap.number)
+    }
+
+    #[test]
+    fn nobody_waits_for_a_shared_heap() {
+        let (allocator, heap) = world();
+        let first = owner(&allocator, take(&allocator, heap)).unwrap();
+        // Another thread uses that heap: the next one serves.
+        let used = allocator.heaps.draw_number(first).unwrap();
+        let other = owner(&allocator, take(&allocator, heap)).unwrap();
+        assert_ne!(other, first);
+        assert!(allocator.heaps.draw_number(first).is_none(), "two users");
+        // All that a call tries are in use: the thread's own heap serves.
+        let places = allocator.heaps.shared().0.iter();
+        let all: Vec<_> = places.filter_map(|place| place.user.take(KEEPER)).collect();
+        assert_eq!(owner(&allocator, take(&allocator, heap)), None);
+        drop((used, all));
+        assert!(owner(&allocator, take(&allocator, heap)).is_none(), "its own slab has room");
+    }
+
+    #[test]
+    fn a_thread_that_ends_in_a_shared_heap_is_followed_by_another() {
+        let (allocator, heap) = world();
+        let first = owner(&allocator, take(&allocator, heap)).unwrap();
+        let place = allocator.heaps.place_of(first).unwrap();
+        // `pthread_exit` in a handler: neither the heap nor its seat is left.
+        let dead = allocator.acquire_heap().unwrap();
+        core::mem::forget(place.user.take(dead.number + 1));
+        core::mem::forget(allocator.heaps.heap(first).sit());
+        assert_ne!(owner(&allocator, take(&allocator, heap)), Some(first), "its thread runs");
+        allocator.heaps.orphan(dead);
+        assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
+        assert_eq!(place.user.now(), 0);
+        assert!(!allocator.heaps.heap(first).is_torn(), "it was not mended");
+    }
+
+    #[test]
+    fn in_a_child_only_the_forking_thread_uses_a_shared_heap() {
+        for in_handler in [false, true] {
+            let (allocator, heap) = world();
+            let first = owner(&allocator, take(&allocator, heap)).unwrap();
+            let place = allocator.heaps.place_of(first).unwrap();
+            let other = allocator.acquire_heap().unwrap();
+            let user = if in_handler { heap } else { other };
+            let used = place.user.take(user.number + 1);
+            let its_seat = allocator.heaps.heap(first).sit();
+            let seat = in_handler.then(|| heap.sit());
+            allocator.after_fork_in_child(heap);
+            assert_eq!(place.user.now() != 0, in_handler);
+            assert_eq!(allocator.heaps.heap(first).is_torn(), in_handler);
+            drop((seat, its_seat, used));
+            assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod laws;
 mod limit;
 mod model;
 mod pool;
+mod shared;
 mod slots;
 mod sweep;
 mod wishes;
