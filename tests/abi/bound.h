@@ -97,7 +97,7 @@ HELPER size_t descriptors_of(size_t slabs)
 /* A heap, if all its bins are touched. */
 HELPER size_t heap_of(size_t partitions)
 {
-    return pages_of_run(1024 + partitions * CLASSES * 16);
+    return pages_of_run(2048 + partitions * CLASSES * 16);
 }
 
 /* Empty slabs and free pages of others, where nothing else gives them back: they and what is in use may together be

@@ -18,10 +18,15 @@ static pthread_barrier_t all_there;
 SITES(1) SITES(2) SITES(3) SITES(4) SITES(5) SITES(6) SITES(7) SITES(8) SITES(9)
 SITES(11) SITES(12) SITES(13) SITES(14) SITES(15) SITES(16) SITES(17) SITES(18)
 
+/* More slots than a bin draws from a shared heap in a second before it gets a slab of its own. */
+enum { OFTEN = 40 };
+
 static void *touch_bins(void *arg)
 {
+    for (int i = 0; i < OFTEN; i++) {
     CALLS(1) CALLS(2) CALLS(3) CALLS(4) CALLS(5) CALLS(6) CALLS(7) CALLS(8) CALLS(9)
     CALLS(11) CALLS(12) CALLS(13) CALLS(14) CALLS(15) CALLS(16) CALLS(17) CALLS(18)
+    }
     if (arg)
         pthread_barrier_wait(&all_there);
     return NULL;

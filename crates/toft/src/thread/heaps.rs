@@ -396,10 +396,12 @@ impl Heaps {
         mut discard: impl FnMut(usize, usize),
     ) {
         const WORD: usize = size_of::<usize>();
+        // A page is a power of two: there is no division here that could be by zero.
+        let up = |address: usize| (address + page - 1) & !(page - 1);
         let bins = heap.address() + size_of::<Heap>();
         let quarantine = bins + self.partitions * ROW_WORDS * WORD;
         let used = bins + self.partitions() * ROW_WORDS * WORD;
-        let mut start = bins.next_multiple_of(page);
+        let mut start = up(bins);
         let mut at = start;
         while at + page <= quarantine && at < used {
             let first = (at - bins) / WORD;
@@ -416,13 +418,13 @@ impl Heaps {
             discard(start, at - start);
         }
         if HARDENED && !heap.quarantine().is_used() {
-            let start = quarantine.next_multiple_of(page);
+            let start = up(quarantine);
             let end = (quarantine + Quarantine::BYTES) & !(page - 1);
             discard(start, end.saturating_sub(start));
         }
         if self.sites.is_exact() {
             let end = heap.address() + self.stride;
-            let start = self.cache_of(heap.address()).next_multiple_of(page);
+            let start = up(self.cache_of(heap.address()));
             discard(start, end - start);
         }
     }
