@@ -29,6 +29,8 @@ pub(crate) struct Counters {
     gone: [AtomicUsize; 2],
     /// Bytes of blocks that fit in the quarantines of threads that use shared heaps. Any thread.
     own_quarantines: AtomicUsize,
+    /// The tick at which a free in a shared slab last woke the reclaimer's thread. Any thread.
+    woken_for_shared: AtomicU32,
     /// What is remembered of the profiles that were written.
     written: Written,
 }
@@ -54,6 +56,11 @@ impl<O: Os> Allocator<O> {
     /// Bytes of blocks that fit in the quarantines of threads that use shared heaps.
     pub(crate) fn own_quarantines(&self) -> &AtomicUsize {
         &self.counters().own_quarantines
+    }
+
+    /// The tick at which a free in a shared slab last woke the reclaimer's thread.
+    pub(crate) fn woken_for_shared(&self) -> &AtomicU32 {
+        &self.counters().woken_for_shared
     }
 
     /// What is remembered of the profiles that were written.

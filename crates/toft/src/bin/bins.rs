@@ -330,6 +330,30 @@ impl Bins {
         None
     }
 
+    /// Removes each slab for which `choose` returns true from the list, and names it.
+    pub fn remove_all(
+        self,
+        index: usize,
+        mut choose: impl FnMut(&Slab) -> bool,
+        mut each: impl FnMut(&'static Slab),
+    ) {
+        let mut before: Option<&Slab> = None;
+        let mut following = self.listed(index).next();
+        while let Some(slab) = following {
+            following = slab_at(slab.next());
+            if !choose(slab) {
+                before = Some(slab);
+                continue;
+            }
+            match before {
+                Some(before) => join(before, slab.next()),
+                None => self.set_current(index, slab.next()),
+            }
+            slab.set_next(0);
+            each(slab);
+        }
+    }
+
     /// Restores B3 of every bin, and I2 of its current slab. A fork may have cut off the heap's
     /// thread in the middle of `pop` or `take`.
     pub fn repair_cut_off(self, partitions: usize) {

@@ -25,7 +25,7 @@ impl<O: Os> Allocator<O> {
                 _ => continue,
             };
             let heap = self.heaps.heap(number);
-            let is_left = is_orphan && heap.is_left() && !heap.was_cut_off();
+            let is_left = is_orphan && heap.is_left() && !heap.is_cut_off();
             if is_left || !heap.inbox.is_empty() {
                 self.with_orphan(number, |heap, seat| {
                     self.collect(heap, seat);
@@ -44,7 +44,7 @@ impl<O: Os> Allocator<O> {
         self.move_quarantine(orphan, seat);
         orphan.part_with_empty(seat, self.heaps.partitions(), |slab| {
             self.verify_reserved(slab, Call::Free);
-            if slab.is_aside() {
+            if slab.must_be_asked_for() || slab.is_dormant() {
                 self.pool.put_clean(&self.os, slab);
             } else {
                 self.pool.put(slab);

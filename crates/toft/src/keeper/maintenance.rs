@@ -17,6 +17,7 @@ use crate::os::Os;
 use crate::os::filter::{FilterState, Permit};
 use crate::os::seccomp::Calls;
 use crate::reclaim::Life;
+use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
 use crate::thread::{Heap, Seat};
 
@@ -24,6 +25,8 @@ use crate::thread::{Heap, Seat};
 const LARGE_PROGRAM: usize = 16 << 20;
 /// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
 const SETTLED: u32 = 8;
+/// Ticks between two frees in shared slabs that wake the thread: about a second.
+const WAKE_TICKS: u32 = 40;
 /// Milliseconds in a tick, more or less.
 const TICK: u32 = 25;
 /// The share of a processor that looking may take, as a divisor; what it takes is estimated,
@@ -97,12 +100,23 @@ impl<O: Os> Allocator<O> {
         self.pool.bytes() + self.large.live_bytes() >= LARGE_PROGRAM
     }
 
-    /// Something was freed for a thread that may be asleep: its pages are the reclaimer's business.
-    #[inline]
-    pub(crate) fn wake_reclaimer(&self) {
-        if self.reclaimer.life() == Life::Asleep {
-            self.wake_thread();
+    /// A slot was freed for a thread that may be asleep: its pages are the reclaimer's business.
+    /// Slots of shared slabs are freed so all the time: for them a sleeping reclaimer is woken about
+    /// once in a second.
+    pub(crate) fn wake_reclaimer_for(&self, slab: &Slab) {
+        if self.reclaimer.life() != Life::Asleep {
+            return;
         }
+        let owner = slab.owner.load(Relaxed) & !FLAGS;
+        if self.heaps.heap_at(owner).is_some_and(Heap::is_shared) {
+            let now = self.os.ticks();
+            let before = self.woken_for_shared().load(Relaxed);
+            if now.wrapping_sub(before) < WAKE_TICKS {
+                return;
+            }
+            self.woken_for_shared().store(now, Relaxed);
+        }
+        self.wake_thread();
     }
 
     #[cold]

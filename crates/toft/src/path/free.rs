@@ -230,7 +230,7 @@ impl<O: Os> Allocator<O> {
                 // the middle of a change.
                 let _seat = heap.sit();
                 announce(slab);
-                self.wake_reclaimer();
+                self.wake_reclaimer_for(slab);
             }
         }
     }

@@ -3,8 +3,10 @@
 use crate::allocator::Allocator;
 use crate::bin::{BIN_WORDS, ROW_WORDS};
 use crate::os::{Error, Os, probes};
+use crate::reclaim::Life;
 use crate::report::Call;
 use crate::slab::SMALL_CLASSES;
+use crate::sync::{SPIN_LIMIT, pause};
 use crate::thread::{Heap, HeapState, Seat};
 
 impl<O: Os> Allocator<O> {
@@ -23,13 +25,23 @@ impl<O: Os> Allocator<O> {
         Some(result)
     }
 
-    /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap that
-    /// no thread uses now.
+    /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap
+    /// that no thread uses for long.
     pub(crate) fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
         if self.heaps.who(number) != HeapState::Shared {
             return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
         }
-        if let Some(drawn) = self.heaps.draw_number(number) {
+        // A handler could fork, or end the thread, while the heap is in use by no heap's thread.
+        let _undisturbed = self.shut_out_signals();
+        let mut drawn = self.heaps.draw_number(number);
+        for _ in 0..SPIN_LIMIT {
+            if drawn.is_some() {
+                break;
+            }
+            pause();
+            drawn = self.heaps.draw_number(number);
+        }
+        if let Some(drawn) = drawn {
             body(drawn.heap, &self.seat_left(drawn.heap));
         }
     }
@@ -40,17 +52,23 @@ impl<O: Os> Allocator<O> {
         // Shared slabs have small slots: a medium slab takes only the pages of its blocks. A probe
         // follows the claims of each thread.
         index % ROW_WORDS / BIN_WORDS < SMALL_CLASSES
+            && !heap.bins().has_slab(index)
             && !probes::wants_allocations()
             && heap.should_draw(index, || self.os.ticks())
     }
 
-    /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the shared
-    /// heaps are in use.
+    /// Takes a slot for bin `index` from a shared heap. Returns `None` if it has none, or the
+    /// shared heaps are in use.
+    #[inline(never)]
     pub(super) fn shared_slot(&self, heap: &Heap, index: usize) -> Option<usize> {
         let drawn = self.heaps.draw(&self.os, index / ROW_WORDS, Some(heap.number))?;
         let (shared, seat) = (drawn.heap, self.seat_left(drawn.heap));
         let address = shared.pop(index).or_else(|| {
-            self.tend(shared, &seat);
+            // Without a thread for it, calls return idle memory. A thread that sleeps is not woken
+            // for a single slot.
+            if self.reclaimer.life() != Life::Asleep {
+                self.tend(shared, &seat);
+            }
             // All blocks of the slab are freed by other threads. Only this slab is collected here,
             // because other threads need the heap.
             let slab = shared.bins().current(index);
@@ -66,6 +84,7 @@ impl<O: Os> Allocator<O> {
     /// Gives the current slab of bin `index`, from which one slot was taken, to a shared heap. It
     /// was not opened there, because that takes system calls, and other threads need the heap. The
     /// thread keeps the slab if the shared heaps are in use, or another thread frees into it now.
+    #[inline(never)]
     pub(super) fn share_slab(&self, heap: &Heap, _seat: &Seat, index: usize) {
         self.arm_reserved(heap.bins().current(index));
         if let Some(drawn) = self.heaps.draw(&self.os, index / ROW_WORDS, Some(heap.number)) {

@@ -19,22 +19,29 @@ impl<O: Os> Allocator<O> {
         self.watch_sizes(heap, class, site);
         let index = self.row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
-            return self.refill_and_arm(heap, &seat, index, site);
+            return self.refill_and_arm(heap, &seat, index, site, true);
         }
         // The thread has no heap, or this is a signal handler that interrupted a change of the
         // heap.
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
-            self.refill_and_arm(heap, &seat, index, site)
+            self.refill_and_arm(heap, &seat, index, site, false)
         })?
     }
 
     /// Refills a bin, arms the reserved slots that the claim passed, and reports a new claim to the
-    /// probes. Returns the first slot.
+    /// probes. Returns the first slot. `own` says that the heap is that of the calling thread.
     #[inline]
-    fn refill_and_arm(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
+    fn refill_and_arm(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        index: usize,
+        site: usize,
+        own: bool,
+    ) -> Option<usize> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
-        let address = self.refill(heap, seat, index, site)?;
+        let address = self.refill(heap, seat, index, site, own)?;
         self.arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
             self.tell_claim(heap, seat, index, address, site);
@@ -43,30 +50,41 @@ impl<O: Os> Allocator<O> {
     }
 
     /// Returns a slot from the cheapest source that has one for the bin.
-    fn refill(&self, heap: &Heap, seat: &Seat, index: usize, site: usize) -> Option<usize> {
+    fn refill(
+        &self,
+        heap: &Heap,
+        seat: &Seat,
+        index: usize,
+        site: usize,
+        own: bool,
+    ) -> Option<usize> {
         // A borrowed heap may have claimed slots already.
         if let Some(address) = heap.bins().pop(index) {
             return Some(address);
         }
-        let slabs_filled = heap.bins().current(index).row_behind();
-        self.tend(heap, seat);
+        let shares = own && self.draws(heap, index);
+        if !shares {
+            self.tend(heap, seat);
+        }
         // 1. free slots of this bin's slabs, and slots that other threads have freed
+        let slabs_filled = heap.bins().current(index).row_behind();
         if let Some(address) = self.listed_or_freed(heap, seat, index) {
             return Some(address);
         }
         // 2. a slot of a shared heap, for a bin that this thread rarely uses
-        let shares = self.draws(heap, index);
         if shares && let Some(address) = self.shared_slot(heap, index) {
             return Some(address);
         }
         let address = self.slot_of_another_slab(heap, seat, index, site, slabs_filled)?;
         if shares {
+            self.tend(heap, seat);
             self.share_slab(heap, seat, index);
         }
         Some(address)
     }
 
     /// Returns a slot that is free in a slab of the bin, or that another thread has freed.
+    #[inline(never)]
     pub(super) fn listed_or_freed(&self, heap: &Heap, seat: &Seat, index: usize) -> Option<usize> {
         let bins = heap.bins();
         let wake = |slab: &Slab| self.wake(slab);

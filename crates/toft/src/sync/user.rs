@@ -4,7 +4,7 @@
 use super::{AtomicU32, Ordering};
 use Ordering::{Acquire, Relaxed, Release};
 
-/// Who uses something: a number that is not zero, or zero for nobody. Any thread, by compare and
+/// Who uses something: a number that is not zero, or zero for no thread. Any thread, by compare and
 /// exchange; who leaves stores zero.
 #[derive(Debug)]
 pub struct User(AtomicU32);
@@ -41,7 +41,7 @@ impl User {
         self.0.compare_exchange(user, me, Acquire, Relaxed).ok().map(|_| Use(self))
     }
 
-    /// Who uses it at this moment; zero for nobody.
+    /// Who uses it at this moment; zero for no thread.
     pub fn now(&self) -> u32 {
         self.0.load(Relaxed)
     }

@@ -1,7 +1,7 @@
 //! How often a heap lately took a slot from a shared heap, by bin.
 //!
-//! A slab of a thread costs at least a page and a descriptor. A bin earns one by demand: from the
-//! [`EARNED`]th slot in about a second on, the thread gets slabs of its own for it.
+//! A slab of a thread costs at least a page and a descriptor. A bin earns one by demand: after
+//! [`EARNED`] slots in about a second the thread gets separate slabs for it.
 //!
 //! Several bins share a count, so a bin can earn its slab earlier than that, and never later.
 

@@ -55,7 +55,7 @@ pub fn repair_after_fork(
     others().for_each(Heap::clear_torn);
 }
 
-/// Repairs a slab of a heap that nobody uses in the child.
+/// Repairs a slab of a heap that no thread uses in the child.
 fn repair_slab(heap: &Heap, is_others: bool, slab: &Slab) {
     // The stacks were reset above, so whatever was pending is collected here. A slot that is not
     // live was freed twice by threads that are gone: no thread is left to tell.

@@ -49,9 +49,13 @@ pub struct Heap {
     /// Address of the control block of the thread that had the heap last: whose it is, for those
     /// who look from outside. Written at birth and adoption.
     thread_block: AtomicUsize,
-    /// What the reclaimer knows of the exit of the heap's thread: [`EXITED`], [`SEEN`] or 0. Written
-    /// by the thread that makes an orphan of the heap, and by the reclaimer while it holds the heap.
+    /// What the reclaimer knows of the exit of the heap's thread: [`EXITED`], [`SEEN`] or 0.
+    /// Written by the thread that makes an orphan of the heap, and by the reclaimer while it holds
+    /// the heap.
     exit: AtomicU32,
+    /// Bytes of blocks for which this heap's quarantine has places that count against the budget of
+    /// threads that share. Holder only.
+    own_places: AtomicUsize,
     /// Not zero in a shared heap. Written at birth, before other threads find the heap.
     shared: AtomicU32,
     /// Slots lately drawn from shared heaps. Holder only.
@@ -96,6 +100,7 @@ impl Heap {
             tend_next: AtomicU32::new(0),
             thread_block: AtomicUsize::new(0),
             exit: AtomicU32::new(0),
+            own_places: AtomicUsize::new(0),
             shared: AtomicU32::new(0),
             demand: Demand::new(),
             sites: 0,
@@ -317,7 +322,22 @@ impl Heap {
     /// Whether a freed block of a class may wait elsewhere, because this heap's quarantine has no
     /// places for the class and its thread uses shared heaps. Holder only.
     pub(crate) fn may_wait_elsewhere(&self, class: usize) -> bool {
-        self.shares() && !self.quarantine().has_line(class)
+        self.shares() && !self.has_line(class)
+    }
+
+    /// Whether this heap's quarantine has places for a class. Holder only.
+    pub(crate) fn has_line(&self, class: usize) -> bool {
+        self.quarantine().has_line(class)
+    }
+
+    /// Counts places of the heap's quarantine for `bytes` bytes of blocks. Holder only.
+    pub(crate) fn count_places(&self, bytes: usize) {
+        self.own_places.store(self.own_places.load(Relaxed) + bytes, Relaxed);
+    }
+
+    /// Returns what was counted, and counts nothing any more. Holder only.
+    pub(crate) fn uncount_places(&self) -> usize {
+        self.own_places.swap(0, Relaxed)
     }
 
     /// Counts a block of a class that is freed at tick `now`. Returns true if the thread rarely
@@ -430,6 +450,11 @@ impl Heap {
     /// steps of malloc or free that take no seat.
     pub(crate) fn cut_off(&self) {
         self.doubtful.store(CUT_OFF, Relaxed);
+    }
+
+    /// Whether that was so, and the heap was not adopted since.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.doubtful.load(Relaxed) == CUT_OFF
     }
 
     /// Whether that was so: then a slot may be both claimed and live until the heap is adopted, and

@@ -238,6 +238,9 @@ impl Heaps {
                     self.state().orphans.fetch_sub(1, Relaxed);
                     let heap = self.heap(number);
                     heap.exit_rounds.store(0, Relaxed);
+                    if heap.is_torn() {
+                        self.leave_shared_of_the_dead(number);
+                    }
                     heap.look_again(self.partitions());
                     return Ok(heap);
                 }
@@ -388,7 +391,8 @@ impl Heaps {
 
     /// Gives back the pages of an orphan that hold nothing: bins without a slab, a quarantine that
     /// is not in use, and what its thread remembered of call sites. They are zero afterwards, which
-    /// says the same. `discard` is told the start and the bytes of each range. Who holds the orphan.
+    /// says the same. `discard` is told the start and the bytes of each range. Who holds the
+    /// orphan.
     pub(crate) fn discard_unused(
         &self,
         heap: &Heap,
@@ -418,7 +422,8 @@ impl Heaps {
             discard(start, at - start);
         }
         if HARDENED && !heap.quarantine().is_used() {
-            let start = up(quarantine);
+            // Not the word by which another thread may have shut it.
+            let start = up(quarantine + 1);
             let end = (quarantine + Quarantine::BYTES) & !(page - 1);
             discard(start, end.saturating_sub(start));
         }
@@ -439,7 +444,8 @@ impl Heaps {
     pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
         let mut orphans = 0;
         for number in 0..self.count() {
-            if !self.is_there(number) || self.who(number) == HeapState::Shared {
+            let is_shared = || self.who(number) == HeapState::Shared && self.has_place(number);
+            if !self.is_there(number) || is_shared() {
                 continue;
             }
             if Some(number) == mine {
@@ -449,6 +455,8 @@ impl Heaps {
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
             self.heap(number).set_thread(0);
+            // A thread may have been about to make it a shared heap.
+            self.heap(number).become_unshared();
             self.heap(number).cut_off();
             orphans += 1;
         }
@@ -476,7 +484,13 @@ impl Heaps {
         HeapPlaces { stride: self.stride, states: self.states, count }
     }
 
-    /// Bytes of metadata mapped for heaps.
+    /// Counts less for a new shared heap. It serves 8 of each 32 partitions, so most pages of its
+    /// bins are never used.
+    pub(super) fn count_part_of_shared(&self) {
+        self.state().mapped.fetch_sub(self.stride / 8 * 5, Relaxed);
+    }
+
+    /// Bytes of metadata for heaps: mapped, but of shared heaps the part that can be in use.
     pub fn mapped_bytes(&self) -> usize {
         self.state().mapped.load(Relaxed) + self.state().states.mapped()
     }

@@ -23,7 +23,7 @@
 
 use crate::harden::Dice;
 use crate::policy::QUARANTINE;
-use crate::slab::{CLASSES, Class};
+use crate::slab::CLASSES;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{AtomicU16, AtomicU32, AtomicUsize, Seat, compiler_fence};
 pub(crate) use leaving::Leaving;
@@ -122,13 +122,14 @@ impl Quarantine {
         self.rows.get(class).is_some_and(|row| row.end.load(Relaxed) != 0)
     }
 
-    /// Bytes of blocks that wait at the places of a class, at most.
+    /// Bytes of blocks that wait at the places of a class, at most; zero for a class of which the
+    /// share leaves no line.
     pub(crate) fn bytes_of(class: usize, share: usize) -> usize {
-        let places = |shape: &shape::Shape| {
-            let places = shape.random as usize + shape.line as usize + shape.together as usize;
-            places * share / WHOLE
+        let of = |shape: &shape::Shape| match shape.line as usize * share / WHOLE {
+            0 => 0,
+            _ => (u64::from(shape.bytes) * share as u64 / WHOLE as u64) as usize,
         };
-        SHAPES.get(class).map_or(0, places) * Class::size_of(class)
+        SHAPES.get(class).map_or(0, of)
     }
 
     /// Whether any class has its places. Any thread; a hint.
@@ -136,16 +137,13 @@ impl Quarantine {
         self.used.load(Relaxed) != 0
     }
 
-    /// Gives up the places of all classes, which are empty; names each class that had some. Holder
-    /// of the heap, who has shut it and whose thread has ended.
-    pub(crate) fn close(&self, mut each: impl FnMut(usize)) {
-        for (class, row) in self.rows.iter().enumerate() {
-            if row.end.load(Relaxed) != 0 {
-                row.end.store(0, Relaxed);
-                row.next.store(0, Relaxed);
-                row.stop.store(0, Relaxed);
-                each(class);
-            }
+    /// Gives up the places of all classes, which are empty. Holder of the heap, who has shut it and
+    /// whose thread has ended.
+    pub(crate) fn close(&self) {
+        for row in &self.rows {
+            row.end.store(0, Relaxed);
+            row.next.store(0, Relaxed);
+            row.stop.store(0, Relaxed);
         }
         self.used.store(0, Relaxed);
     }

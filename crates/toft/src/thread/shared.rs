@@ -27,8 +27,8 @@ use crate::sync::{AtomicU32, Use, User};
 const PLACES: usize = 32;
 /// Places that one call tries.
 const TRIES: usize = 8;
-/// The first heap that draws from shared heaps. A process with few threads keeps all slots in
-/// slabs of their own: shared heaps would add to them.
+/// The first heap that draws from shared heaps. For a process with few threads shared slabs would
+/// only be added to those that each thread has.
 pub const SHARE_FROM: u32 = 3;
 /// The user that is a thread without a heap, such as the reclaimer's.
 const KEEPER: u32 = u32::MAX;
@@ -61,23 +61,33 @@ impl Heaps {
     /// for one.
     pub(crate) fn draw(&self, os: &impl Os, place: usize, user: Option<u32>) -> Option<Drawn<'_>> {
         let me = user.map_or(KEEPER, |number| number + 1);
-        (place..place + TRIES).find_map(|place| {
+        for place in place..place + TRIES {
             let place = self.shared().0.get(place % PLACES)?;
+            // Without memory for this one there is none for the next.
             let heap = self.heap_of(os, place)?;
-            let used = place.user.take(me).or_else(|| self.take_from_the_dead(place, me))?;
-            Some(Drawn { _used: used, heap })
-        })
+            let used = place.user.take(me).or_else(|| self.take_from_the_dead(place, me));
+            if let Some(used) = used {
+                return Some(Drawn { _used: used, heap });
+            }
+        }
+        None
     }
 
     /// Takes the shared heap with a number, unless a thread uses it.
     pub(crate) fn draw_number(&self, number: u32) -> Option<Drawn<'_>> {
         let place = self.place_of(number)?;
-        Some(Drawn { _used: place.user.take(KEEPER)?, heap: self.heap(number) })
+        let used = place.user.take(KEEPER).or_else(|| self.take_from_the_dead(place, KEEPER))?;
+        Some(Drawn { _used: used, heap: self.heap(number) })
     }
 
     /// The number of shared heaps.
     pub fn shared_count(&self) -> u32 {
         self.shared().0.iter().filter(|place| place.number.load(Relaxed) != 0).count() as u32
+    }
+
+    /// Whether a heap in state Shared can be found.
+    pub(super) fn has_place(&self, number: u32) -> bool {
+        self.place_of(number).is_some()
     }
 
     fn place_of(&self, number: u32) -> Option<&Place> {
@@ -99,7 +109,10 @@ impl Heaps {
         heap.become_shared();
         self.set_shared(heap);
         match place.number.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
-            Ok(_) => Some(heap),
+            Ok(_) => {
+                self.count_part_of_shared();
+                Some(heap)
+            }
             Err(other) => {
                 // Another thread was first. A thread that is born may have this heap.
                 heap.become_unshared();
@@ -122,6 +135,15 @@ impl Heaps {
         let mut used = None;
         self.with_orphan(user - 1, |_| used = place.user.take_from(user, me));
         used
+    }
+
+    /// Ends the use of shared heaps by the thread that left heap `number` torn. Who has adopted
+    /// that heap, and so sees all that the thread has done.
+    #[cold]
+    pub(super) fn leave_shared_of_the_dead(&self, number: u32) {
+        for place in &self.shared().0 {
+            drop(place.user.take_from(number + 1, number + 1));
+        }
     }
 
     /// In the child of a fork: no thread uses a shared heap, except the forking one if a signal

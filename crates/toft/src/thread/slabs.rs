@@ -53,8 +53,8 @@ impl Heap {
         true
     }
 
-    /// Lets go of the empty slabs on all lists of an orphan that the caller holds. Names each, which
-    /// is unowned then.
+    /// Lets go of the empty slabs on all lists of an orphan that the caller holds. Names each,
+    /// which is unowned then.
     pub fn part_with_empty(
         &self,
         _seat: &Seat,
@@ -68,10 +68,10 @@ impl Heap {
                 && slab.change_owner(self.address(), 0)
         };
         for index in (0..partitions * ROW_WORDS).step_by(BIN_WORDS) {
-            while let Some(slab) = self.bins().remove(index, goes) {
+            self.bins().remove_all(index, goes, |slab| {
                 slab.retire();
                 each(slab);
-            }
+            });
         }
     }
 

@@ -114,7 +114,8 @@ impl<O: Os> Allocator<O> {
             // The hardened build comes here with each of them.
             Stands::Zeroed => !HARDENED && slab.class().is_small(),
         };
-        let of = if for_its_claim && !self.options.is_careful() {
+        // A slot of a shared heap was taken alone.
+        let of = if for_its_claim && heap.owns(slab) && !self.options.is_careful() {
             slab.claimed().count_ones() as usize + 1
         } else {
             1

@@ -165,11 +165,18 @@ impl<O: Os> Allocator<O> {
         let mut put = |holder: &Heap| {
             holder.exchange((class, entry), self.quarantine_share, &mut leaving, leaves)
         };
-        let waits = heap.may_wait_elsewhere(class) && self.wait_shared(heap, class, &mut put)
+        let shares = heap.may_wait_elsewhere(class);
+        let waits = shares && self.wait_shared(heap, class, &mut put)
             || put(heap)
             || self.wait_elsewhere(&mut put);
         if !waits {
             leaving.set(entry);
+        }
+        if shares && heap.has_line(class) {
+            // The heap's own quarantine has got places for the class.
+            let bytes = Quarantine::bytes_of(class, self.quarantine_share);
+            heap.count_places(bytes);
+            self.own_quarantines().fetch_add(bytes, Relaxed);
         }
         leaving.each(|entry| self.release_entry(heap, None, entry));
     }
@@ -180,19 +187,20 @@ impl<O: Os> Allocator<O> {
     #[cold]
     #[inline(never)]
     fn wait_shared(&self, heap: &Heap, class: usize, put: &mut dyn FnMut(&Heap) -> bool) -> bool {
+        let bytes = Quarantine::bytes_of(class, self.quarantine_share);
+        if bytes == 0 {
+            return false;
+        }
         // A fork must find this heap torn meanwhile.
         let Some(_seat) = heap.sit() else { return false };
-        let bytes = Quarantine::bytes_of(class, self.quarantine_share);
-        let own = self.own_quarantines();
         let in_use = self.pool.bytes().saturating_sub(self.pool.kept_bytes());
         let most = OWN_MOST.max(in_use / OWN_SHARE);
         let shares = heap.rarely_frees(class, self.os.ticks())
-            || own.load(Relaxed).saturating_add(bytes) > most;
+            || self.own_quarantines().load(Relaxed).saturating_add(bytes) > most;
         if shares && let Some(drawn) = self.heaps.draw(&self.os, class, Some(heap.number)) {
             drop(self.seat_left(drawn.heap));
             return put(drawn.heap);
         }
-        own.fetch_add(bytes, Relaxed);
         false
     }
 
@@ -257,7 +265,7 @@ impl<O: Os> Allocator<O> {
                 // Between setting PENDING and the push, a fork must find this heap torn.
                 let _seat = heap.sit();
                 announce(slab);
-                self.wake_reclaimer();
+                self.wake_reclaimer_for(slab);
             }
         }
     }
@@ -362,10 +370,8 @@ impl<O: Os> Allocator<O> {
             return;
         }
         quarantine.empty(|entry| self.wait_on(orphan, seat, entry));
-        quarantine.close(|class| {
-            let bytes = Quarantine::bytes_of(class, self.quarantine_share);
-            self.own_quarantines().fetch_sub(bytes, Relaxed);
-        });
+        quarantine.close();
+        self.own_quarantines().fetch_sub(orphan.uncount_places(), Relaxed);
         quarantine.open();
     }
 

@@ -25,11 +25,13 @@ pub(super) struct Shape {
     pub(super) random: u16,
     pub(super) line: u16,
     pub(super) together: u16,
+    /// Bytes of blocks at all its places.
+    pub(super) bytes: u32,
 }
 
 /// The shape of every class, how many places there are, and bytes of blocks in all of them.
 pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
-    let mut shapes = [Shape { first: 0, random: 0, line: 0, together: 0 }; CLASSES];
+    let mut shapes = [Shape { first: 0, random: 0, line: 0, together: 0, bytes: 0 }; CLASSES];
     let (mut places, mut bytes, mut class) = (0, 0, 0);
     while class < CLASSES {
         let size = Class::size_of(class);
@@ -47,9 +49,10 @@ pub(super) const LAYOUT: ([Shape; CLASSES], usize, usize) = {
             random: random as u16,
             line: line as u16,
             together: together as u16,
+            bytes: ((random + line + together - 1) * size) as u32,
         };
         places += random + line + together - 1;
-        bytes += (random + line + together - 1) * size;
+        bytes += shapes[class].bytes as usize;
         class += 1;
     }
     assert!(places <= u16::MAX as usize);
