@@ -101,8 +101,8 @@ impl<O: Os> Allocator<O> {
     }
 
     /// A slot was freed for a thread that may be asleep: its pages are the reclaimer's business.
-    /// Slots of shared slabs are freed so all the time: for them a sleeping reclaimer is woken about
-    /// once in a second.
+    /// Slots of shared slabs are freed so all the time: for them a sleeping reclaimer is woken
+    /// about once in a second.
     pub(crate) fn wake_reclaimer_for(&self, slab: &Slab) {
         if self.reclaimer.life() != Life::Asleep {
             return;

@@ -47,7 +47,7 @@ fn threads_share_slabs_until_a_bin_earns_one() {
     assert_eq!(blocks.iter().collect::<BTreeSet<_>>().len(), blocks.len());
     assert!(threads.iter().zip(&blocks).all(|(heap, &block)| !is_own(&allocator, heap, block)));
     assert!(slabs(&allocator) <= before + 2, "{} slabs for 40 threads", slabs(&allocator) - before);
-    // One thread asks for many: it gets a slab of its own, and the others go on sharing.
+    // One thread asks for many: it gets a separate slab, and the others go on sharing.
     let many: Vec<usize> = (0..MANY).map(|_| take(&allocator, threads[0], 500)).collect();
     assert!(is_own(&allocator, threads[0], many[MANY - 1]));
     assert!(!is_own(&allocator, threads[1], take(&allocator, threads[1], 500)));
