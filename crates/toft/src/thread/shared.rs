@@ -175,7 +175,10 @@ mod tests {
         let options = Options { warn_only: true, ..Options::DEFAULT };
         let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
         allocator.filter().watch();
-        let heap = (0..=SHARE_FROM).map(|_| allocator.acquire_heap().unwrap()).last().unwrap();
+        for _ in 0..SHARE_FROM {
+            allocator.acquire_heap().unwrap();
+        }
+        let heap = allocator.acquire_heap().unwrap();
         (allocator, heap)
     }
 
