@@ -133,6 +133,10 @@ pub const BACK_2S: Metric = share("back_2s_pct", "% back, 2 s");
 pub const BACK_4S: Metric = share("back_4s_pct", "% back, 4 s");
 /// What is not, after 2 s.
 pub const LEFT: Metric = memory("left_mb", "MB left, 2 s");
+/// Resident while all threads live.
+pub const ALIVE: Metric = memory("alive_mb", "MB, all alive");
+/// Resident when all threads have exited, after 1 s.
+pub const AFTER_EXIT: Metric = memory("after_exit_mb", "MB after exit");
 /// How often threads of the program that slept ran nevertheless.
 pub const WOKEN: Metric = cause("woken", "times woken");
 /// Page faults without disk in a round of the steady state.
@@ -206,6 +210,8 @@ pub const METRICS: &[Metric] = &[
     BACK_2S,
     BACK_4S,
     LEFT,
+    ALIVE,
+    AFTER_EXIT,
     WOKEN,
     FAULTS_PER_ROUND,
     FAULTS_PER_CHILD,

@@ -61,7 +61,7 @@ fn run<H: Heap>(heap: H, params: &Params) -> Outcome {
     let above = |now: u64| now.saturating_sub(fresh) as f64 / 1e6;
     Outcome::timed((threads * keep * ROUNDS) as u64, seconds)
         .with("alive_mb", above(alive))
-        .with("left_mb", above(left[0]))
+        .with("after_exit_mb", above(left[0]))
 }
 
 /// Gives each slot a block, and replaces them.
