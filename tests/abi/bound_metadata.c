@@ -18,7 +18,7 @@ static pthread_barrier_t all_there;
 SITES(1) SITES(2) SITES(3) SITES(4) SITES(5) SITES(6) SITES(7) SITES(8) SITES(9)
 SITES(11) SITES(12) SITES(13) SITES(14) SITES(15) SITES(16) SITES(17) SITES(18)
 
-/* More slots than a bin draws from a shared heap in a second before it gets a slab of its own. */
+/* More slots than a bin draws from a shared heap in a second before it gets a separate slab. */
 enum { OFTEN = 40 };
 
 static void *touch_bins(void *arg)

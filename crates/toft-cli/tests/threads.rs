@@ -148,3 +148,62 @@ fn what_is_free_is_shown_as_far_as_it_is_resident() {
     let line: Vec<&str> = line.split_whitespace().collect();
     assert!(line[1] == "MiB" && line[3] != "MiB", "{page}");
 }
+
+/// Eight threads that each allocate once.
+const SHARERS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_barrier_t ready;
+static void *volatile block[8];
+static void *sleeper(void *arg) {
+    block[(long)arg] = malloc(700);
+    pthread_barrier_wait(&ready);
+    pause();
+    return arg;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_barrier_init(&ready, NULL, 9);
+    for (long i = 0; i < 8; i++) pthread_create(&thread, NULL, sleeper, (void *)i);
+    pthread_barrier_wait(&ready);
+    puts("ready");
+    fflush(stdout);
+    char c;
+    return read(0, &c, 1) != 1;
+}
+"#;
+
+#[test]
+fn a_shared_heap_is_told_from_that_of_an_ended_thread() {
+    let place = directory();
+    let program = compile(place.path(), "sharers", SHARERS, &["-pthread", "-fno-builtin"]);
+    let shown = run(&["--children"], &["sh", "-c", "echo $LD_PRELOAD"]);
+    let mut command = Command::new(program);
+    let command = command.env("LD_PRELOAD", stdout(&shown).trim());
+    let mut target = Target(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(target.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let pid = target.0.id().to_string();
+    let output = toft().args(["heap", "--threads", "--json", &pid]).output().unwrap();
+    assert_clean(&output);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let owners = object["threads"].as_array().unwrap();
+    let shared = owners.iter().filter(|owner| owner["shared"] == true);
+    let blocks: u64 = shared.map(|owner| owner["live_blocks"].as_u64().unwrap()).sum();
+    assert!(blocks >= 5, "{object}");
+    for verb in [&["heap", "--threads"][..], &["rss"]] {
+        let output = toft().args(verb).arg(&pid).output().unwrap();
+        assert_clean(&output);
+        let page = stdout(&output);
+        assert!(page.contains("shared by threads"), "{page}");
+        assert!(!page.contains("ended thread") && !page.contains("has exited"), "{page}");
+    }
+    let output = toft().args(["metrics", &pid]).output().unwrap();
+    assert_clean(&output);
+    let page = stdout(&output);
+    let ended = page.lines().find(|line| !line.starts_with('#') && line.contains("ended"));
+    assert!(ended.is_some_and(|line| line.ends_with(" 0")), "{page}");
+}

@@ -364,7 +364,7 @@ fn a_shared_heap_has_one_user() {
                 })
             });
             let uses: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-            assert!(uses >= 1, "nobody could use it");
+            assert!(uses >= 1, "no thread could use it");
             let _last = shared.0.take(3).expect("all have left");
             shared.1.with(|count| assert_eq!(unsafe { *count }, uses));
         });

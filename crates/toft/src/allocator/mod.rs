@@ -29,6 +29,7 @@ use crate::remote::announce;
 use crate::sample::Samples;
 use crate::site::{Hints, STEP_FIRST, SiteHash, Sites, Watch, Wrappers};
 use crate::slab::{MEDIUM, SMALL, Slab, Violation};
+use crate::sync::Ordering::Relaxed;
 use crate::thread::{Heap, Heaps, thread_block};
 use crate::zone::Zones;
 use counters::Counters;
@@ -286,6 +287,10 @@ impl<O: Os> Allocator<O> {
         self.nothing.check().map_err(Violation)?;
         self.sites.check().map_err(Violation)?;
         self.zones.check().map_err(Violation)?;
+        let counted: usize = self.heaps.all().map(Heap::counted_places).sum();
+        if self.own_quarantines().load(Relaxed) != counted {
+            return Err(Violation("Q1: the places of quarantines of threads that share"));
+        }
         self.heaps.all().try_for_each(|heap| heap.check(self.heaps.partitions()))
     }
 

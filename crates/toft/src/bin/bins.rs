@@ -318,11 +318,7 @@ impl Bins {
         let mut before: Option<&Slab> = None;
         for slab in self.listed(index) {
             if choose(slab) {
-                match before {
-                    Some(before) => join(before, slab.next()),
-                    None => self.set_current(index, slab.next()),
-                }
-                slab.set_next(0);
+                self.take_off(index, before, slab);
                 return Some(slab);
             }
             before = Some(slab);
@@ -345,13 +341,18 @@ impl Bins {
                 before = Some(slab);
                 continue;
             }
-            match before {
-                Some(before) => join(before, slab.next()),
-                None => self.set_current(index, slab.next()),
-            }
-            slab.set_next(0);
+            self.take_off(index, before, slab);
             each(slab);
         }
+    }
+
+    /// Removes a slab from the list. `before` is the one before it; the current slab has none.
+    fn take_off(self, index: usize, before: Option<&Slab>, slab: &Slab) {
+        match before {
+            Some(before) => join(before, slab.next()),
+            None => self.set_current(index, slab.next()),
+        }
+        slab.set_next(0);
     }
 
     /// Restores B3 of every bin, and I2 of its current slab. A fork may have cut off the heap's

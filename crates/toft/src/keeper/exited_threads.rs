@@ -27,7 +27,7 @@ impl<O: Os> Allocator<O> {
             let heap = self.heaps.heap(number);
             let is_left = is_orphan && heap.is_left() && !heap.is_cut_off();
             if is_left || !heap.inbox.is_empty() {
-                self.with_orphan(number, |heap, seat| {
+                self.with_threadless(number, |heap, seat| {
                     self.collect(heap, seat);
                     if is_left && heap.is_long_left() {
                         self.clear_out(heap, seat);
@@ -122,7 +122,7 @@ mod tests {
         allocator.clear_out_exited();
         assert_eq!(waits(heap), 0);
         assert!(!heap.quarantine().is_used());
-        let shared = allocator.heaps.all().filter(|heap| heap.is_shared());
+        let shared = allocator.heaps.all().filter(|heap| allocator.heaps.is_shared(heap));
         assert_eq!(shared.map(waits).sum::<usize>(), 1, "it is free already, or lost");
         assert_eq!(allocator.check(), Ok(()));
     }

@@ -19,7 +19,7 @@
 use crate::allocator::Allocator;
 use crate::keeper::Which;
 use crate::os::seccomp::Calls;
-use crate::os::{Os, wait_for};
+use crate::os::{Os, SECOND, wait_for};
 use crate::reclaim::{Promise, Turn, is_tight};
 use crate::slab::{Class, FLAGS, MEDIUM, SLOTS_MAX, SMALL, SMALL_CLASSES, Slab, Tier};
 use crate::sync::Ordering::Relaxed;
@@ -200,7 +200,7 @@ impl<O: Os> Allocator<O> {
             } else if let Some(other) = self.heaps.heap_at(owner) {
                 let mut held = false;
                 if self.heaps.who(other.number) == HeapState::Orphan {
-                    self.with_orphan(other.number, |orphan, seat| {
+                    self.with_threadless(other.number, |orphan, seat| {
                         self.collect(orphan, seat);
                         held = orphan.owns(slab);
                         if held {
@@ -323,16 +323,14 @@ impl<O: Os> Allocator<O> {
     }
 }
 
-/// Ticks between two checks of the group, and milliseconds between two checks of whether that is
-/// due: about a second.
-const LOOK: u32 = 40;
+/// Milliseconds between two questions whether a check of the group is due.
 const SLICE: u32 = 1000;
 
 impl<O: Os> Allocator<O> {
     /// Looks how the group of processes is off that this one belongs to, if that was long ago, and
     /// keeps much or little accordingly. The reclaimer's thread.
     pub fn look_at_group(&self) {
-        if !self.limit.is_due(self.os.ticks(), LOOK) {
+        if !self.limit.is_due(self.os.ticks(), SECOND) {
             return;
         }
         let was = self.limit.is_tight();

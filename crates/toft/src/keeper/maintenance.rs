@@ -13,9 +13,9 @@ use crate::allocator::Allocator;
 use crate::keeper::Which;
 use crate::keeper::compact::Passes;
 use crate::options::Reclaim;
-use crate::os::Os;
 use crate::os::filter::{FilterState, Permit};
 use crate::os::seccomp::Calls;
+use crate::os::{Os, SECOND};
 use crate::reclaim::Life;
 use crate::slab::{FLAGS, Slab};
 use crate::sync::Ordering::{AcqRel, Relaxed, Release};
@@ -25,8 +25,6 @@ use crate::thread::{Heap, Seat};
 const LARGE_PROGRAM: usize = 16 << 20;
 /// Ticks after which the child of a fork may have a thread: some hundred milliseconds.
 const SETTLED: u32 = 8;
-/// Ticks between two frees in shared slabs that wake the thread: about a second.
-const WAKE_TICKS: u32 = 40;
 /// Milliseconds in a tick, more or less.
 const TICK: u32 = 25;
 /// The share of a processor that looking may take, as a divisor; what it takes is estimated,
@@ -108,10 +106,10 @@ impl<O: Os> Allocator<O> {
             return;
         }
         let owner = slab.owner.load(Relaxed) & !FLAGS;
-        if self.heaps.heap_at(owner).is_some_and(Heap::is_shared) {
+        if self.heaps.heap_at(owner).is_some_and(|heap| self.heaps.is_shared(heap)) {
             let now = self.os.ticks();
             let before = self.woken_for_shared().load(Relaxed);
-            if now.wrapping_sub(before) < WAKE_TICKS {
+            if now.wrapping_sub(before) < SECOND {
                 return;
             }
             self.woken_for_shared().store(now, Relaxed);

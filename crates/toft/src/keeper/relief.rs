@@ -32,7 +32,7 @@ impl<O: Os> Allocator<O> {
             self.release_empty_slabs(heap);
         }
         for number in 0..self.heaps.count() {
-            self.with_orphan(number, |orphan, seat| {
+            self.with_threadless(number, |orphan, seat| {
                 self.collect(orphan, seat);
                 self.release_empty_slabs(orphan);
             });

@@ -95,7 +95,7 @@ impl<O: Os> Allocator<O> {
         };
         swept.more |= look == Look::Busy;
         if wanted && orphan {
-            self.with_orphan(heap.number, |orphan, _seat| {
+            self.with_threadless(heap.number, |orphan, _seat| {
                 if orphan.owns(slab) {
                     swept.bytes += self.give_back_own(slab);
                 }
@@ -220,7 +220,7 @@ impl<O: Os> Allocator<O> {
             bytes += self.tidy_up(heap, &seat);
         }
         for number in 0..self.heaps.count() {
-            self.with_orphan(number, |orphan, seat| bytes += self.tidy_up(orphan, seat));
+            self.with_threadless(number, |orphan, seat| bytes += self.tidy_up(orphan, seat));
         }
         // One that is under way may have passed what is free now: it is waited for.
         for _ in 0..2 {

@@ -11,21 +11,19 @@
 //! program runs 16 times as long as the last count took before the next one is made.
 
 use crate::allocator::Allocator;
-use crate::os::Os;
+use crate::os::{Os, SECOND};
 use crate::slab::FLAGS;
 use crate::sync::Ordering::Relaxed;
 
-/// Ticks after which a trim purges whatever was freed: about a second.
-const TICKS: u32 = 40;
 /// The share of memory that must be free, as a divisor. A program that frees and allocates in turn
 /// stays below it: malloc draws from a slab that is a quarter free (decision 0003).
 const SHARE: usize = 4;
-/// The program runs at least so many times as long as it purges little: what it has to fault in
-/// again takes as long as the purge.
+/// If little was freed, the next purge comes no sooner than this many times the time of the last
+/// one. The page faults after a purge take about as long as the purge.
 const PURGE_PATIENCE: u64 = 32;
 /// Free bytes for which a trim purges earlier, at least.
 const LEAST: usize = 256 << 10;
-/// The program runs at least so many times as long as it counts.
+/// The next count comes no sooner than this many times the time of the last one.
 const COUNT_PATIENCE: u64 = 16;
 
 impl<O: Os> Allocator<O> {
@@ -33,7 +31,7 @@ impl<O: Os> Allocator<O> {
     pub fn is_trim_due(&self) -> bool {
         let trims = self.reclaimer.trims();
         let now = self.os.counter();
-        if trims.are_first() || trims.are_late(self.os.ticks(), TICKS, now, PURGE_PATIENCE) {
+        if trims.are_first() || trims.are_late(self.os.ticks(), SECOND, now, PURGE_PATIENCE) {
             return true;
         }
         let kept = self.pool.kept_bytes() + self.large.kept_bytes();

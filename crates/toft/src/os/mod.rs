@@ -50,6 +50,9 @@ pub enum Error {
     Unsupported,
 }
 
+/// Ticks in about a second: `Os::ticks`.
+pub const SECOND: u32 = 40;
+
 /// What the allocator asks of a system.
 ///
 /// # Safety

@@ -6,8 +6,9 @@ use crate::os::{Error, Os, probes};
 use crate::reclaim::Life;
 use crate::report::Call;
 use crate::slab::SMALL_CLASSES;
-use crate::sync::{SPIN_LIMIT, pause};
+use crate::sync::spin_until;
 use crate::thread::{Heap, HeapState, Seat};
+use core::cell::Cell;
 
 impl<O: Os> Allocator<O> {
     /// Returns a heap for a new thread: an orphan if there is one, else a new heap.
@@ -27,21 +28,20 @@ impl<O: Os> Allocator<O> {
 
     /// Runs `body` with heap `number` and its seat, if that heap is an orphan, or a shared heap
     /// that no thread uses for long.
-    pub(crate) fn with_orphan(&self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
+    pub(crate) fn with_threadless(&self, number: u32, body: impl FnOnce(&'static Heap, &Seat)) {
         if self.heaps.who(number) != HeapState::Shared {
             return self.heaps.with_orphan(number, |orphan| body(orphan, &self.seat_left(orphan)));
         }
-        // A handler could fork, or end the thread, while the heap is in use by no heap's thread.
+        // A handler could fork, or end the thread, and the shared heap would have no user's number.
         let _undisturbed = self.shut_out_signals();
-        let mut drawn = self.heaps.draw_number(number);
-        for _ in 0..SPIN_LIMIT {
-            if drawn.is_some() {
-                break;
-            }
-            pause();
-            drawn = self.heaps.draw_number(number);
-        }
-        if let Some(drawn) = drawn {
+        let drawn = Cell::new(None);
+        spin_until(|| {
+            let now = self.heaps.draw_number(number);
+            let is_drawn = now.is_some();
+            drawn.set(now);
+            is_drawn
+        });
+        if let Some(drawn) = drawn.take() {
             body(drawn.heap, &self.seat_left(drawn.heap));
         }
     }

@@ -19,29 +19,30 @@ impl<O: Os> Allocator<O> {
         self.watch_sizes(heap, class, site);
         let index = self.row(heap, site) + class * BIN_WORDS;
         if let Some(seat) = heap.sit() {
-            return self.refill_and_arm(heap, &seat, index, site, true);
+            let shares = self.draws(heap, index);
+            return self.refill_and_arm(heap, &seat, (index, site), shares);
         }
         // The thread has no heap, or this is a signal handler that interrupted a change of the
         // heap.
         self.with_borrowed_heap(|heap| {
             let seat = heap.sit()?;
-            self.refill_and_arm(heap, &seat, index, site, false)
+            self.refill_and_arm(heap, &seat, (index, site), false)
         })?
     }
 
     /// Refills a bin, arms the reserved slots that the claim passed, and reports a new claim to the
-    /// probes. Returns the first slot. `own` says that the heap is that of the calling thread.
+    /// probes. Returns the first slot. With `shares`, takes the slot from a shared heap if the bin
+    /// has none.
     #[inline]
     fn refill_and_arm(
         &self,
         heap: &Heap,
         seat: &Seat,
-        index: usize,
-        site: usize,
-        own: bool,
+        (index, site): (usize, usize),
+        shares: bool,
     ) -> Option<usize> {
         let claim_begins = heap.bins().current(index).claimed() == 0;
-        let address = self.refill(heap, seat, index, site, own)?;
+        let address = self.refill(heap, seat, (index, site), shares)?;
         self.arm_reserved(heap.bins().current(index));
         if claim_begins && probes::wants_allocations() {
             self.tell_claim(heap, seat, index, address, site);
@@ -54,15 +55,13 @@ impl<O: Os> Allocator<O> {
         &self,
         heap: &Heap,
         seat: &Seat,
-        index: usize,
-        site: usize,
-        own: bool,
+        (index, site): (usize, usize),
+        shares: bool,
     ) -> Option<usize> {
         // A borrowed heap may have claimed slots already.
         if let Some(address) = heap.bins().pop(index) {
             return Some(address);
         }
-        let shares = own && self.draws(heap, index);
         if !shares {
             self.tend(heap, seat);
         }

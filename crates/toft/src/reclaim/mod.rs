@@ -21,8 +21,9 @@ mod pool;
 mod pressure;
 mod room;
 mod sort;
+mod trims;
 
-pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Trims, Turn};
+pub use batch::{BATCH, Control, Life, Looking, Reclaimer, Turn};
 pub use group_pressure::is_tight;
 pub use groups::{Entry, Groups, Shared, Status};
 pub use limit::{Limit, Promise};
@@ -30,3 +31,4 @@ pub use page_idleness::Warmth;
 pub use pool::Pool;
 pub use pressure::{GRANTS, Pressure};
 pub use sort::{heap_sort, sort};
+pub use trims::Trims;

@@ -6,13 +6,12 @@
 //! Several bins share a count, so a bin can earn its slab earlier than that, and never later.
 
 use crate::bin::BIN_WORDS;
+use crate::os::SECOND;
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU8, AtomicU32};
 
 /// Slots that a bin draws before it earns a slab.
 pub const EARNED: u8 = 32;
-/// Ticks after which all counts begin at zero again: about a second.
-const WINDOW: u32 = 40;
 /// The number of counts: a power of two.
 const COUNTS: usize = 1024;
 const SHIFT: u32 = u64::BITS - COUNTS.ilog2();
@@ -39,9 +38,9 @@ impl Demand {
     }
 
     /// Counts one more slot for bin `index` at tick `now`. Returns true if the bin has not earned a
-    /// slab, so that the slot should come from a shared heap.
+    /// slab. All counts begin at zero again after a second.
     pub fn is_low(&self, index: usize, now: u32) -> bool {
-        if now.wrapping_sub(self.since.load(Relaxed)) >= WINDOW {
+        if now.wrapping_sub(self.since.load(Relaxed)) >= SECOND {
             self.since.store(now, Relaxed);
             self.counts.iter().for_each(|count| count.store(0, Relaxed));
         }
@@ -72,8 +71,8 @@ mod tests {
         assert!((0..EARNED).all(|_| demand.is_low(64, 1)));
         assert!(!demand.is_low(64, 1), "earned");
         assert!(demand.is_low(66, 1), "another bin");
-        assert!(!demand.is_low(64, WINDOW - 1), "still earned");
-        assert!(demand.is_low(64, WINDOW), "a second later");
+        assert!(!demand.is_low(64, SECOND - 1), "still earned");
+        assert!(demand.is_low(64, SECOND), "a second later");
     }
 
     #[test]

@@ -56,8 +56,6 @@ pub struct Heap {
     /// Bytes of blocks for which this heap's quarantine has places that count against the budget of
     /// threads that share. Holder only.
     own_places: AtomicUsize,
-    /// Not zero in a shared heap. Written at birth, before other threads find the heap.
-    shared: AtomicU32,
     /// Slots lately drawn from shared heaps. Holder only.
     demand: Demand,
     /// Address of what its thread remembers of call sites, in exact mode; else zero. Written once,
@@ -101,7 +99,6 @@ impl Heap {
             thread_block: AtomicUsize::new(0),
             exit: AtomicU32::new(0),
             own_places: AtomicUsize::new(0),
-            shared: AtomicU32::new(0),
             demand: Demand::new(),
             sites: 0,
             bins: BinsHead::new(),
@@ -294,23 +291,10 @@ impl Heap {
         exit == SEEN
     }
 
-    /// Whether all threads draw from this heap.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.shared.load(Relaxed) != 0
-    }
-
-    pub(super) fn become_shared(&self) {
-        self.shared.store(1, Relaxed);
-    }
-
-    pub(super) fn become_unshared(&self) {
-        self.shared.store(0, Relaxed);
-    }
-
     /// Whether the heap's thread uses shared heaps.
     #[inline]
     fn shares(&self) -> bool {
-        self.number >= SHARE_FROM && !self.is_shared() && !self.is_nobodys()
+        self.number >= SHARE_FROM && !self.is_nobodys()
     }
 
     /// Counts a slot that bin `index` needs at tick `now`. Returns true if the slot should come
@@ -333,6 +317,11 @@ impl Heap {
     /// Counts places of the heap's quarantine for `bytes` bytes of blocks. Holder only.
     pub(crate) fn count_places(&self, bytes: usize) {
         self.own_places.store(self.own_places.load(Relaxed) + bytes, Relaxed);
+    }
+
+    /// What is counted. Any thread; a hint.
+    pub(crate) fn counted_places(&self) -> usize {
+        self.own_places.load(Relaxed)
     }
 
     /// Returns what was counted, and counts nothing any more. Holder only.

@@ -307,6 +307,11 @@ impl Heaps {
         }
     }
 
+    /// Whether all threads draw from a heap.
+    pub(crate) fn is_shared(&self, heap: &Heap) -> bool {
+        !heap.is_nobodys() && self.who(heap.number) == HeapState::Shared
+    }
+
     /// Makes a new heap a shared one.
     pub(super) fn set_shared(&self, heap: &Heap) {
         self.state_of(heap.number).store(HeapState::Shared as u8, Release);
@@ -391,8 +396,8 @@ impl Heaps {
 
     /// Gives back the pages of an orphan that hold nothing: bins without a slab, a quarantine that
     /// is not in use, and what its thread remembered of call sites. They are zero afterwards, which
-    /// says the same. `discard` is told the start and the bytes of each range. Who holds the
-    /// orphan.
+    /// means the same. Calls `discard` with the start and the length of each range. The caller
+    /// holds the orphan.
     pub(crate) fn discard_unused(
         &self,
         heap: &Heap,
@@ -444,7 +449,7 @@ impl Heaps {
     pub(crate) fn orphan_all_but(&self, mine: Option<u32>) {
         let mut orphans = 0;
         for number in 0..self.count() {
-            let is_shared = || self.who(number) == HeapState::Shared && self.has_place(number);
+            let is_shared = || self.is_shared(self.heap(number)) && self.has_place(number);
             if !self.is_there(number) || is_shared() {
                 continue;
             }
@@ -455,8 +460,6 @@ impl Heaps {
             }
             self.state_of(number).store(HeapState::Orphan as u8, Relaxed);
             self.heap(number).set_thread(0);
-            // A thread may have been about to make it a shared heap.
-            self.heap(number).become_unshared();
             self.heap(number).cut_off();
             orphans += 1;
         }

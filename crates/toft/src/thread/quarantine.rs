@@ -137,8 +137,8 @@ impl Quarantine {
         self.used.load(Relaxed) != 0
     }
 
-    /// Gives up the places of all classes, which are empty. Holder of the heap, who has shut it and
-    /// whose thread has ended.
+    /// Gives up the places of all classes, which are empty. The caller holds the heap of a thread
+    /// that has ended, and has shut the quarantine.
     pub(crate) fn close(&self) {
         for row in &self.rows {
             row.end.store(0, Relaxed);

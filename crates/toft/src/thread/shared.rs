@@ -106,7 +106,6 @@ impl Heaps {
     #[inline(never)]
     fn bear_shared(&self, os: &impl Os, place: &Place) -> Option<&'static Heap> {
         let heap = self.birth(os).ok()?;
-        heap.become_shared();
         self.set_shared(heap);
         match place.number.compare_exchange(0, heap.number + 1, AcqRel, Acquire) {
             Ok(_) => {
@@ -115,7 +114,6 @@ impl Heaps {
             }
             Err(other) => {
                 // Another thread was first. A thread that is born may have this heap.
-                heap.become_unshared();
                 self.orphan(heap);
                 Some(self.heap(other - 1))
             }
@@ -137,8 +135,8 @@ impl Heaps {
         used
     }
 
-    /// Ends the use of shared heaps by the thread that left heap `number` torn. Who has adopted
-    /// that heap, and so sees all that the thread has done.
+    /// Ends the use of shared heaps by the thread that left heap `number` torn. The caller has
+    /// adopted that heap, and so sees all that the thread did.
     #[cold]
     pub(super) fn leave_shared_of_the_dead(&self, number: u32) {
         for place in &self.shared().0 {
@@ -159,7 +157,8 @@ impl Heaps {
 
     /// Whether a shared heap is in use.
     pub(super) fn is_drawn(&self, heap: &Heap) -> bool {
-        heap.is_shared() && self.place_of(heap.number).is_some_and(|place| place.user.now() != 0)
+        self.is_shared(heap)
+            && self.place_of(heap.number).is_some_and(|place| place.user.now() != 0)
     }
 }
 
@@ -167,8 +166,13 @@ impl Heaps {
 mod tests {
     use super::*;
     use crate::Allocator;
+    use crate::guarded::Guarded;
     use crate::options::Options;
+    use crate::os::SECOND;
     use crate::os::fake::{Fake, Machine};
+    use crate::policy::HARDENED;
+    use crate::reclaim::Life;
+    use crate::report::Call;
 
     /// An allocator, and a heap that shares.
     fn world() -> (Allocator<Fake>, &'static Heap) {
@@ -190,7 +194,7 @@ mod tests {
 
     /// The number of the shared heap that has a block, or `None`.
     fn owner(allocator: &Allocator<Fake>, block: usize) -> Option<u32> {
-        let shared = allocator.heaps.all().filter(|heap| heap.is_shared());
+        let shared = allocator.heaps.all().filter(|heap| allocator.heaps.is_shared(heap));
         let mut owners = shared.filter(|heap| {
             let slab = allocator.small.slab_at(block).unwrap();
             heap.owns(slab)
@@ -248,5 +252,63 @@ mod tests {
             drop((seat, its_seat, used));
             assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
         }
+    }
+
+    #[test]
+    fn a_shared_heap_counts_less_than_it_maps() {
+        let (allocator, heap) = world();
+        let before = allocator.heaps.mapped_bytes();
+        take(&allocator, heap);
+        let counted = allocator.heaps.mapped_bytes() - before;
+        let stride = allocator.heaps.places().stride;
+        assert!(counted > stride / 4 && counted < stride / 2, "{counted} of {stride}");
+    }
+
+    /// A free in a shared slab wakes the reclaimer's thread once in a second, another one at once.
+    #[test]
+    fn frees_in_shared_slabs_wake_the_reclaimer_rarely() {
+        let (allocator, heap) = world();
+        let other = allocator.heaps.heap(0);
+        let wakes = |block| {
+            allocator.reclaimer.change(allocator.reclaimer.life(), Life::Asleep);
+            allocator.free(other, block, Call::Free);
+            if HARDENED {
+                allocator.release_quarantine(other);
+            }
+            allocator.reclaimer.life() == Life::Awake
+        };
+        let drawn = |size| allocator.allocate(heap, size, 0x5000).unwrap();
+        // Different classes, because the first free in a slab announces it.
+        let blocks = [100, 200, 300, 400].map(drawn);
+        allocator.os().pass(SECOND);
+        assert!(wakes(blocks[0]));
+        assert!(!wakes(blocks[1]) && !wakes(blocks[2]));
+        allocator.os().pass(SECOND);
+        assert!(wakes(blocks[3]));
+        let first = allocator.heaps.heap(1);
+        let own = allocator.allocate(first, 500, 0x5000).unwrap();
+        assert!(wakes(own), "the slab of another thread");
+    }
+
+    /// Of drawn slots as many are guarded as the option says, whatever the slab has claimed.
+    #[test]
+    fn drawn_slots_are_sampled_one_by_one() {
+        const EVERY: usize = 100;
+        let options = Options { warn_only: true, guarded: EVERY, ..Options::DEFAULT };
+        let fake = Fake::new(Machine::LARGE);
+        let mut allocator = Allocator::new(fake.clone(), options, false).unwrap();
+        allocator.guarded = Guarded::new(4000, EVERY, 4096, 99).unwrap();
+        allocator.filter().watch();
+        let heap = (0..=SHARE_FROM).fold(None, |_, _| allocator.acquire_heap().ok()).unwrap();
+        let blocks: Vec<usize> = (0..3000)
+            .map(|number| {
+                // The demand stays low.
+                fake.pass(u32::from(number % 20 == 0) * SECOND);
+                allocator.allocate(heap, 48, 0x5000).unwrap()
+            })
+            .collect();
+        let is_guarded = |&&block: &&usize| allocator.guarded.slot_around(block).is_some();
+        let guarded = blocks.iter().filter(is_guarded).count();
+        assert!((5..100).contains(&guarded), "{guarded} of 3000, one in {EVERY}");
     }
 }

@@ -128,7 +128,7 @@ impl<O: Os> Allocator<O> {
             if let Some(seat) = heap.sit() {
                 unclaim(heap, &seat);
             }
-            (0..self.heaps.count()).for_each(|number| self.with_orphan(number, unclaim));
+            (0..self.heaps.count()).for_each(|number| self.with_threadless(number, unclaim));
         }
         for _ in 0..2 {
             if let Some(done) = self.compact(Which::Free) {

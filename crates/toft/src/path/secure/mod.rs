@@ -35,8 +35,8 @@ use crate::watch::damage::Damage;
 
 const _: () = assert!(SLOTS_MAX <= SLAB_BYTES);
 
-/// Bytes of blocks that the quarantines of threads may hold together, at most, apart from those of
-/// the first threads: so many, or this part of the bytes of slabs in use, whichever is more.
+/// The most bytes of blocks for which quarantines of threads that share may get places: `OWN_MOST`,
+/// or this part of the bytes of slabs in use if that is more.
 const OWN_MOST: usize = 8 << 20;
 const OWN_SHARE: usize = 32;
 
@@ -343,7 +343,7 @@ impl<O: Os> Allocator<O> {
             }
         }
         for number in 0..self.heaps.count() {
-            self.with_orphan(number, |orphan, seat| _ = self.empty_own(orphan, seat));
+            self.with_threadless(number, |orphan, seat| _ = self.empty_own(orphan, seat));
         }
         let releaser = mine.unwrap_or_else(|| crate::thread::EXITED_HEAP.heap());
         for first in (0..self.heaps.count()).step_by(BATCH as usize) {
@@ -467,4 +467,49 @@ fn is_untouched(heap: &Heap, slab: &Slab, slot: usize, address: usize) -> bool {
         && !slab.was_handed_out(slot)
         && heap.owns(slab)
         && slab.handed_out_zero(address)
+}
+
+#[cfg(all(test, feature = "fake-os", feature = "hardened"))]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::os::fake::{Fake, Machine};
+    use crate::thread::SHARE_FROM;
+
+    const SITE: usize = 0x5000;
+
+    /// Threads get places of their own up to the budget, and give them back when they are cleared
+    /// out. What is freed beyond it waits in shared heaps.
+    #[test]
+    fn quarantines_of_many_threads_stay_within_their_budget() {
+        let options = Options { warn_only: true, ..Options::DEFAULT };
+        let allocator = Allocator::new(Fake::new(Machine::LARGE), options, false).unwrap();
+        allocator.filter().watch();
+        let own = || allocator.own_quarantines().load(Relaxed);
+        let work = |heap: &Heap| {
+            for size in (100..1000).step_by(50) {
+                for _ in 0..100 {
+                    let block = allocator.allocate(heap, size, SITE).unwrap();
+                    allocator.free(heap, block, Call::Free);
+                }
+            }
+            assert_eq!(allocator.check(), Ok(()));
+        };
+        for _ in 0..SHARE_FROM {
+            work(allocator.acquire_heap().unwrap());
+        }
+        assert_eq!(own(), 0, "the first threads do not count");
+        let threads: Vec<_> = (0..40).map(|_| allocator.acquire_heap().unwrap()).collect();
+        work(threads[0]);
+        let one = own();
+        assert!(one > 0, "a thread that frees much has places of its own");
+        threads[1..].iter().for_each(|heap| work(heap));
+        assert!(threads.len() * one > 2 * OWN_MOST, "this drives nothing");
+        assert!(own() <= OWN_MOST && own() > OWN_MOST / 2, "{} of {OWN_MOST}", own());
+        threads.iter().for_each(|heap| allocator.heaps.orphan(heap));
+        allocator.clear_out_exited();
+        allocator.clear_out_exited();
+        assert_eq!(own(), 0);
+        assert_eq!(allocator.check(), Ok(()));
+    }
 }
