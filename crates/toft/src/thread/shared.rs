@@ -236,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_adopts_the_heap_of_such_a_thread_does_not_use_it() {
+        let (allocator, heap) = world();
+        let first = owner(&allocator, take(&allocator, heap)).unwrap();
+        let place = allocator.heaps.place_of(first).unwrap();
+        let dead = allocator.acquire_heap().unwrap();
+        core::mem::forget(place.user.take(dead.number + 1));
+        core::mem::forget((dead.sit(), allocator.heaps.heap(first).sit()));
+        allocator.heaps.orphan(dead);
+        assert!(core::ptr::eq(allocator.acquire_heap().unwrap(), dead));
+        assert_eq!(place.user.now(), 0);
+        assert_eq!(owner(&allocator, take(&allocator, heap)), Some(first));
+        assert!(!allocator.heaps.heap(first).is_torn(), "it was not mended");
+    }
+
+    #[test]
     fn in_a_child_only_the_forking_thread_uses_a_shared_heap() {
         for in_handler in [false, true] {
             let (allocator, heap) = world();
