@@ -32,7 +32,7 @@ impl User {
         self.take_from(0, me)
     }
 
-    /// Takes it for `me` from `user`, whose thread has ended. Returns `None` if its user is another.
+    /// Takes it for `me` from `user`, whose thread has ended. `None` if another uses it.
     pub fn take_from(&self, user: u32, me: u32) -> Option<Use<'_>> {
         if self.now() != user {
             return None;

@@ -478,7 +478,7 @@ mod tests {
 
     const SITE: usize = 0x5000;
 
-    /// Threads get places of their own up to the budget, and give them back when they are cleared
+    /// Threads get separate places up to the budget, and give them back when they are cleared
     /// out. What is freed beyond it waits in shared heaps.
     #[test]
     fn quarantines_of_many_threads_stay_within_their_budget() {
@@ -502,7 +502,7 @@ mod tests {
         let threads: Vec<_> = (0..40).map(|_| allocator.acquire_heap().unwrap()).collect();
         work(threads[0]);
         let one = own();
-        assert!(one > 0, "a thread that frees much has places of its own");
+        assert!(one > 0, "a thread that frees much has its own places");
         threads[1..].iter().for_each(|heap| work(heap));
         assert!(threads.len() * one > 2 * OWN_MOST, "this drives nothing");
         assert!(own() <= OWN_MOST && own() > OWN_MOST / 2, "{} of {OWN_MOST}", own());
